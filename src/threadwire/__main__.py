@@ -1,0 +1,5 @@
+"""python -m threadwire"""
+
+from threadwire.cli import main
+
+main()

@@ -1,0 +1,72 @@
+"""The command `threadwire`. Thin: words become `Settings`, and a function that tests call too does the work."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from threadwire.errors import ThreadwireError
+
+app = typer.Typer(
+    name="threadwire",
+    help="An open server for LangGraph agents.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+ConfigPath = Annotated[Path, typer.Option(help="The project file that names the graphs.")]
+Host = Annotated[str, typer.Option(help="The address to listen on.")]
+Port = Annotated[int, typer.Option(help="The port to listen on; 0 picks a free one.")]
+Data = Annotated[Path, typer.Option(help="The directory that holds the database.")]
+Insecure = Annotated[
+    bool,
+    typer.Option("--insecure-no-auth", help="Listen beyond loopback although nobody is asked who they are."),
+]
+
+
+@app.command()
+def dev(
+    config: ConfigPath = Path("langgraph.json"),
+    host: Host = "127.0.0.1",
+    port: Port = 2024,
+    data: Data = Path(".threadwire"),
+    insecure_no_auth: Insecure = False,
+) -> None:
+    """Serve a project while you work on it: pages on any loopback port may call it."""
+    _serve(config, host, port, data, insecure_no_auth, dev=True)
+
+
+@app.command()
+def serve(
+    config: ConfigPath = Path("langgraph.json"),
+    host: Host = "127.0.0.1",
+    port: Port = 2024,
+    data: Data = Path(".threadwire"),
+    insecure_no_auth: Insecure = False,
+) -> None:
+    """Serve a project. Exits non-zero when the engine dies; SIGTERM drains."""
+    _serve(config, host, port, data, insecure_no_auth, dev=False)
+
+
+@app.command()
+def check(config: ConfigPath = Path("langgraph.json")) -> None:
+    """Load the project and every graph, draw each, and say what is wrong."""
+    from threadwire.cli.check import check as check_project
+
+    raise typer.Exit(check_project(config, Console()))
+
+
+def _serve(config: Path, host: str, port: int, data: Path, insecure_no_auth: bool, *, dev: bool) -> None:
+    from threadwire.cli.serving import run_server
+
+    run_server(config=config, host=host, port=port, data=data, insecure_no_auth=insecure_no_auth, dev=dev)
+
+
+def main() -> None:
+    try:
+        app()
+    except ThreadwireError as error:
+        Console(stderr=True, highlight=False).print(f"[red]threadwire:[/red] {error.message}", soft_wrap=True)
+        raise SystemExit(1) from None

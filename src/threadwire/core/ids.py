@@ -1,0 +1,51 @@
+"""Ids, typed so that one kind cannot be passed where another is meant."""
+
+import os
+import time
+from typing import NewType
+from uuid import UUID, uuid5
+
+from threadwire.errors import Invalid
+
+ThreadId = NewType("ThreadId", str)
+RunId = NewType("RunId", str)
+AssistantId = NewType("AssistantId", str)
+Seq = NewType("Seq", int)
+
+# The namespace from which the official server derives the id of a graph's own assistant.
+GRAPH_ASSISTANTS = UUID("6ba7b821-9dad-11d1-80b4-00c04fd430c8")
+
+
+def assistant_id_of(graph_id: str) -> AssistantId:
+    return AssistantId(str(uuid5(GRAPH_ASSISTANTS, graph_id)))
+
+
+def parse_uuid(text: str) -> str | None:
+    """The canonical form of a UUID, or None. Only the 36-character form counts as one."""
+    if len(text) != 36:
+        return None
+    try:
+        return str(UUID(text))
+    except ValueError:
+        return None
+
+
+def parse_thread_id(text: str) -> ThreadId:
+    if (parsed := parse_uuid(text)) is None:
+        raise Invalid("Invalid thread ID: must be a UUID")
+    return ThreadId(parsed)
+
+
+def parse_run_id(text: str) -> RunId:
+    if (parsed := parse_uuid(text)) is None:
+        raise Invalid("Invalid run ID: must be a UUID")
+    return RunId(parsed)
+
+
+def uuid7(now_ms: int | None = None) -> str:
+    """A UUID that sorts by the time it was made (RFC 9562, version 7)."""
+    moment = time.time_ns() // 1_000_000 if now_ms is None else now_ms
+    value = (moment & 0xFFFF_FFFF_FFFF) << 80 | int.from_bytes(os.urandom(10), "big")
+    value = value & ~(0xF << 76) | 0x7 << 76
+    value = value & ~(0x3 << 62) | 0x2 << 62
+    return str(UUID(int=value))

@@ -1,0 +1,98 @@
+"""JSON that cannot fail: whatever a graph produces has a rendering (docs/reference/encoding.md).
+
+orjson is tried first, because nearly everything is plain; only what it refuses is walked in Python.
+"""
+
+import base64
+import dataclasses
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+from pydantic import BaseModel
+
+_OPTIONS = orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY
+_MAX_DEPTH = 200
+_INT64 = range(-(2**63), 2**64)
+
+
+def dumps(value: Any) -> bytes:
+    """JSON bytes of any Python value. Never raises."""
+    try:
+        return orjson.dumps(value, default=_render, option=_OPTIONS)
+    except (TypeError, ValueError, RecursionError):
+        return orjson.dumps(_total(value, 0, set()))
+
+
+def loads(data: bytes | str) -> Any:
+    return orjson.loads(data)
+
+
+def native(value: Any) -> Any:
+    """The value as a reader of its JSON would see it: only dict, list, str, int, float, bool and None."""
+    return orjson.loads(dumps(value))
+
+
+def _render(value: Any) -> Any:
+    """What orjson does not know, one level down."""
+    if isinstance(value, BaseModel):
+        return _model(value)
+    if hasattr(value, "_asdict"):  # a NamedTuple
+        return value._asdict()
+    if isinstance(value, (set, frozenset, tuple)):
+        return list(value)
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return base64.b64encode(bytes(value)).decode()
+    if isinstance(value, BaseException):
+        return repr(value)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    for method in ("to_dict", "model_dump", "dict"):
+        if not isinstance(value, type) and callable(getattr(value, method, None)):
+            try:
+                return getattr(value, method)()
+            except Exception:
+                break
+    if isinstance(value, int):  # wider than 64 bits: a string keeps every digit
+        return str(value)
+    try:
+        return str(value)
+    except Exception:
+        return f"<{type(value).__name__}>"
+
+
+def _model(value: BaseModel) -> Any:
+    try:
+        return value.model_dump()
+    except Exception:
+        return dict(value.__dict__)
+
+
+def _total(value: Any, depth: int, above: set[int]) -> Any:
+    """The slow way: everything is looked at, cycles and depth are cut, and broken text is mended."""
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if isinstance(value, int):
+        return int(value) if value in _INT64 else str(value)
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if depth > _MAX_DEPTH or id(value) in above:
+        return f"<{type(value).__name__}>"
+    above = above | {id(value)}
+    if isinstance(value, Mapping):
+        return {_key(key): _total(item, depth + 1, above) for key, item in list(value.items())}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [_total(item, depth + 1, above) for item in list(value)]
+    try:
+        return orjson.loads(orjson.dumps(value, option=_OPTIONS))  # dates, UUIDs, enums, numpy
+    except (TypeError, ValueError):
+        return _total(_render(value), depth + 1, above)
+
+
+def _key(key: Any) -> str:
+    return (key if isinstance(key, str) else str(key)).encode("utf-8", "replace").decode()

@@ -1,0 +1,160 @@
+"""What the server keeps about assistants, threads and runs, as plain values."""
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from threadwire.core.entries import Fence, Json
+from threadwire.core.ids import AssistantId, RunId, Seq, ThreadId
+
+RunStatus = Literal["pending", "running", "success", "error", "interrupted", "timeout"]
+ThreadStatus = Literal["idle", "busy", "interrupted", "error"]
+MultitaskStrategy = Literal["reject", "enqueue", "interrupt", "rollback"]
+CancelAction = Literal["interrupt", "rollback"]
+Durability = Literal["sync", "async", "exit"]
+
+ACTIVE: frozenset[str] = frozenset({"pending", "running"})
+
+
+@dataclass(frozen=True, slots=True)
+class Assistant:
+    assistant_id: AssistantId
+    graph_id: str
+    name: str
+    created_at: int
+    updated_at: int
+    version: int = 1
+    description: str | None = None
+    config: dict[str, Any] = field(default_factory=dict)
+    context: dict[str, Any] = field(default_factory=dict)
+    metadata: dict[str, Any] = field(default_factory=dict)
+    owner: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Thread:
+    """A thread as clients see it. `status` is `busy` while it has pending or running runs, whatever it settled on before."""
+
+    thread_id: ThreadId
+    created_at: int
+    updated_at: int
+    status: ThreadStatus = "idle"
+    state_updated_at: int | None = None
+    metadata: dict[str, Any] = field(default_factory=dict)
+    config: dict[str, Any] = field(default_factory=dict)
+    values: Json = None
+    interrupts: dict[str, Json] = field(default_factory=dict)
+    error: Json = None
+    owner: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run's row. `attempt` counts starts and never goes back; `crashes` counts only what the run is charged for."""
+
+    run_id: RunId
+    thread_id: ThreadId
+    assistant_id: AssistantId
+    graph_id: str
+    status: RunStatus
+    created_at: int
+    updated_at: int
+    due_at: int
+    queued_seq: Seq
+    multitask_strategy: MultitaskStrategy = "enqueue"
+    attempt: int = 0
+    crashes: int = 0
+    cancel: CancelAction | None = None
+    metadata: dict[str, Any] = field(default_factory=dict)
+    kwargs: dict[str, Any] = field(default_factory=dict)
+    error: Json = None
+    ended_seq: Seq | None = None
+    idempotency_key: str | None = None
+    owner: str | None = None
+
+    @property
+    def active(self) -> bool:
+        return self.status in ACTIVE
+
+    @property
+    def fence(self) -> Fence:
+        return Fence(self.run_id, self.attempt)
+
+
+@dataclass(frozen=True, slots=True)
+class NewRun:
+    """A run somebody asks for."""
+
+    run_id: RunId
+    thread_id: ThreadId
+    assistant_id: AssistantId
+    graph_id: str
+    created_at: int
+    due_at: int
+    multitask_strategy: MultitaskStrategy = "enqueue"
+    metadata: dict[str, Any] = field(default_factory=dict)
+    kwargs: dict[str, Any] = field(default_factory=dict)
+    create_thread: bool = False
+    thread_metadata: dict[str, Any] = field(default_factory=dict)
+    idempotency_key: str | None = None
+    owner: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """What accepting a run did: the run, whether it is a repeat, and which running runs were asked to stop for it."""
+
+    run: Run
+    repeated: bool = False
+    stopping: tuple[RunId, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """What a thread is left with when its state has moved: kept on the thread's row for lists and lookups."""
+
+    status: Literal["idle", "interrupted", "error"]
+    values: Json
+    interrupts: dict[str, Json] = field(default_factory=dict)
+    error: Json = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a run ended. Without `settled` the thread keeps the values it had and only its status and error change."""
+
+    status: Literal["success", "error", "interrupted", "timeout"]
+    error: Json = None
+    interrupts: list[Json] = field(default_factory=list)
+    settled: Settled | None = None
+    rollback: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Cancelled:
+    """What asking a run to stop did: ended it at once (it was pending), or left it to its worker."""
+
+    run: Run
+    at_once: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadQuery:
+    ids: tuple[ThreadId, ...] = ()
+    metadata: dict[str, Any] = field(default_factory=dict)
+    values: dict[str, Any] = field(default_factory=dict)
+    status: ThreadStatus | None = None
+    limit: int = 10
+    offset: int = 0
+    sort_by: Literal["thread_id", "status", "created_at", "updated_at", "state_updated_at"] = "created_at"
+    descending: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class AssistantQuery:
+    graph_id: str | None = None
+    name: str | None = None
+    metadata: dict[str, Any] = field(default_factory=dict)
+    limit: int = 10
+    offset: int = 0
+    sort_by: Literal["assistant_id", "graph_id", "name", "created_at", "updated_at"] = "created_at"
+    descending: bool = True

@@ -1,0 +1,41 @@
+"""The life of a run: which status may follow which, and what a crash is charged. All of it lives here."""
+
+from threadwire.core.records import RunStatus
+
+MAX_CRASHES = 3
+"""A run whose process died this often ends in error (spec 5.6)."""
+
+SUSPECT_CRASHES = 2
+"""From this many on, a run is retried only while no other suspect is running (spec 5.7)."""
+
+MOVES: dict[RunStatus, frozenset[RunStatus]] = {
+    # claimed · cancelled before it started
+    "pending": frozenset({"running", "interrupted"}),
+    # released or recovered · the four endings
+    "running": frozenset({"pending", "success", "error", "interrupted", "timeout"}),
+    "success": frozenset(),
+    "error": frozenset(),
+    "interrupted": frozenset(),
+    "timeout": frozenset(),
+}
+
+MAX_ATTEMPTS_ERROR = {
+    "error": "max_attempts",
+    "message": f"The server died {MAX_CRASHES} times while this run was in flight.",
+}
+
+
+def may_move(before: RunStatus, after: RunStatus) -> bool:
+    return after in MOVES[before]
+
+
+def is_suspect(crashes: int) -> bool:
+    return crashes >= SUSPECT_CRASHES
+
+
+def user_interrupt(action: str) -> dict[str, str]:
+    """What a cancelled run leaves on its thread as the error, in the words the official server uses."""
+    return {
+        "error": "UserInterrupt" if action == "interrupt" else "UserRollback",
+        "message": f"{action} requested via POST /threads/{{thread_id}}/runs/{{run_id}}/cancel",
+    }

@@ -1,0 +1,157 @@
+"""Following a run: replay, then live, from one cursor. There is no second path for "live".
+
+A *projection* is one encoder over one run's log, with the frames it has made. Everybody who watches the run with the
+same options shares it: each entry is encoded once, and a watcher is only a cursor into the frames. A watcher whose
+cursor lies before what is still kept gets a projection of its own, made anew from the log. The log is the truth: a
+projection can be thrown away at any time.
+"""
+
+import asyncio
+from bisect import bisect_right
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from contextlib import ExitStack
+from types import TracebackType
+
+from threadwire.core.encoding import Encoder
+from threadwire.core.entries import Entry, Kind
+from threadwire.core.ids import RunId, Seq
+from threadwire.core.records import Run
+from threadwire.storage.abc import Log, Wakeup
+
+PAGE = 1000
+SEND_AT_MOST = 256 * 1024
+"""Bytes handed to a socket at once."""
+
+KEEP_FRAMES = 8 * 1024 * 1024
+"""Bytes of frames a projection keeps; a watcher further behind reads the log."""
+
+KEEP_IN_ALL = 64 * 1024 * 1024
+"""Bytes of frames kept for those who may come back, over all projections."""
+KEEP_PROJECTIONS = 256
+POLL = 5.0
+"""Seconds after which a follower looks at the log even without a hint (spec 3.3)."""
+
+
+class Projection:
+    def __init__(self, log: Log, run: Run, encoder: Encoder) -> None:
+        self._log = log
+        self._run = run
+        self._encoder = encoder
+        self._position = Seq(run.queued_seq - 1)
+        self._reading = asyncio.Lock()
+        self._seqs: list[int] = []
+        self._frames: list[bytes] = []
+        self.kept = 0
+        self.floor = Seq(run.queued_seq - 1)
+        """Watchers at or after this position find everything they need here."""
+        self.ended = False
+
+    async def catch_up(self) -> bool:
+        """Encode what the log has gained. True if there was anything."""
+        if self.ended:
+            return False
+        async with self._reading:
+            entries = await self._log.read(self._run.thread_id, self._position, limit=PAGE, run_id=self._run.run_id)
+            for entry in entries:
+                self._take(entry)
+            return bool(entries)
+
+    def _take(self, entry: Entry) -> None:
+        self._position = entry.seq
+        if frame := self._encoder.feed(entry):
+            self._seqs.append(entry.seq)
+            self._frames.append(frame)
+            self.kept += len(frame)
+            if self.kept > KEEP_FRAMES:
+                self._forget_half()
+        if entry.kind == Kind.RUN_ENDED:
+            self.ended = True
+
+    def _forget_half(self) -> None:
+        half = max(1, len(self._seqs) // 2)
+        self.floor = Seq(self._seqs[half - 1])
+        del self._seqs[:half], self._frames[:half]
+        self.kept = sum(map(len, self._frames))
+
+    def after(self, cursor: Seq) -> tuple[bytes, Seq]:
+        """The frames after `cursor`, as many as fit one send, and the cursor behind them."""
+        first = bisect_right(self._seqs, cursor)
+        if first == len(self._seqs):
+            return b"", cursor
+        last, size = first, 0
+        while last < len(self._seqs) and size < SEND_AT_MOST:
+            size += len(self._frames[last])
+            last += 1
+        return b"".join(self._frames[first:last]), Seq(self._seqs[last - 1])
+
+
+class Follower:
+    """One watcher of one run: a context manager with a `next`."""
+
+    def __init__(self, log: Log, run: Run, projection: Projection, after: Seq) -> None:
+        self._log = log
+        self._run = run
+        self._projection = projection
+        self._cursor = after
+        self._stack = ExitStack()
+        self._wakeup: Wakeup | None = None
+
+    def __enter__(self) -> "Follower":
+        # Watch before the first read, or an entry between the two would go unseen (spec 3.2).
+        self._wakeup = self._stack.enter_context(self._log.watch(self._run.thread_id))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+    async def next(self, timeout: float) -> bytes | None:
+        """What comes next: frames; nothing (`b""`) after `timeout` seconds of silence; None when there will be no more."""
+        assert self._wakeup is not None, "a follower is used inside its `with`"
+        while True:
+            frames, self._cursor = self._projection.after(self._cursor)
+            if frames:
+                return frames
+            if self._projection.ended:
+                return None
+            if await self._projection.catch_up():
+                continue
+            if self._projection.ended:
+                return None
+            if not await self._wakeup.wait(min(timeout, POLL)) and timeout <= POLL:
+                return b""
+
+
+class Followers:
+    """All projections of a process, the most recently used kept."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self._projections: OrderedDict[Hashable, Projection] = OrderedDict()
+
+    def follow(self, run: Run, options: Hashable, make_encoder: Callable[[], Encoder], after: Seq) -> Follower:
+        """Watch `run` from `after` on. `options` says which projections are the same."""
+        projection = self._shared((run.run_id, options), run, make_encoder)
+        if after < projection.floor:
+            projection = Projection(self._log, run, make_encoder())
+        return Follower(self._log, run, projection, after)
+
+    def _shared(self, key: Hashable, run: Run, make_encoder: Callable[[], Encoder]) -> Projection:
+        projection = self._projections.get(key)
+        if projection is None:
+            self._make_room()
+            projection = self._projections[key] = Projection(self._log, run, make_encoder())
+        self._projections.move_to_end(key)
+        return projection
+
+    def _make_room(self) -> None:
+        """Drop the least recently used; whoever still watches one keeps it alive by himself."""
+        kept = sum(projection.kept for projection in self._projections.values())
+        while self._projections and (kept > KEEP_IN_ALL or len(self._projections) >= KEEP_PROJECTIONS):
+            kept -= self._projections.popitem(last=False)[1].kept
+
+    def forget(self, run_id: RunId) -> None:
+        for key in [key for key in self._projections if isinstance(key, tuple) and key[0] == run_id]:
+            del self._projections[key]

@@ -1,0 +1,168 @@
+"""Starting, finding, stopping and awaiting runs: what every protocol calls."""
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from typing import Any
+
+from threadwire.core.encoding import Encoder
+from threadwire.core.entries import Entry, Json, Kind
+from threadwire.core.fold import StateFold
+from threadwire.core.ids import RunId, Seq, ThreadId, uuid7
+from threadwire.core.records import CancelAction, MultitaskStrategy, NewRun, Run, RunStatus
+from threadwire.engine.assistants import Assistants
+from threadwire.engine.clock import Clock
+from threadwire.engine.follow import PAGE, POLL, Follower, Followers
+from threadwire.engine.worker import Worker
+from threadwire.errors import Conflict, NotFound
+from threadwire.storage.abc import Storage
+
+
+@dataclass(frozen=True, slots=True)
+class StartRun:
+    """What a client asks for when it starts a run. `kwargs` is kept as it is and handed to the graph."""
+
+    assistant: str
+    thread_id: ThreadId
+    kwargs: dict[str, Any]
+    metadata: dict[str, Any] = field(default_factory=dict)
+    multitask_strategy: MultitaskStrategy = "enqueue"
+    create_thread: bool = False
+    after_seconds: float = 0
+    idempotency_key: str | None = None
+    owner: str | None = None
+
+
+class Runs:
+    def __init__(
+        self, storage: Storage, assistants: Assistants, followers: Followers, worker: Worker, clock: Clock
+    ) -> None:
+        self._storage = storage
+        self._assistants = assistants
+        self._followers = followers
+        self._worker = worker
+        self._clock = clock
+
+    async def start(self, asked: StartRun) -> Run:
+        """Take a run in; on return it is durable, and will be carried out whatever happens to the caller."""
+        assistant = await self._assistants.resolve(asked.assistant)
+        now = self._clock()
+        belongs = {"graph_id": assistant.graph_id, "assistant_id": assistant.assistant_id}
+        accepted = await self._storage.runs.accept(
+            NewRun(
+                run_id=RunId(uuid7()),
+                thread_id=asked.thread_id,
+                assistant_id=assistant.assistant_id,
+                graph_id=assistant.graph_id,
+                created_at=now,
+                due_at=now + round(asked.after_seconds * 1000),
+                multitask_strategy=asked.multitask_strategy,
+                metadata={"created_by": "system", **assistant.metadata, **asked.metadata, **belongs},
+                kwargs=_with_assistant(asked.kwargs, assistant.config, assistant.context),
+                create_thread=asked.create_thread,
+                thread_metadata=dict(belongs),
+                idempotency_key=asked.idempotency_key,
+                owner=asked.owner,
+            )
+        )
+        for run_id in accepted.stopping:
+            self._worker.stop(run_id, "rollback" if asked.multitask_strategy == "rollback" else "interrupt")
+        self._worker.hint()
+        return accepted.run
+
+    async def get(self, thread_id: ThreadId, run_id: RunId) -> Run:
+        run = await self._storage.runs.get(run_id)
+        if run is None or run.thread_id != thread_id:
+            raise NotFound("Not Found")
+        return run
+
+    async def list(
+        self, thread_id: ThreadId, *, status: RunStatus | None = None, limit: int = 10, offset: int = 0
+    ) -> list[Run]:
+        if await self._storage.threads.get(thread_id) is None:
+            raise NotFound(f"Thread with ID {thread_id} not found")
+        return await self._storage.runs.list(thread_id, status=status, limit=limit, offset=offset)
+
+    async def delete(self, thread_id: ThreadId, run_id: RunId) -> None:
+        """Remove a run's row. One that is still active is stopped first."""
+        run = await self.get(thread_id, run_id)
+        if run.active:
+            await self.cancel(thread_id, run_id, "interrupt", wait=True)
+        try:
+            await self._storage.runs.delete(run_id)
+        finally:
+            self._followers.forget(run_id)
+
+    async def cancel(self, thread_id: ThreadId, run_id: RunId, action: CancelAction, *, wait: bool) -> None:
+        run = await self._storage.runs.get(run_id)
+        if run is None or run.thread_id != thread_id:
+            raise NotFound("No runs found to cancel.")
+        if not await self.stop_if_active(run, action):
+            raise NotFound("No matching runs to cancel. Please ensure the runs exist and are in a cancellable state.")
+        if wait:
+            await self.ended(run)
+
+    async def stop_if_active(self, run: Run, action: CancelAction) -> bool:
+        """Ask a run to stop. False if it was over already."""
+        cancelled = await self._storage.runs.cancel(run.run_id, action, self._clock())
+        if cancelled is None:
+            return False
+        if cancelled.at_once:
+            self._worker.hint()
+        else:
+            self._worker.stop(run.run_id, cancelled.run.cancel or action)
+        return True
+
+    # -- watching ------------------------------------------------------------------------------------------------
+
+    def follow(self, run: Run, options: Hashable, make_encoder: Callable[[], Encoder], after: Seq) -> Follower:
+        return self._followers.follow(run, options, make_encoder, after)
+
+    async def newest(self, thread_id: ThreadId) -> Seq:
+        return await self._storage.log.last(thread_id)
+
+    async def ended(self, run: Run) -> Entry:
+        """Wait for a run to end; return its last entry."""
+        with self._storage.log.watch(run.thread_id) as wakeup:
+            cursor = Seq(run.queued_seq - 1)
+            while True:
+                entries = await self._storage.log.read(run.thread_id, cursor, limit=PAGE, run_id=run.run_id)
+                if entries and entries[-1].kind == Kind.RUN_ENDED:
+                    return entries[-1]
+                if entries:
+                    cursor = entries[-1].seq
+                elif await self._storage.threads.get(run.thread_id) is None:
+                    raise Conflict(f"Thread {run.thread_id} was deleted while its run was awaited")
+                else:
+                    await wakeup.wait(POLL)
+
+    async def output(self, run: Run) -> Json:
+        """What a finished run left: its last values, an error, or nothing if it was stopped."""
+        state, cursor = StateFold(), Seq(run.queued_seq - 1)
+        shown = False
+        while True:
+            entries = await self._storage.log.read(run.thread_id, cursor, limit=PAGE, run_id=run.run_id)
+            if not entries:
+                return state.value() if shown else {}
+            for entry in entries:
+                if entry.kind == Kind.STATE and not entry.ns:
+                    state.apply(entry.data)
+                    shown = True
+                elif entry.kind == Kind.RUN_ENDED:
+                    return _output(entry, state, shown)
+            cursor = entries[-1].seq
+
+
+def _output(ended: Entry, state: StateFold, shown: bool) -> Json:
+    if ended.data["status"] in ("error", "timeout"):
+        return {"__error__": ended.data["error"]}
+    if ended.data["status"] in ("interrupted", "rolled_back"):
+        return {}
+    return state.value() if shown else {}
+
+
+def _with_assistant(kwargs: dict[str, Any], config: dict[str, Any], context: dict[str, Any]) -> dict[str, Any]:
+    """The assistant's configuration under the request's own."""
+    given = kwargs.get("config") or {}
+    merged = {**config, **given}
+    merged["configurable"] = {**(config.get("configurable") or {}), **(given.get("configurable") or {})}
+    return {**kwargs, "config": merged, "context": {**context, **(kwargs.get("context") or {})}}

@@ -1,0 +1,158 @@
+"""What one can do with a thread: keep it, find it, look at its state, move its state."""
+
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+from threadwire.core.entries import Draft, Json, Kind
+from threadwire.core.ids import ThreadId, uuid7
+from threadwire.core.records import Thread, ThreadQuery
+from threadwire.engine.clock import Clock
+from threadwire.engine.worker import Worker
+from threadwire.errors import BadRequest, Conflict, GraphFailed, NotFound, ThreadwireError
+from threadwire.graphs import state
+from threadwire.graphs.registry import GraphRegistry
+from threadwire.graphs.state import Graph
+from threadwire.graphs.user_loop import UserLoop
+from threadwire.storage.abc import Storage
+
+T = TypeVar("T")
+
+
+class Threads:
+    def __init__(
+        self, storage: Storage, registry: GraphRegistry, reads: UserLoop, worker: Worker, clock: Clock
+    ) -> None:
+        self._storage = storage
+        self._registry = registry
+        self._reads = reads
+        self._worker = worker
+        self._clock = clock
+
+    async def create(
+        self,
+        thread_id: ThreadId | None,
+        metadata: dict[str, Any],
+        if_exists: str = "raise",
+        owner: str | None = None,
+    ) -> Thread:
+        now = self._clock()
+        thread = Thread(
+            thread_id=thread_id or ThreadId(uuid7()),
+            created_at=now,
+            updated_at=now,
+            state_updated_at=now,
+            metadata=metadata,
+            owner=owner,
+        )
+        return await self._storage.threads.create(thread, if_exists=if_exists)
+
+    async def get(self, thread_id: ThreadId) -> Thread:
+        thread = await self._storage.threads.get(thread_id)
+        if thread is None:
+            raise NotFound(f"Thread with ID {thread_id} not found")
+        return thread
+
+    async def update(self, thread_id: ThreadId, metadata: dict[str, Any]) -> Thread:
+        return await self._storage.threads.update(thread_id, metadata=metadata, now=self._clock())
+
+    async def delete(self, thread_id: ThreadId) -> None:
+        """Remove it with all it has. A run in flight is fenced first and stopped after."""
+        running = await self._storage.runs.list(thread_id, status="running", limit=1)
+        await self._storage.threads.delete(thread_id)
+        for run in running:
+            self._worker.stop(run.run_id, "interrupt")
+
+    async def search(self, query: ThreadQuery) -> list[Thread]:
+        return await self._storage.threads.search(query)
+
+    async def count(self, query: ThreadQuery) -> int:
+        return await self._storage.threads.count(query)
+
+    # -- state ---------------------------------------------------------------------------------------------------
+
+    async def state(
+        self, thread_id: ThreadId, checkpoint: dict[str, Any] | None = None, *, subgraphs: bool = False
+    ) -> Json:
+        thread = await self.get(thread_id)
+        if (graph_id := _graph_of(thread)) is None:
+            return state.EMPTY
+        configurable = _configurable(thread_id, checkpoint)
+        saver = self._storage.checkpoints.saver()
+        return await self._asking(
+            graph_id, configurable, lambda graph: state.read(graph, saver, configurable, subgraphs=subgraphs)
+        )
+
+    async def history(
+        self,
+        thread_id: ThreadId,
+        *,
+        limit: int = 10,
+        before: dict[str, Any] | None = None,
+        metadata: dict[str, Any] | None = None,
+        checkpoint: dict[str, Any] | None = None,
+    ) -> list[Json]:
+        thread = await self.get(thread_id)
+        if (graph_id := _graph_of(thread)) is None:
+            return []
+        configurable = _configurable(thread_id, checkpoint)
+        bound = _configurable(thread_id, before) if before is not None else None
+        saver = self._storage.checkpoints.saver()
+        return await self._asking(
+            graph_id,
+            configurable,
+            lambda graph: state.history(graph, saver, configurable, limit=limit, before=bound, metadata=metadata),
+        )
+
+    async def update_state(
+        self, thread_id: ThreadId, values: Any, as_node: str | None, checkpoint: dict[str, Any] | None
+    ) -> dict[str, Any]:
+        """Move the thread's state outside a run. Refused while a run is under way."""
+        thread = await self.get(thread_id)
+        if thread.status == "busy":
+            active = [run.run_id for run in await self._storage.runs.list(thread_id, limit=100) if run.active]
+            raise Conflict(f"Thread {thread_id} has in-flight runs: {active}")
+        if (graph_id := _graph_of(thread)) is None:
+            raise BadRequest(_NO_GRAPH.format(thread_id=thread_id))
+        configurable = _configurable(thread_id, checkpoint)
+        saver = self._storage.checkpoints.saver(durability="sync")
+        moved, settled = await self._asking(
+            graph_id, configurable, lambda graph: state.update(graph, saver, configurable, values, as_node)
+        )
+        now = self._clock()
+        reset = {"cause": "update", "checkpoint_id": moved["checkpoint_id"], "values": settled.values}
+        commit = self._storage.threads.settle(thread_id, settled, [Draft(Kind.STATE_RESET, reset, (), now)], now)
+        await commit.wait()
+        return moved
+
+    async def _asking(
+        self, graph_id: str, configurable: dict[str, Any], ask: Callable[[Graph], Coroutine[Any, Any, T]]
+    ) -> T:
+        """Ask the graph something on the reading loop, so that a run that blocks its loop does not hold it up."""
+
+        async def asking() -> T:
+            async with self._registry.open(graph_id, {"configurable": configurable}, access="threads.read") as graph:
+                return await ask(graph)
+
+        try:
+            return await self._reads.run(asking)
+        except ThreadwireError:
+            raise
+        except Exception as error:  # the graph's own code: a factory, a schema, a reducer
+            raise GraphFailed(f"{type(error).__name__}: {error}") from error
+
+
+_NO_GRAPH = (
+    "Thread '{thread_id}' has no assigned graph ID. This usually occurs when no runs have been made on this particular"
+    " thread. This operation requires a graph ID. Please ensure a run has been made for the thread or manually update"
+    " the thread metadata (by setting the 'graph_id' field) before running this operation."
+)
+
+
+def _graph_of(thread: Thread) -> str | None:
+    graph_id = thread.metadata.get("graph_id")
+    return graph_id if isinstance(graph_id, str) else None
+
+
+def _configurable(thread_id: ThreadId, checkpoint: dict[str, Any] | None) -> dict[str, Any]:
+    """Where to look: the thread's newest state, or the checkpoint named. The thread itself cannot be overridden."""
+    return {"checkpoint_ns": "", **(checkpoint or {}), "thread_id": thread_id}

@@ -1,0 +1,209 @@
+"""Claim a run, carry it out, end it. One worker per process; its runs share the user loop."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import anyio
+import structlog
+
+from threadwire.core.entries import Draft, Fence
+from threadwire.core.ids import RunId, ThreadId
+from threadwire.core.records import CancelAction, Ending, Run
+from threadwire.core.run_state import user_interrupt
+from threadwire.engine.clock import Clock
+from threadwire.graphs.execution import Attempt, Execution, describe
+from threadwire.graphs.registry import GraphRegistry
+from threadwire.graphs.user_loop import UserLoop, WorkCancelled, current_attempt
+from threadwire.storage.abc import Log, Storage
+
+logger = structlog.get_logger("threadwire.worker")
+
+IDLE_POLL = 5.0
+"""Seconds between two looks at the queue when nobody hints; hints are in-process, so this is only a safety net."""
+
+
+@dataclass(slots=True)
+class _Running:
+    run: Run
+    scope: anyio.CancelScope
+    action: CancelAction | None = None
+
+
+class LogRecorder:
+    """An attempt's pen: what it records goes to its thread's log under its fence."""
+
+    def __init__(self, log: Log, thread_id: ThreadId, fence: Fence) -> None:
+        self._log = log
+        self._thread_id = thread_id
+        self._fence = fence
+
+    def record(self, drafts: Sequence[Draft]) -> None:
+        if drafts:
+            self._log.append(self._thread_id, drafts, self._fence)
+
+    @property
+    def crowded(self) -> bool:
+        return self._log.crowded
+
+    async def room(self) -> None:
+        await self._log.room()
+
+
+class Worker:
+    def __init__(
+        self, storage: Storage, registry: GraphRegistry, loop: UserLoop, *, capacity: int, clock: Clock
+    ) -> None:
+        self._storage = storage
+        self._registry = registry
+        self._loop = loop
+        self._capacity = capacity
+        self._clock = clock
+        self._running: dict[RunId, _Running] = {}
+        self._asked_to_stop: dict[RunId, CancelAction] = {}
+        self._lingering: set[ThreadId] = set()
+        self._wake = asyncio.Event()
+        self._quiet = asyncio.Event()
+        self._draining = False
+        self._releasing = False
+
+    def hint(self) -> None:
+        """There may be work. May be called for nothing."""
+        self._wake.set()
+
+    def stop(self, run_id: RunId, action: CancelAction) -> None:
+        """Stop a run whose cancellation is already noted on its row. Unknown runs are remembered: a claim may be under way."""
+        running = self._running.get(run_id)
+        if running is None:
+            self._asked_to_stop[run_id] = action
+            return
+        running.action = running.action or action
+        running.scope.cancel()
+
+    async def work(self) -> None:
+        """Claim and carry out runs until drained."""
+        async with anyio.create_task_group() as tasks:
+            while not self._draining:
+                self._wake.clear()
+                for run in await self._claim():
+                    tasks.start_soon(self._carry_out, run)
+                await self._wait_for_work()
+
+    async def drain(self, grace: float) -> None:
+        """Take no new work; let what runs end within `grace` seconds; release the rest, uncharged."""
+        self._draining = True
+        self._wake.set()
+        with anyio.move_on_after(grace):
+            while self._running:
+                self._quiet.clear()
+                await self._quiet.wait()
+        self._releasing = True
+        for running in self._running.values():
+            running.scope.cancel()
+        while self._running:
+            self._quiet.clear()
+            await self._quiet.wait()
+
+    async def _claim(self) -> Sequence[Run]:
+        free = self._capacity - len(self._running)
+        if free <= 0:
+            return []
+        claimed = await self._storage.runs.claim(free, now=self._clock(), but_not=frozenset(self._lingering))
+        for run in claimed:
+            self._running[run.run_id] = _Running(run, anyio.CancelScope())
+        return claimed
+
+    async def _wait_for_work(self) -> None:
+        due = await self._storage.runs.next_due()
+        seconds = IDLE_POLL
+        if due is not None and due > self._clock():
+            seconds = min(IDLE_POLL, (due - self._clock()) / 1000)
+        with anyio.move_on_after(max(seconds, 0.001)):
+            await self._wake.wait()
+
+    async def _carry_out(self, run: Run) -> None:
+        running = self._running[run.run_id]
+        execution: Execution | None = None
+        ending: Ending | None = None
+        try:
+            with running.scope:
+                if run.run_id in self._asked_to_stop:
+                    self.stop(run.run_id, self._asked_to_stop.pop(run.run_id))
+                execution = Execution(
+                    await self._attempt(run), LogRecorder(self._storage.log, run.thread_id, run.fence)
+                )
+                ending = await self._loop.run(partial(self._execute, run, execution))
+        except WorkCancelled:
+            ending = Ending(status="error", error={"error": "CancelledError", "message": "The graph cancelled itself."})
+        except Exception as error:
+            logger.exception("run_failed_outside_its_graph", run_id=run.run_id)
+            ending = Ending(status="error", error=describe(error))
+        with anyio.CancelScope(shield=True):
+            await self._end(running, execution, ending)
+
+    async def _attempt(self, run: Run) -> Attempt:
+        newest = await self._storage.checkpoints.newest(run.thread_id)
+        checkpoint_id, made_by = newest if newest is not None else (None, None)
+        return Attempt(
+            run,
+            goes_on=made_by == run.run_id,
+            base_checkpoint=checkpoint_id,
+            stream_models=self._registry.stream_models(run.graph_id),
+        )
+
+    async def _execute(self, run: Run, execution: Execution) -> Ending:
+        """On the user loop."""
+        current_attempt.set(run.fence)
+        saver = self._storage.checkpoints.saver(run.fence, run.kwargs.get("durability") or "async")
+        try:
+            async with self._registry.open(run.graph_id, execution.config) as graph:
+                return await execution.drive(graph, saver, None)
+        except Exception as error:  # a factory's code, before or after the graph ran
+            return Ending(status="error", error=describe(error))
+
+    async def _end(self, running: _Running, execution: Execution | None, ending: Ending | None) -> None:
+        run = running.run
+        self._linger(run)
+        if ending is None:
+            ending = self._stopped(running, execution)
+        now = self._clock()
+        if ending is None:
+            await self._storage.runs.release(run.fence, now)
+        else:
+            await self._storage.runs.finish(run.fence, ending, now)
+            self._log_end(run, ending)
+        self._asked_to_stop.pop(run.run_id, None)
+        del self._running[run.run_id]
+        self._wake.set()
+        self._quiet.set()
+
+    def _stopped(self, running: _Running, execution: Execution | None) -> Ending | None:
+        """How a cancelled run ends; None if it was cancelled by a shutdown, and so has not ended."""
+        if running.action is None:
+            return None
+        if running.action == "rollback":
+            return Ending(status="interrupted", rollback=True)
+        error = user_interrupt(running.action)
+        if execution is None:
+            return Ending(status="interrupted", error=error)
+        return execution.interrupted(error)
+
+    def _linger(self, run: Run) -> None:
+        """Keep the thread from its next run while a cancelled sync node of this one is still at work."""
+        here = asyncio.get_running_loop()
+
+        def over() -> None:
+            self._lingering.discard(run.thread_id)
+            self._wake.set()
+
+        if not self._loop.threads.when_idle(run.fence, lambda: here.call_soon_threadsafe(over)):
+            self._lingering.add(run.thread_id)
+
+    def _log_end(self, run: Run, ending: Ending) -> None:
+        facts: dict[str, Any] = {"run_id": run.run_id, "thread_id": run.thread_id, "graph_id": run.graph_id}
+        if ending.status == "error":
+            logger.warning("run_ended", status="error", error=(ending.error or {}).get("error"), **facts)
+        else:
+            logger.debug("run_ended", status=ending.status, **facts)

@@ -1,0 +1,82 @@
+"""Every error Threadwire raises on purpose.
+
+    ThreadwireError
+    ├── Invalid                 the request makes no sense; say why
+    │   ├── InvalidCursor       a position that is not a position
+    │   ├── BadRequest          well-formed, but not at this moment or in this combination
+    │   ├── TooDeep             JSON nested beyond the limit
+    │   └── TooLarge            a body beyond the limit
+    ├── NotFound                no such thing, or not yours
+    ├── Conflict                it exists already, or the moment is wrong
+    │   └── ThreadBusy          another run holds the thread
+    ├── Fenced                  an attempt that no longer holds its thread tried to write
+    ├── GraphUnavailable        the graph's code could not be loaded
+    ├── GraphFailed             user code raised while it was being asked something outside a run
+    ├── ConfigError             langgraph.json is wrong; one line says where
+    └── StorageError            the database refused
+        └── DataDirectoryLocked another process serves this data directory
+
+The message is a sentence a person can act on. HTTP status codes are known to `http/problems.py` alone.
+"""
+
+
+class ThreadwireError(Exception):
+    @property
+    def message(self) -> str:
+        return str(self.args[0]) if self.args else (self.__doc__ or type(self).__name__)
+
+
+class Invalid(ThreadwireError):
+    """The request is not valid."""
+
+
+class InvalidCursor(Invalid):
+    """The position to resume from is not a sequence number."""
+
+
+class BadRequest(Invalid):
+    """The request cannot be carried out as it stands."""
+
+
+class TooDeep(Invalid):
+    """The request body is nested too deeply."""
+
+
+class TooLarge(Invalid):
+    """The request body is too large."""
+
+
+class NotFound(ThreadwireError):
+    """Not Found"""
+
+
+class Conflict(ThreadwireError):
+    """The request conflicts with what is there."""
+
+
+class ThreadBusy(Conflict):
+    """Thread is already running a task. Wait for it to finish or choose a different multitask strategy."""
+
+
+class Fenced(ThreadwireError):
+    """This attempt no longer holds its thread."""
+
+
+class GraphUnavailable(ThreadwireError):
+    """The graph could not be loaded."""
+
+
+class GraphFailed(ThreadwireError):
+    """The graph's own code raised an error."""
+
+
+class ConfigError(ThreadwireError):
+    """The configuration is wrong."""
+
+
+class StorageError(ThreadwireError):
+    """The database refused."""
+
+
+class DataDirectoryLocked(StorageError):
+    """Another process already serves this data directory."""

@@ -1,0 +1,228 @@
+"""Drive one attempt of one run: LangGraph's stream in, log entries out."""
+
+import time
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Any, Protocol, cast
+from uuid import UUID
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.pregel import Pregel
+from langgraph.types import Command, Send
+
+from threadwire.core.entries import Draft, Json, Kind, Namespace
+from threadwire.core.json import native
+from threadwire.core.records import Ending, Run, Settled
+from threadwire.graphs.normalize import Normalizer
+
+ALWAYS = ("values", "updates", "messages", "custom", "tools", "tasks", "checkpoints")
+"""What every run records, whoever started it, so that anybody can join it over any protocol."""
+
+LANGGRAPH_VERSION = version("langgraph")
+
+
+class Recorder(Protocol):
+    """Where an attempt's entries go."""
+
+    def record(self, drafts: Sequence[Draft]) -> None: ...
+
+    @property
+    def crowded(self) -> bool: ...
+
+    async def room(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One start of a run. `goes_on` means an earlier attempt left a checkpoint, so the input has been applied (spec 5.5)."""
+
+    run: Run
+    goes_on: bool
+    base_checkpoint: str | None
+    stream_models: bool = True
+
+
+class Execution:
+    """Runs an attempt to its end. After a cancellation, `interrupted()` says what the thread is left with."""
+
+    def __init__(self, attempt: Attempt, recorder: Recorder) -> None:
+        self._attempt = attempt
+        self._run = attempt.run
+        self._recorder = recorder
+        self._kwargs = attempt.run.kwargs
+        self._asked = frozenset(self._kwargs.get("stream_mode") or ())
+        self.config = self._build_config()
+        metadata = {
+            **(self.config.get("metadata") or {}),
+            "thread_id": self._run.thread_id,
+            "run_id": self._run.run_id,
+            "ls_integration": "langgraph",
+        }
+        self._normalizer = Normalizer(self._asked, metadata)
+
+    async def drive(self, graph: Pregel[Any, Any, Any, Any], saver: BaseCheckpointSaver[str], store: Any) -> Ending:
+        bound = graph.copy(update=_ours(graph, saver, store))
+        self._started()
+        record, recorder, feed = self._recorder.record, self._recorder, self._normalizer.feed
+        try:
+            async with aclosing(self._stream(bound)) as parts:
+                async for ns, mode, part in parts:
+                    record(feed(ns, mode, part, time.time_ns() // 1_000_000))
+                    if recorder.crowded:
+                        await recorder.room()
+        except Exception as error:  # a graph's own code: whatever it raises is how the run ended
+            return Ending(status="error", error=describe(error), settled=self._settled("error", describe(error)))
+        return self._ended()
+
+    def interrupted(self, error: Json) -> Ending:
+        return Ending(status="interrupted", error=error, settled=self._settled("interrupted", error))
+
+    # -- what goes in --------------------------------------------------------------------------------------------
+
+    def _started(self) -> None:
+        now = time.time_ns() // 1_000_000
+        started: dict[str, Json] = {
+            "attempt": self._run.attempt,
+            "graph_id": self._run.graph_id,
+            "assistant_id": self._run.assistant_id,
+        }
+        if self._attempt.base_checkpoint is not None:
+            started["checkpoint_id"] = self._attempt.base_checkpoint
+        drafts = [Draft(Kind.RUN_STARTED, started, (), now)]
+        command = self._kwargs.get("command")
+        if not self._attempt.goes_on:
+            if self._fork is not None:
+                drafts.append(Draft(Kind.STATE_RESET, {"cause": "fork", "checkpoint_id": self._fork}, (), now))
+            if command is not None and command.get("resume") is not None:
+                drafts.append(Draft(Kind.INPUT_ANSWERED, {"value": command["resume"]}, (), now))
+        self._recorder.record(drafts)
+
+    @property
+    def _fork(self) -> str | None:
+        configurable: dict[str, Any] = (self._kwargs.get("config") or {}).get("configurable", {})
+        return configurable.get("checkpoint_id")
+
+    def _input(self) -> Any:
+        if self._attempt.goes_on:
+            return None
+        if (command := self._kwargs.get("command")) is not None:
+            return decode_command(command)
+        return self._kwargs.get("input")
+
+    def _build_config(self) -> dict[str, Any]:
+        run = self._run
+        given = dict(self._kwargs.get("config") or {})
+        configurable = {**(given.get("configurable") or {})}
+        if self._attempt.goes_on:
+            for key in ("checkpoint_id", "checkpoint_map"):
+                configurable.pop(key, None)
+        configurable.update(
+            thread_id=run.thread_id,
+            run_id=run.run_id,
+            graph_id=run.graph_id,
+            assistant_id=run.assistant_id,
+            user_id=run.owner or "",
+            langgraph_auth_user=None,
+            langgraph_auth_user_id=run.owner or "",
+            langgraph_auth_permissions=[],
+        )
+        configurable.setdefault("checkpoint_ns", "")
+        metadata = {
+            "created_by": "system",
+            **(given.get("metadata") or {}),
+            **run.metadata,
+            "graph_id": run.graph_id,
+            "assistant_id": run.assistant_id,
+            "run_attempt": run.attempt,
+            "langgraph_version": LANGGRAPH_VERSION,
+            "langgraph_host": "self-hosted",
+        }
+        return {
+            **given,
+            "configurable": configurable,
+            "metadata": metadata,
+            "run_id": UUID(run.run_id),
+            "run_name": given.get("run_name") or run.graph_id,
+        }
+
+    def _modes(self) -> list[str]:
+        modes = [mode for mode in ALWAYS if mode != "messages" or self._wants_messages()]
+        return [*modes, "debug"] if "debug" in self._asked else modes
+
+    def _wants_messages(self) -> bool:
+        return self._attempt.stream_models or bool(self._asked & {"messages", "messages-tuple"})
+
+    # -- what comes out ------------------------------------------------------------------------------------------
+
+    def _stream(self, graph: Pregel[Any, Any, Any, Any]) -> AsyncGenerator[tuple[Namespace, str, Any]]:
+        config = cast("RunnableConfig", self.config)
+        options: dict[str, Any] = {
+            "stream_mode": self._modes(),
+            "subgraphs": True,
+            "context": self._kwargs.get("context") or None,
+            "interrupt_before": self._kwargs.get("interrupt_before"),
+            "interrupt_after": self._kwargs.get("interrupt_after"),
+            "durability": self._kwargs.get("durability") or "async",
+        }
+        if "events" in self._asked:
+            return self._with_events(graph, config, options)
+        return cast("AsyncGenerator[tuple[Namespace, str, Any]]", graph.astream(self._input(), config, **options))
+
+    async def _with_events(
+        self, graph: Pregel[Any, Any, Any, Any], config: RunnableConfig, options: dict[str, Any]
+    ) -> AsyncGenerator[tuple[Namespace, str, Any]]:
+        """The same parts, and every callback event besides; the root's own stream of parts is not shown as events."""
+        async for event in graph.astream_events(self._input(), config, version="v2", **options):
+            if event["event"] == "on_chain_stream" and event["run_id"] == self._run.run_id:
+                yield event["data"]["chunk"]
+            else:
+                at = time.time_ns() // 1_000_000
+                self._recorder.record((Draft(Kind.EVENTS, {"value": native(event)}, (), at),))
+
+    def _ended(self) -> Ending:
+        paused = bool(self._normalizer.pending or self._normalizer.next)
+        interrupts = [each for asked in self._normalizer.pending.values() for each in asked]
+        return Ending(
+            status="success",
+            interrupts=interrupts,
+            settled=self._settled("interrupted" if paused else "idle", None),
+        )
+
+    def _settled(self, status: Any, error: Json) -> Settled | None:
+        """What the thread is left with; None when this attempt never got as far as a checkpoint."""
+        if self._normalizer.last_values is None:
+            return None
+        pending = {
+            task: [{"id": each.get("id"), "value": each.get("value")} for each in asked]
+            for task, asked in self._normalizer.pending.items()
+        }
+        return Settled(status=status, values=native(self._normalizer.last_values), interrupts=pending, error=error)
+
+
+def _ours(graph: Pregel[Any, Any, Any, Any], saver: BaseCheckpointSaver[str], store: Any) -> dict[str, Any]:
+    """What a graph gets from the server. A store it was compiled with stays."""
+    update: dict[str, Any] = {"checkpointer": saver}
+    if store is not None and graph.store is None:
+        update["store"] = store
+    return update
+
+
+def decode_command(command: dict[str, Any]) -> Command[Any]:
+    goto = command.get("goto") or ()
+    targets = goto if isinstance(goto, list) else [goto] if goto else []
+    return Command(
+        resume=command.get("resume"),
+        update=command.get("update"),
+        goto=[_target(each) for each in targets],
+    )
+
+
+def _target(target: Any) -> str | Send:
+    return Send(target["node"], target.get("input")) if isinstance(target, dict) else str(target)
+
+
+def describe(error: BaseException) -> dict[str, str]:
+    return {"error": type(error).__name__, "message": str(error)}

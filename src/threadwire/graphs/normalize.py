@@ -1,0 +1,287 @@
+"""LangGraph's stream parts, made into log entries (spec/log.md, section 6).
+
+One normalizer serves one attempt. It keeps just enough of what it has seen to store only what changed: the last chunk
+of each message, and the last values of each namespace. It does no I/O and reads no clock.
+
+What changed in a state is found by identity first, because comparing or serialising a large state at every step would
+cost more than the step. Identity alone would miss a node that mutates a value in place and returns the same object, so
+whatever an `updates` part mentioned since the last values counts as changed.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from langchain_core.messages import BaseMessage, BaseMessageChunk
+
+from threadwire.core.entries import Draft, Json, Kind, Namespace
+from threadwire.core.json import dumps, loads, native
+
+LARGE_UPDATE = 2048
+"""Bytes beyond which an update nobody asked for is stored as its keys only."""
+
+INTERRUPT = "__interrupt__"
+_SCALARS = (str, int, float, bool, type(None))
+
+
+class _Message:
+    """The last chunk of a message, against which the next one is compared."""
+
+    __slots__ = ("fields", "index", "meta")
+
+    def __init__(self, index: int, fields: dict[str, Any], meta: Any) -> None:
+        self.index = index
+        self.fields = fields
+        self.meta = meta
+
+
+class Normalizer:
+    def __init__(self, asked: frozenset[str], base_metadata: Mapping[str, Any]) -> None:
+        self._asked = asked
+        self._base_metadata = base_metadata
+        self._messages: dict[str | None, _Message] = {}
+        self._message_count = 0
+        self._values: dict[Namespace, dict[str, Any]] = {}
+        self._touched: dict[Namespace, dict[str, set[int]]] = {}
+        self._seen_at_root: set[str | None] = set()
+        self._seen_below: set[str | None] = set()
+        self._root_tasks: dict[str, dict[str, Any]] = {}
+        self._root_step = 0
+        self.last_values: Any = None
+        """The root's channels as of its newest checkpoint, not yet made JSON."""
+        self.next: tuple[str, ...] = ()
+        self.pending: dict[str, list[Json]] = {}
+        """Open interrupts by the task that asked."""
+
+    def feed(self, ns: Namespace, mode: str, part: Any, at: int) -> Sequence[Draft]:
+        match mode:
+            case "messages":
+                return (self._message(ns, part[0], part[1], at),)
+            case "values":
+                return (self._state(ns, part, at),)
+            case "updates":
+                return self._updates(ns, part, at)
+            case "custom":
+                return (Draft(Kind.CUSTOM, {"value": native(part)}, ns, at),)
+            case "tools":
+                return (Draft(Kind.TOOL, native(part), ns, at),)
+            case "tasks":
+                return self._task(ns, part, at)
+            case "checkpoints":
+                return self._checkpoint(ns, part, at)
+            case "debug":
+                return (Draft(Kind.DEBUG, {"value": native(part)}, ns, at),)
+            case _:
+                return ()
+
+    # -- messages ------------------------------------------------------------------------------------------------
+
+    def _message(self, ns: Namespace, message: BaseMessage, meta: Any, at: int) -> Draft:
+        known = self._messages.get(message.id)
+        fields = message.__dict__
+        if known is not None and known.meta is meta:
+            return Draft(Kind.MESSAGES, self._delta(known, fields), ns, at)
+        (self._seen_below if ns else self._seen_at_root).add(message.id)
+        index = self._message_count
+        self._message_count += 1
+        streamed = isinstance(message, BaseMessageChunk)
+        if streamed:
+            self._messages[message.id] = _Message(index, dict(fields), meta)
+        data = {"i": index, "chunk" if streamed else "message": native(message), "meta": native(meta)}
+        return Draft(Kind.MESSAGES, data, ns, at)
+
+    @staticmethod
+    def _delta(known: _Message, fields: dict[str, Any]) -> Json:
+        content = fields["content"]
+        before = known.fields
+        if type(content) is str:
+            before["content"] = content
+            if before == fields:
+                return [known.index, content]
+        patch = {name: value for name, value in fields.items() if name == "content" or before.get(name) != value}
+        patch.update({name: None for name in before if name not in fields})
+        known.fields = dict(fields)
+        return {"i": known.index, "patch": native(patch)}
+
+    def _whole_messages(self, node: str, update: Any, at: int) -> Iterable[Draft]:
+        """Messages that were streamed inside a subgraph and that its node now returns at the root (spec 6.4a)."""
+        for message in _messages_in(update):
+            if message.id in self._seen_at_root or message.id not in self._seen_below:
+                continue
+            self._seen_at_root.add(message.id)
+            index = self._message_count
+            self._message_count += 1
+            data = {"i": index, "message": native(message), "meta": self._node_metadata(node), "root": True}
+            yield Draft(Kind.MESSAGES, data, (), at)
+
+    def _node_metadata(self, node: str) -> Json:
+        """The metadata LangGraph gives to what a root node returns."""
+        task = self._root_tasks.get(node, {})
+        return {
+            **native(dict(self._base_metadata)),
+            "langgraph_step": self._root_step + 1,
+            "langgraph_node": node,
+            "langgraph_triggers": list(task.get("triggers", ())),
+            "langgraph_path": ["__pregel_pull", node],
+            "langgraph_checkpoint_ns": f"{node}:{task.get('id', '')}",
+        }
+
+    # -- state ---------------------------------------------------------------------------------------------------
+
+    def _state(self, ns: Namespace, values: Any, at: int) -> Draft:
+        if not isinstance(values, dict):
+            self._values.pop(ns, None)
+            return Draft(Kind.STATE, {"full": True, "value": native(values)}, ns, at)
+        before = self._values.get(ns)
+        touched = self._touched.pop(ns, {})
+        if before is None:
+            data: dict[str, Any] = {"full": True, "set": native(values), "keys": [str(key) for key in values]}
+        else:
+            data = _difference(before, values, touched)
+        self._values[ns] = {key: list(item) if type(item) is list else item for key, item in values.items()}
+        return Draft(Kind.STATE, data, ns, at)
+
+    # -- updates, tasks, checkpoints -----------------------------------------------------------------------------
+
+    def _updates(self, ns: Namespace, part: Any, at: int) -> Sequence[Draft]:
+        if not isinstance(part, dict):
+            return (Draft(Kind.UPDATES, {"value": native(part)}, ns, at),)
+        if INTERRUPT in part:
+            return self._interrupted(ns, part, at)
+        drafts: list[Draft] = []
+        for node, update in part.items():
+            self._note_touched(ns, update)
+            if not ns and self._seen_below:
+                drafts.extend(self._whole_messages(node, update, at))
+        encoded = dumps(part)
+        if len(encoded) > LARGE_UPDATE and "updates" not in self._asked:
+            data: Json = {"slim": {str(node): _keys_of(update) for node, update in part.items()}}
+        else:
+            data = {"value": loads(encoded)}
+        drafts.append(Draft(Kind.UPDATES, data, ns, at))
+        return drafts
+
+    def _interrupted(self, ns: Namespace, part: dict[str, Any], at: int) -> Sequence[Draft]:
+        value = native(part)
+        update = Draft(Kind.UPDATES, {"value": value}, ns, at)
+        if ns:
+            return (update,)
+        return (Draft(Kind.INPUT_REQUESTED, {"interrupts": value[INTERRUPT]}, ns, at), update)
+
+    def _note_touched(self, ns: Namespace, update: Any) -> None:
+        touched = self._touched.setdefault(ns, {})
+        for each in update if isinstance(update, (list, tuple)) else (update,):
+            if isinstance(each, Mapping):
+                for key, value in each.items():
+                    items = value if isinstance(value, (list, tuple)) else (value,)
+                    touched.setdefault(key, set()).update(map(id, items))
+
+    def _task(self, ns: Namespace, part: dict[str, Any], at: int) -> Sequence[Draft]:
+        full = (Draft(Kind.TASKS, {"value": native(part)}, ns, at),) if "tasks" in self._asked else ()
+        slim: dict[str, Any] = {"id": part["id"], "name": part["name"]}
+        if "input" in part:
+            slim["triggers"] = list(part.get("triggers", ()))
+            if not ns:
+                self._root_tasks[part["name"]] = part
+        else:
+            slim["ended"] = True
+            if part.get("error") is not None:
+                slim["error"] = native(part["error"])
+            if part.get("interrupts"):
+                slim["interrupts"] = native(part["interrupts"])
+            if not ns:
+                self._note_pending(part["id"], slim.get("interrupts"))
+        return (Draft(Kind.TASK, slim, ns, at), *full)
+
+    def _note_pending(self, task_id: str, interrupts: list[Json] | None) -> None:
+        if interrupts:
+            self.pending[task_id] = interrupts
+        else:
+            self.pending.pop(task_id, None)
+
+    def _checkpoint(self, ns: Namespace, part: dict[str, Any], at: int) -> Sequence[Draft]:
+        metadata = part.get("metadata") or {}
+        slim = {
+            "id": part["config"]["configurable"].get("checkpoint_id"),
+            "parent": ((part.get("parent_config") or {}).get("configurable") or {}).get("checkpoint_id"),
+            "step": metadata.get("step"),
+            "source": metadata.get("source"),
+            "next": list(part.get("next", ())),
+        }
+        if not ns:
+            self.last_values = part["values"]
+            self.next = tuple(part.get("next", ()))
+            self._root_step = metadata.get("step") or 0
+            self.pending.clear()
+        full = (Draft(Kind.CHECKPOINTS, {"value": native(part)}, ns, at),) if "checkpoints" in self._asked else ()
+        return (Draft(Kind.CHECKPOINT, slim, ns, at), *full)
+
+
+def _difference(before: dict[str, Any], after: dict[str, Any], touched: dict[str, set[int]]) -> dict[str, Any]:
+    data: dict[str, Any] = {}
+    changed: dict[str, Any] = {}
+    splices: dict[str, Any] = {}
+    for key, value in after.items():
+        if key not in before:
+            changed[key] = value
+        elif type(value) is list and type(before[key]) is list:
+            if (splice := _splice(before[key], value, touched.get(key, _NOTHING))) is not None:
+                splices[str(key)] = splice
+        elif not _same(before[key], value, key in touched):
+            changed[key] = value
+    if changed:
+        data["set"] = native(changed)
+    if unset := [str(key) for key in before if key not in after]:
+        data["unset"] = unset
+    if splices:
+        data["splice"] = splices
+    if list(before) != list(after):
+        data["keys"] = [str(key) for key in after]
+    return data
+
+
+_NOTHING: set[int] = set()
+
+
+def _same(before: Any, after: Any, touched: bool) -> bool:
+    if isinstance(after, _SCALARS):
+        return type(before) is type(after) and bool(before == after)
+    if touched:
+        return False  # it may have been changed in place
+    if before is after:
+        return True
+    try:
+        return bool(before == after)
+    except Exception:  # arrays, frames and other objects whose equality is not a truth value
+        return False
+
+
+def _splice(before: list[Any], after: list[Any], touched: set[int]) -> list[Any] | None:
+    """The one replacement that turns `before` into `after`, or None if there is none to make."""
+
+    def same(old: Any, new: Any) -> bool:
+        return _same(old, new, id(new) in touched)
+
+    shorter = min(len(before), len(after))
+    head = 0
+    while head < shorter and same(before[head], after[head]):
+        head += 1
+    tail = 0
+    while tail < shorter - head and same(before[-1 - tail], after[-1 - tail]):
+        tail += 1
+    dropped = len(before) - head - tail
+    items = after[head : len(after) - tail]
+    return [head, dropped, native(items)] if dropped or items else None
+
+
+def _keys_of(update: Any) -> list[str]:
+    return [str(key) for key in update] if isinstance(update, Mapping) else []
+
+
+def _messages_in(update: Any) -> Iterable[BaseMessage]:
+    for each in update if isinstance(update, (list, tuple)) else (update,):
+        if isinstance(each, BaseMessage):
+            yield each
+        elif isinstance(each, Mapping):
+            for value in each.values():
+                items = value if isinstance(value, (list, tuple)) else (value,)
+                yield from (item for item in items if isinstance(item, BaseMessage))

@@ -1,0 +1,433 @@
+"""The project's graphs, imported and ready to be opened.
+
+One graph that cannot be loaded does not stop the others: the registry keeps a line that says what is wrong
+with it, for `threadwire check`, for the log at start, and for whoever asks for that graph.
+
+A graph may be made by a factory: a function, an async function, or either kind of context manager. It wants
+the run's config, the server's runtime, both or neither; which, is read off its signature once, at load.
+"""
+
+import hashlib
+import importlib
+import importlib.util
+import inspect
+import os
+import re
+import sys
+import traceback
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import (
+    AbstractAsyncContextManager,
+    AbstractContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+)
+from dataclasses import dataclass, is_dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.graph import StateGraph
+from langgraph.pregel import Pregel
+from langgraph_sdk.runtime import AccessContext, ServerRuntime, _ExecutionRuntime, _ReadRuntime
+from pydantic import BaseModel
+
+from threadwire.errors import GraphUnavailable
+from threadwire.graphs.config import GraphSource, ProjectConfig
+
+AnyGraph = Pregel[Any, Any, Any, Any]
+Role = Literal["config", "runtime"]
+
+
+class UnfillableParameter(Exception):
+    """A factory wants something the server does not have; carries the parameter's name."""
+
+
+@dataclass(frozen=True)
+class Opening:
+    """What the server knows when it opens a graph."""
+
+    config: dict[str, Any]
+    store: Any
+    context: Any
+    access: AccessContext
+
+
+@dataclass(frozen=True)
+class Argument:
+    name: str
+    role: Role
+    positional: bool
+    context_type: Any = None
+    """`C` of a parameter annotated `ServerRuntime[C]`."""
+
+
+@dataclass(frozen=True)
+class Factory:
+    function: Callable[..., Any]
+    arguments: tuple[Argument, ...]
+
+    async def make(self, opening: Opening, resources: AsyncExitStack) -> object:
+        """Call the function. What it opened is put on `resources`, for the caller to close."""
+        values = [(argument, _value(argument, opening)) for argument in self.arguments]
+        made = self.function(
+            *(value for argument, value in values if argument.positional),
+            **{argument.name: value for argument, value in values if not argument.positional},
+        )
+        if inspect.isawaitable(made):
+            made = await made
+        if isinstance(made, AbstractAsyncContextManager):
+            return await resources.enter_async_context(made)
+        if isinstance(made, AbstractContextManager):
+            return resources.enter_context(made)
+        return made
+
+
+class CannotLoad(Exception):
+    """Carries the one line that is shown for a graph that failed to load."""
+
+
+@dataclass(frozen=True)
+class GraphSpec:
+    """A loaded graph: either the graph itself, shared by all runs, or what makes one for each opening."""
+
+    graph_id: str
+    source: GraphSource
+    target: AnyGraph | Factory
+
+
+class GraphRegistry:
+    def __init__(self, sources: Mapping[str, GraphSource], loaded: Mapping[str, GraphSpec | CannotLoad]) -> None:
+        self._sources = dict(sources)
+        self._loaded = dict(loaded)
+
+    def ids(self) -> list[str]:
+        """Every graph of the config, the failed ones included, in its order."""
+        return list(self._sources)
+
+    def failures(self) -> dict[str, str]:
+        return {graph_id: str(result) for graph_id, result in self._loaded.items() if isinstance(result, CannotLoad)}
+
+    def description(self, graph_id: str) -> str | None:
+        return self._source(graph_id).description
+
+    def stream_models(self, graph_id: str) -> bool:
+        return self._source(graph_id).stream_models
+
+    @asynccontextmanager
+    async def open(
+        self,
+        graph_id: str,
+        config: dict[str, Any],
+        *,
+        store: Any = None,
+        context: Any = None,
+        access: AccessContext = "threads.create_run",
+    ) -> AsyncIterator[AnyGraph]:
+        """The graph, ready to run; what a factory holds open for it is closed afterwards.
+
+        The graph may be shared: give it a saver on a `copy`, never in place. Raises `GraphUnavailable` for
+        an unknown graph, one that failed to load, and a factory that returned something else. What a
+        factory raises itself goes through as it is, and so does what the caller raises in the block.
+        """
+        target = self._spec(graph_id).target
+        if isinstance(target, Pregel):
+            yield target
+            return
+        resources = AsyncExitStack()
+        opening = Opening(config=config, store=store, context=context, access=access)
+        try:
+            yield _as_graph(graph_id, await target.make(opening, resources))
+        except BaseException as error:
+            # Not `async with`: a factory that swallows what it sees would turn a failed run into a good one.
+            await resources.__aexit__(type(error), error, error.__traceback__)
+            raise
+        await resources.aclose()
+
+    def _source(self, graph_id: str) -> GraphSource:
+        if (source := self._sources.get(graph_id)) is None:
+            known = ", ".join(self._sources)
+            raise GraphUnavailable(f"There is no graph '{graph_id}'. The graphs are: {known}.")
+        return source
+
+    def _spec(self, graph_id: str) -> GraphSpec:
+        self._source(graph_id)
+        result = self._loaded[graph_id]
+        if isinstance(result, CannotLoad):
+            raise GraphUnavailable(f"Graph '{graph_id}' could not be loaded: {result}")
+        return result
+
+
+def load_registry(config: ProjectConfig) -> GraphRegistry:
+    """Import every graph of the config. Call `prepare_environment` first."""
+    modules = _Modules(config.root)
+    loaded: dict[str, GraphSpec | CannotLoad] = {}
+    for graph_id, source in config.graphs.items():
+        try:
+            loaded[graph_id] = GraphSpec(graph_id, source, _load_target(source, modules))
+        except CannotLoad as failure:
+            loaded[graph_id] = failure
+    return GraphRegistry(config.graphs, loaded)
+
+
+def draw(graph: AnyGraph) -> str:
+    """The graph as text, one edge to a line; a dashed arrow is one that may or may not be taken."""
+    drawable = graph.get_graph()
+    width = max((len(edge.source) for edge in drawable.edges), default=0)
+    lines = []
+    for edge in drawable.edges:
+        arrow, note = ("⇢", " (conditional)") if edge.conditional else ("→", "")
+        if edge.conditional and edge.data and edge.data != edge.target:
+            note = f" (conditional: {edge.data})"
+        lines.append(f"{edge.source.ljust(width)} {arrow} {edge.target}{note}")
+    connected = {name for edge in drawable.edges for name in (edge.source, edge.target)}
+    lines += [name for name in drawable.nodes if name not in connected]
+    return "\n".join(lines)
+
+
+def _load_target(source: GraphSource, modules: "_Modules") -> AnyGraph | Factory:
+    module = modules.load(source)
+    try:
+        found = getattr(module, source.attribute)
+    except AttributeError:
+        raise CannotLoad(f"{source.location} has no '{source.attribute}'. {_what_there_is(module)}") from None
+    match found:
+        case Pregel():
+            return found
+        case StateGraph():
+            return _compile(source, found)
+        case _ if callable(found) and not inspect.isclass(found):
+            return _factory(source, found)
+        case _:
+            raise _wrong_type(source, found)
+
+
+def _wrong_type(source: GraphSource, found: object) -> CannotLoad:
+    return CannotLoad(
+        f"{source} is {_describe(found)}. It must be a compiled graph, a StateGraph, an @entrypoint, "
+        f"or a function that returns one."
+    )
+
+
+def _compile(source: GraphSource, builder: StateGraph[Any, Any, Any, Any]) -> AnyGraph:
+    try:
+        return builder.compile()
+    except Exception as error:
+        raise CannotLoad(f"{source} does not compile: {_name_and_message(error)}") from error
+
+
+def _factory(source: GraphSource, function: Callable[..., Any]) -> Factory:
+    try:
+        return _read_factory(function)
+    except UnfillableParameter as parameter:
+        raise CannotLoad(
+            f"{source} takes a parameter '{parameter}' that the server cannot fill. "
+            f"A factory may take 'config: RunnableConfig' and 'runtime: ServerRuntime'."
+        ) from parameter
+    except (TypeError, ValueError) as error:  # something built-in, which has no signature to read
+        raise _wrong_type(source, function) from error
+
+
+def _read_factory(function: Callable[..., Any]) -> Factory:
+    """Raises `UnfillableParameter` for a required parameter that is neither a config nor a runtime."""
+    annotations = _annotations(function)
+    parameters = [
+        parameter
+        for parameter in inspect.signature(function).parameters.values()
+        if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+    ]
+    required = [parameter for parameter in parameters if parameter.default is parameter.empty]
+    arguments = []
+    for parameter in parameters:
+        annotation = annotations.get(parameter.name, parameter.annotation)
+        role = _role(parameter.name, annotation)
+        if role is None and required == [parameter] and annotation in (parameter.empty, dict):
+            role = "config"  # `def make(cfg)`: the oldest form
+        if role is not None:
+            positional = parameter.kind is parameter.POSITIONAL_ONLY
+            arguments.append(Argument(parameter.name, role, positional, _context_type(annotation)))
+        elif parameter in required:
+            raise UnfillableParameter(parameter.name)
+    return Factory(function, tuple(arguments))
+
+
+def _annotations(function: Callable[..., Any]) -> dict[str, Any]:
+    try:
+        return get_type_hints(inspect.unwrap(function))
+    except Exception:
+        # Names imported under TYPE_CHECKING do not exist now. The texts of the annotations, and the names of
+        # the parameters, still say enough.
+        return {}
+
+
+def _role(name: str, annotation: Any) -> Role | None:
+    for candidate in (annotation, *get_args(annotation)):
+        origin = get_origin(candidate) or candidate
+        if origin is RunnableConfig:
+            return "config"
+        if origin in (ServerRuntime, _ExecutionRuntime, _ReadRuntime):
+            return "runtime"
+    if isinstance(annotation, str):
+        if "ServerRuntime" in annotation:
+            return "runtime"
+        if "RunnableConfig" in annotation:
+            return "config"
+    if name == "config":
+        return "config"
+    return "runtime" if name == "runtime" else None
+
+
+def _context_type(annotation: Any) -> Any:
+    return next(iter(get_args(annotation)), None) if get_origin(annotation) is ServerRuntime else None
+
+
+def _value(argument: Argument, opening: Opening) -> Any:
+    if argument.role == "config":
+        return opening.config
+    user = opening.config.get("configurable", {}).get("langgraph_auth_user")
+    if opening.access != "threads.create_run":
+        # Not `_ReadRuntime[Any](...)`: a frozen class with slots cannot keep its type argument, and raises.
+        reading: _ReadRuntime[Any] = _ReadRuntime(access_context=opening.access, user=user, store=opening.store)
+        return reading
+    context = _typed(opening.context, argument.context_type)
+    return _ExecutionRuntime(access_context=opening.access, user=user, store=opening.store, context=context)
+
+
+def _typed(context: Any, wanted: Any) -> Any:
+    """A run's context arrives as JSON; a factory that names a class for it gets one."""
+    is_class_of_fields = inspect.isclass(wanted) and (is_dataclass(wanted) or issubclass(wanted, BaseModel))
+    return wanted(**context) if is_class_of_fields and isinstance(context, dict) else context
+
+
+def _as_graph(graph_id: str, made: object) -> AnyGraph:
+    match made:
+        case Pregel():
+            return made
+        case StateGraph():
+            return made.compile()
+        case _ if inspect.isgenerator(made) or inspect.isasyncgen(made):
+            wanted = "asynccontextmanager" if inspect.isasyncgen(made) else "contextmanager"
+            raise GraphUnavailable(
+                f"The factory of graph '{graph_id}' is a generator. Decorate it with @contextlib.{wanted}."
+            )
+        case _:
+            raise GraphUnavailable(f"The factory of graph '{graph_id}' returned {_describe(made)}, not a graph.")
+
+
+class _Modules:
+    """Imports the project's files and packages, each once."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._files: dict[Path, ModuleType] = {}
+
+    def load(self, source: GraphSource) -> ModuleType:
+        return self._load_file(source.location) if source.is_file else self._load_module(source.location)
+
+    def _load_module(self, name: str) -> ModuleType:
+        try:
+            return importlib.import_module(name)
+        except (Exception, SystemExit) as error:
+            raise CannotLoad(self._explain(f"importing {name} failed", error)) from error
+
+    def _load_file(self, location: str) -> ModuleType:
+        path = Path(os.path.normpath(self._root / location))
+        if path in self._files:
+            return self._files[path]
+        if not path.is_file():
+            raise CannotLoad(f"file not found: {location} ({path})")
+        if path.suffix != ".py":
+            raise CannotLoad(f"{location} is not a Python file. Only graphs written in Python are served.")
+        module = self._files[path] = self._execute(path, location)
+        return module
+
+    def _execute(self, path: Path, location: str) -> ModuleType:
+        name = _module_name(path, self._root)
+        spec = importlib.util.spec_from_file_location(name, path)
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        # Before it runs: dataclasses, pydantic and get_type_hints look their own module up by name.
+        sys.modules[name] = module
+        try:
+            spec.loader.exec_module(module)
+        except (Exception, SystemExit) as error:  # a module may call sys.exit(); the server stays
+            del sys.modules[name]
+            raise CannotLoad(self._explain(f"importing {location} failed", error)) from error
+        return module
+
+    def _explain(self, what: str, error: BaseException) -> str:
+        place = _place(error, self._root)
+        return f"{what}: {_name_and_message(error)}" + (f" ({place})" if place else "")
+
+
+def _module_name(path: Path, root: Path) -> str:
+    """A name that is the same wherever the project lies: checkpoints name the classes in it by module.
+
+    Only a second project in the same process that has a file of the same relative path gets another one.
+    """
+    relative = Path(os.path.relpath(path, root)).with_suffix("").as_posix()
+    name = f"threadwire_graphs_{_identifier(relative)}_{_digest(relative)}"
+    present = sys.modules.get(name)
+    if present is None or getattr(present, "__file__", None) == str(path):
+        return name
+    return f"{name}_{_digest(str(path))}"
+
+
+def _identifier(text: str) -> str:
+    return re.sub(r"\W+", "_", text).strip("_")
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+
+def _place(error: BaseException, root: Path) -> str | None:
+    """Where in the user's own code it happened, as file:line."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{_shorten(error.filename, root)}:{error.lineno}"
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if _is_own(frame.filename, root)]
+    return f"{_shorten(own[-1].filename, root)}:{own[-1].lineno}" if own else None
+
+
+def _is_own(filename: str, root: Path) -> bool:
+    # A virtual environment usually lies inside the project.
+    return Path(filename).is_relative_to(root) and "site-packages" not in Path(filename).parts
+
+
+def _shorten(filename: str, root: Path) -> str:
+    path = Path(filename)
+    return str(path.relative_to(root)) if path.is_relative_to(root) else filename
+
+
+def _name_and_message(error: BaseException) -> str:
+    # A SyntaxError's text repeats the place, which is given in our own words.
+    message = error.msg if isinstance(error, SyntaxError) else str(error)
+    first_line = message.strip().partition("\n")[0]
+    return f"{type(error).__name__}: {first_line}" if first_line else type(error).__name__
+
+
+def _what_there_is(module: ModuleType) -> str:
+    names = [name for name, value in vars(module).items() if _looks_like_graph(name, value, module)]
+    if not names:
+        return "Nothing in it looks like a graph."
+    return "In it are: " + ", ".join(names) + "."
+
+
+def _looks_like_graph(name: str, value: object, module: ModuleType) -> bool:
+    if name.startswith("_"):
+        return False
+    if isinstance(value, (Pregel, StateGraph)):
+        return True
+    is_own_function = inspect.isfunction(value) and value.__module__ == module.__name__
+    return is_own_function and re.search("graph|agent|workflow", name, re.IGNORECASE) is not None
+
+
+def _describe(value: object) -> str:
+    if value is None:
+        return "None"
+    if inspect.isclass(value):
+        return f"a class ({value.__name__})"
+    return f"an object of type {type(value).__name__}"

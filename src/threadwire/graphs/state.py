@@ -1,0 +1,132 @@
+"""A thread's state as LangGraph sees it: read, moved, listed. Called on a user loop, because it runs the graph's code."""
+
+from typing import Any, cast
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.errors import InvalidUpdateError
+from langgraph.pregel import Pregel
+from langgraph.types import StateSnapshot
+
+from threadwire.core.entries import Json
+from threadwire.core.json import native
+from threadwire.core.records import Settled
+from threadwire.errors import BadRequest
+
+Graph = Pregel[Any, Any, Any, Any]
+Saver = BaseCheckpointSaver[str]
+
+EMPTY: dict[str, Json] = {
+    "values": {},
+    "next": [],
+    "tasks": [],
+    "metadata": None,
+    "created_at": None,
+    "checkpoint": None,
+    "parent_checkpoint": None,
+    "interrupts": [],
+    "checkpoint_id": None,
+    "parent_checkpoint_id": None,
+}
+"""The state of a thread on which nothing has happened."""
+
+
+async def read(graph: Graph, saver: Saver, configurable: dict[str, Any], *, subgraphs: bool) -> Json:
+    bound = graph.copy(update={"checkpointer": saver})
+    snapshot = await bound.aget_state(_config(configurable), subgraphs=subgraphs)
+    return render(snapshot)
+
+
+async def history(
+    graph: Graph,
+    saver: Saver,
+    configurable: dict[str, Any],
+    *,
+    limit: int,
+    before: dict[str, Any] | None,
+    metadata: dict[str, Any] | None,
+) -> list[Json]:
+    bound = graph.copy(update={"checkpointer": saver})
+    snapshots = bound.aget_state_history(
+        _config(configurable),
+        limit=limit,
+        before=_config(before) if before else None,
+        filter=metadata or None,
+    )
+    return [render(snapshot) async for snapshot in snapshots]
+
+
+async def update(
+    graph: Graph, saver: Saver, configurable: dict[str, Any], values: Any, as_node: str | None
+) -> tuple[dict[str, Any], Settled]:
+    """Move the state; return where it is now, and what the thread is left with."""
+    bound = graph.copy(update={"checkpointer": saver})
+    try:
+        moved = await bound.aupdate_state(_config(configurable), values, as_node=as_node)
+    except InvalidUpdateError as error:
+        raise BadRequest(str(error)) from error
+    snapshot = await bound.aget_state({"configurable": {"thread_id": configurable["thread_id"], "checkpoint_ns": ""}})
+    return dict(moved["configurable"]), settled(snapshot)
+
+
+def settled(snapshot: StateSnapshot) -> Settled:
+    return Settled(
+        status="interrupted" if snapshot.next else "idle",
+        values=native(snapshot.values),
+        interrupts={
+            task.id: [_interrupt(each) for each in task.interrupts] for task in snapshot.tasks if task.interrupts
+        },
+    )
+
+
+def render(snapshot: StateSnapshot) -> Json:
+    """A snapshot in the shape the SDKs know."""
+    checkpoint = _checkpoint(snapshot.config)
+    parent = _checkpoint(snapshot.parent_config)
+    if checkpoint is None or checkpoint.get("checkpoint_id") is None:
+        return EMPTY
+    return {
+        "values": native(snapshot.values),
+        "next": list(snapshot.next),
+        "tasks": [_task(task) for task in snapshot.tasks],
+        "metadata": native(snapshot.metadata),
+        "created_at": snapshot.created_at,
+        "checkpoint": checkpoint,
+        "parent_checkpoint": parent,
+        "interrupts": [_interrupt(each) for each in snapshot.interrupts],
+        "checkpoint_id": checkpoint["checkpoint_id"],
+        "parent_checkpoint_id": parent.get("checkpoint_id") if parent else None,
+    }
+
+
+def _task(task: Any) -> Json:
+    nested = task.state if isinstance(task.state, StateSnapshot) else None
+    pointer = task.state if isinstance(task.state, dict) else None
+    return {
+        "id": task.id,
+        "name": task.name,
+        "path": native(task.path),
+        "error": repr(task.error) if isinstance(task.error, BaseException) else native(task.error),
+        "interrupts": [_interrupt(each) for each in task.interrupts],
+        "checkpoint": native(pointer["configurable"]) if pointer else None,
+        "state": render(nested) if nested is not None else None,
+        "result": native(task.result),
+    }
+
+
+def _interrupt(interrupt: Any) -> Json:
+    return {"id": interrupt.id, "value": native(interrupt.value)}
+
+
+def _checkpoint(config: Any) -> dict[str, Any] | None:
+    if not config:
+        return None
+    configurable = config["configurable"]
+    kept = {key: configurable[key] for key in ("checkpoint_id", "thread_id", "checkpoint_ns") if key in configurable}
+    if "checkpoint_map" in configurable:
+        kept["checkpoint_map"] = configurable["checkpoint_map"]
+    return kept
+
+
+def _config(configurable: dict[str, Any]) -> RunnableConfig:
+    return cast("RunnableConfig", {"configurable": configurable})

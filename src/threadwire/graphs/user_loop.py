@@ -1,0 +1,199 @@
+"""Event loops on which user code runs, each in a thread of its own, so that a node that blocks never blocks the API.
+
+People keep async clients at module level, so all runs of a worker share one loop. A node that blocks it is named in the
+log with file and line: a watchdog thread looks at the loop's stack when its heart stops beating.
+"""
+
+import asyncio
+import sys
+import threading
+import time
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import ContextVar
+from types import FrameType, TracebackType
+from typing import Any, TypeVar
+
+import structlog
+from anyio import CancelScope
+
+from threadwire.core.entries import Fence
+
+T = TypeVar("T")
+
+BLOCKED_AFTER = 0.5
+"""Seconds without a beat after which a loop counts as blocked."""
+
+current_attempt: ContextVar[Fence | None] = ContextVar("current_attempt", default=None)
+
+logger = structlog.get_logger("threadwire.worker")
+
+
+class WorkCancelled(Exception):
+    """The work on a user loop was cancelled: because its caller asked, or because its own code raised a cancellation."""
+
+
+class NodeThreads(ThreadPoolExecutor):
+    """The threads on which sync nodes run. It knows which attempt each call belongs to, because a cancelled call goes on
+    until it returns: its thread must not be given to another run before that."""
+
+    def __init__(self, workers: int = 64) -> None:
+        super().__init__(max_workers=workers, thread_name_prefix="threadwire-node")
+        self._guard = threading.Lock()
+        self._calls: dict[Fence, int] = {}
+        self._idle: dict[Fence, Callable[[], object]] = {}
+
+    def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> "Future[T]":
+        fence = current_attempt.get()
+        if fence is None:
+            return super().submit(fn, *args, **kwargs)
+        with self._guard:
+            self._calls[fence] = self._calls.get(fence, 0) + 1
+        future = super().submit(fn, *args, **kwargs)
+        future.add_done_callback(lambda _: self._returned(fence))
+        return future
+
+    def _returned(self, fence: Fence) -> None:
+        with self._guard:
+            self._calls[fence] -= 1
+            if self._calls[fence]:
+                return
+            del self._calls[fence]
+            tell = self._idle.pop(fence, None)
+        if tell is not None:
+            tell()
+
+    def when_idle(self, fence: Fence, tell: Callable[[], object]) -> bool:
+        """Whether no call of this attempt is still running; if one is, `tell` is called (from its thread) once none is."""
+        with self._guard:
+            if fence not in self._calls:
+                return True
+            self._idle[fence] = tell
+            return False
+
+
+class UserLoop:
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.threads = NodeThreads()
+        self._loop = _new_loop()
+        self._thread = threading.Thread(target=self._live, name=f"threadwire-{name}", daemon=True)
+        self._beat = time.monotonic()
+        self._closing = threading.Event()
+        self._watchdog = threading.Thread(target=self._watch, name=f"threadwire-{name}-watchdog", daemon=True)
+
+    def __enter__(self) -> "UserLoop":
+        self._thread.start()
+        self._watchdog.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._closing.set()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(timeout=5)
+        self.threads.shutdown(wait=False, cancel_futures=True)
+
+    async def run(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Run `work()` on the user loop; return or raise what it does, once it has really ended.
+
+        When the caller is cancelled, the work is cancelled and still waited for. Work that was cancelled by its own doing
+        raises `WorkCancelled`.
+        """
+        here = asyncio.get_running_loop()
+        done: asyncio.Future[T] = here.create_future()
+        tasks: list[asyncio.Task[T]] = []
+
+        def start() -> None:
+            task = self._loop.create_task(work())
+            tasks.append(task)
+            task.add_done_callback(lambda ended: here.call_soon_threadsafe(_hand_over, ended, done))
+
+        def stop() -> None:
+            for task in tasks:
+                task.cancel()
+
+        self._loop.call_soon_threadsafe(start)
+        try:
+            return await asyncio.shield(done)
+        except asyncio.CancelledError:
+            self._loop.call_soon_threadsafe(stop)
+            with CancelScope(shield=True):
+                await asyncio.wait([done])
+            if isinstance(done.exception(), WorkCancelled):
+                raise
+            return done.result()  # it ended by itself while it was being asked to
+
+    def _live(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._loop.set_default_executor(self.threads)
+        self._loop.call_soon(self._tick)
+        try:
+            self._loop.run_forever()
+        finally:
+            for task in asyncio.all_tasks(self._loop):
+                task.cancel()
+            self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+            self._loop.close()
+
+    def _tick(self) -> None:
+        self._beat = time.monotonic()
+        self._loop.call_later(BLOCKED_AFTER / 5, self._tick)
+
+    def _watch(self) -> None:
+        reported: float | None = None
+        while not self._closing.wait(BLOCKED_AFTER / 2):
+            silent = time.monotonic() - self._beat
+            if silent < BLOCKED_AFTER:
+                if reported is not None:
+                    logger.warning("worker_unblocked", loop=self.name)
+                reported = None
+            elif reported is None:
+                reported = silent
+                self._report(silent)
+
+    def _report(self, silent: float) -> None:
+        frame = sys._current_frames().get(self._thread.ident or 0)
+        node, place = _blocking_place(frame)
+        logger.warning(
+            "worker_blocked",
+            loop=self.name,
+            node=node,
+            at=place,
+            seconds=round(silent, 1),
+            hint="A node is blocking the loop that all runs share; use an async client or a sync node.",
+        )
+
+
+def _hand_over(ended: "asyncio.Task[T]", done: "asyncio.Future[T]") -> None:
+    if done.done():
+        return
+    if ended.cancelled():
+        done.set_exception(WorkCancelled())
+    elif (error := ended.exception()) is not None:
+        done.set_exception(error)
+    else:
+        done.set_result(ended.result())
+
+
+def _blocking_place(frame: FrameType | None) -> tuple[str | None, str | None]:
+    """The node whose code is on the stack, and the innermost line of it that is not a library's."""
+    node: str | None = None
+    place: str | None = None
+    while frame is not None:
+        code = frame.f_code
+        if place is None and "site-packages" not in code.co_filename and "/lib/python" not in code.co_filename:
+            place = f"{code.co_filename}:{frame.f_lineno} in {code.co_name}"
+        if code.co_name in ("arun_with_retry", "run_with_retry"):
+            node = getattr(frame.f_locals.get("task"), "name", None)
+        frame = frame.f_back
+    return node, place
+
+
+def _new_loop() -> asyncio.AbstractEventLoop:
+    try:
+        import uvloop
+    except ImportError:  # Windows
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()

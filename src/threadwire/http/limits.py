@@ -1,0 +1,137 @@
+"""What a request may weigh, how deep its JSON may go, and where it may come from."""
+
+import re
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import orjson
+from fastapi.routing import APIRoute
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from threadwire.errors import Invalid, TooDeep
+from threadwire.http.problems import problem
+
+MAX_DEPTH = 100
+LOOPBACK_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]"})
+LOOPBACK_ORIGIN = r"https?://(localhost|127\.0\.0\.1|\[::1\])(:\d+)?"
+_SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+
+
+def parse_json(body: bytes) -> Any:
+    """A request's JSON. Raises `Invalid` or `TooDeep`."""
+    if _depth_beyond(body, MAX_DEPTH):
+        raise TooDeep(f"The request body is nested more than {MAX_DEPTH} levels deep")
+    try:
+        return orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise Invalid("Invalid JSON in request body") from error
+
+
+def _depth_beyond(body: bytes, limit: int) -> bool:
+    if body.count(b"{") + body.count(b"[") <= limit:
+        return False
+    depth = deepest = 0
+    for token in _BRACKETS.findall(body):
+        if token in (b"{", b"["):
+            depth += 1
+            deepest = max(deepest, depth)
+        elif token in (b"}", b"]"):
+            depth -= 1
+    return deepest > limit
+
+
+_BRACKETS = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}\[\]]')
+
+
+class JsonRequest(Request):
+    async def json(self) -> Any:
+        return parse_json(await self.body())
+
+
+class JsonRoute(APIRoute):
+    """A route whose body is parsed within our limits."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        handle = super().get_route_handler()
+
+        async def within_limits(request: Request) -> Response:
+            return await handle(JsonRequest(request.scope, request.receive))
+
+        return within_limits
+
+
+class BodyLimit:
+    """Refuse a body that is, or turns out to be, too large, before anything reads it whole."""
+
+    def __init__(self, app: ASGIApp, limit: int) -> None:
+        self._app = app
+        self._limit = limit
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return await self._app(scope, receive, send)
+        declared = dict(scope["headers"]).get(b"content-length", b"0")
+        if not declared.isdigit() or int(declared) > self._limit:
+            return await self._refuse(scope, receive, send)
+        seen = 0
+        refused = started = False
+
+        async def counted() -> Message:
+            nonlocal seen, refused
+            message = await receive()
+            seen += len(message.get("body", b""))
+            if seen > self._limit:
+                refused = True
+                return {"type": "http.disconnect"}
+            return message
+
+        async def sent(message: Message) -> None:
+            nonlocal started
+            if refused and not started:
+                return
+            started = True
+            await send(message)
+
+        try:
+            await self._app(scope, counted, sent)
+        except Exception:
+            if not refused:
+                raise
+        if refused and not started:
+            await self._refuse(scope, receive, send)
+
+    async def _refuse(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await problem(413, f"The request body is larger than {self._limit} bytes")(scope, receive, send)
+
+
+class TrustedSource:
+    """Refuse what a browser on a foreign page could be tricked into sending: a foreign Host, or a foreign Origin on
+    anything that is not a plain read. Servers on loopback are reachable by every page the user visits."""
+
+    def __init__(self, app: ASGIApp, hosts: frozenset[str], origins: re.Pattern[str]) -> None:
+        self._app = app
+        self._hosts = hosts
+        self._origins = origins
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] not in ("http", "websocket"):
+            return await self._app(scope, receive, send)
+        headers = dict(scope["headers"])
+        host = headers.get(b"host", b"").decode("latin-1")
+        if "*" not in self._hosts and _name_of(host) not in self._hosts:
+            return await problem(421, "This server does not answer to that host name")(scope, receive, send)
+        origin = headers.get(b"origin")
+        if origin is not None and scope.get("method") not in _SAFE_METHODS:
+            text = origin.decode("latin-1")
+            if not self._origins.fullmatch(text) and text.partition("://")[2] != host:
+                return await problem(403, "This server does not accept requests from that origin")(scope, receive, send)
+        return await self._app(scope, receive, send)
+
+
+def _name_of(host: str) -> str:
+    """A Host header without its port."""
+    if host.startswith("["):
+        return host.partition("]")[0] + "]"
+    return host.partition(":")[0].lower()

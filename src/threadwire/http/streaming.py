@@ -1,0 +1,156 @@
+"""Sending what a follower yields, over raw ASGI: everything pending in one send, heartbeats, and an ear for the client
+leaving. (A response that only sends would notice a client that left an idle stream at its next token, or never.)
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import anyio
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from threadwire.core.json import dumps
+from threadwire.engine.follow import Follower
+
+HEARTBEAT = 5.0
+"""Seconds between two comments on a silent stream: what the official server does, and what its clients measure."""
+
+SEND_WITHIN = 30.0
+"""Seconds a client may keep a send waiting before it is cut off; it can resume where it was."""
+
+STREAM_HEADERS = {
+    "cache-control": "no-store",
+    "x-accel-buffering": "no",
+    "content-type": "text/event-stream; charset=utf-8",
+}
+
+OnDisconnect = Callable[[], Awaitable[None]]
+
+
+class OpenStreams:
+    """The streams being sent, so that a shutdown can end each one cleanly where it stands."""
+
+    def __init__(self) -> None:
+        self._scopes: set[anyio.CancelScope] = set()
+        self._closed = False
+
+    @contextmanager
+    def one(self) -> Iterator[None]:
+        with anyio.CancelScope() as scope:
+            self._scopes.add(scope)
+            if self._closed:
+                scope.cancel()
+            try:
+                yield
+            finally:
+                self._scopes.discard(scope)
+
+    def close(self) -> None:
+        self._closed = True
+        for scope in self._scopes:
+            scope.cancel()
+
+    def __len__(self) -> int:
+        return len(self._scopes)
+
+
+SendAll = Callable[[Callable[[bytes], Awaitable[None]]], Awaitable[bytes]]
+"""Delivers a body piece by piece with the function it is given, and returns the last piece."""
+
+
+class LongResponse(Response):
+    """A response that lasts: it sends until it is done, the server shuts down, or the client has left."""
+
+    def __init__(
+        self,
+        send_all: SendAll,
+        headers: dict[str, str],
+        streams: OpenStreams,
+        on_disconnect: OnDisconnect | None,
+    ) -> None:
+        self.status_code = 200
+        self.background = None
+        self.init_headers(headers)
+        self._send_all = send_all
+        self._streams = streams
+        self._on_disconnect = on_disconnect
+        self._left = False
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        last = b""
+        with self._streams.one():
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._listen, receive, tasks.cancel_scope)
+                last = await self._sent(send)
+                tasks.cancel_scope.cancel()
+        if not self._left:
+            await send({"type": "http.response.body", "body": last, "more_body": False})
+        elif self._on_disconnect is not None:
+            with anyio.CancelScope(shield=True):
+                await self._on_disconnect()
+
+    async def _sent(self, send: Send) -> bytes:
+        async def deliver(body: bytes) -> None:
+            with anyio.fail_after(SEND_WITHIN):
+                await send({"type": "http.response.body", "body": body, "more_body": True})
+
+        try:
+            return await self._send_all(deliver)
+        except TimeoutError:  # the client does not read: let it go, it can resume
+            self._left = True
+            return b""
+
+    async def _listen(self, receive: Receive, scope: anyio.CancelScope) -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        self._left = True
+        scope.cancel()
+
+
+def event_stream(
+    follower: Follower,
+    streams: OpenStreams,
+    *,
+    headers: dict[str, str] | None = None,
+    on_disconnect: OnDisconnect | None = None,
+    heartbeat: bytes = b": heartbeat\r\n\r\n",
+) -> LongResponse:
+    async def send_all(deliver: Callable[[bytes], Awaitable[None]]) -> bytes:
+        with follower:
+            while (frames := await follower.next(HEARTBEAT)) is not None:
+                await deliver(frames or heartbeat)
+        return b""
+
+    return LongResponse(send_all, {**STREAM_HEADERS, **(headers or {})}, streams, on_disconnect)
+
+
+def patient_json(
+    result: Callable[[], Awaitable[Any]],
+    streams: OpenStreams,
+    *,
+    headers: dict[str, str] | None = None,
+    on_disconnect: OnDisconnect | None = None,
+) -> LongResponse:
+    """JSON that takes a while: a newline every few seconds keeps proxies from giving up."""
+
+    async def send_all(deliver: Callable[[bytes], Awaitable[None]]) -> bytes:
+        answer: list[Any] = []
+        ready = asyncio.Event()
+
+        async def find() -> None:
+            answer.append(await result())
+            ready.set()
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(find)
+            while not ready.is_set():
+                with anyio.move_on_after(HEARTBEAT):
+                    await ready.wait()
+                if not ready.is_set():
+                    await deliver(b"\n")
+        return dumps(answer[0])
+
+    return LongResponse(send_all, {"content-type": "application/json", **(headers or {})}, streams, on_disconnect)

@@ -1,0 +1,82 @@
+"""Objects of the LangGraph API as its clients know them."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from threadwire.core.entries import Json
+from threadwire.core.records import Assistant, Run, Thread
+
+
+def iso(at: int | None) -> str | None:
+    if at is None:
+        return None
+    return datetime.fromtimestamp(at / 1000, UTC).isoformat(timespec="microseconds")
+
+
+def assistant_json(assistant: Assistant) -> Json:
+    return {
+        "assistant_id": assistant.assistant_id,
+        "graph_id": assistant.graph_id,
+        "config": assistant.config,
+        "context": assistant.context,
+        "metadata": assistant.metadata,
+        "name": assistant.name,
+        "created_at": iso(assistant.created_at),
+        "updated_at": iso(assistant.updated_at),
+        "version": assistant.version,
+        "description": assistant.description,
+    }
+
+
+def thread_json(thread: Thread) -> Json:
+    """A thread. Until something has happened on it, it has neither values nor the keys that tell of an outcome."""
+    shown: dict[str, Json] = {
+        "thread_id": thread.thread_id,
+        "created_at": iso(thread.created_at),
+        "updated_at": iso(thread.updated_at),
+        "state_updated_at": iso(thread.state_updated_at),
+        "metadata": thread.metadata,
+        "status": thread.status,
+        "config": {},
+        "values": thread.values,
+    }
+    if thread.values is not None or thread.error is not None or thread.status != "idle":
+        shown |= {"config": {"configurable": {}}, "error": thread.error, "interrupts": thread.interrupts}
+    return shown
+
+
+def run_json(run: Run) -> Json:
+    return {
+        "run_id": run.run_id,
+        "thread_id": run.thread_id,
+        "assistant_id": run.assistant_id,
+        "metadata": run.metadata,
+        "status": run.status,
+        "kwargs": _kwargs(run),
+        "multitask_strategy": run.multitask_strategy,
+        "created_at": iso(run.created_at),
+        "updated_at": iso(run.updated_at),
+        "langsmith_session_name": None,
+    }
+
+
+def _kwargs(run: Run) -> dict[str, Any]:
+    config = run.kwargs.get("config") or {}
+    configurable = {
+        **(config.get("configurable") or {}),
+        "run_id": run.run_id,
+        "thread_id": run.thread_id,
+        "graph_id": run.graph_id,
+        "assistant_id": run.assistant_id,
+        "user_id": run.owner or "",
+    }
+    return {**run.kwargs, "config": {**config, "configurable": configurable, "metadata": run.metadata}}
+
+
+def update_json(moved: dict[str, Any]) -> Json:
+    at = {key: moved.get(key) for key in ("thread_id", "checkpoint_ns", "checkpoint_id")}
+    return {"checkpoint": at, "configurable": dict(at), "checkpoint_id": at["checkpoint_id"]}
+
+
+def run_location(run: Run) -> str:
+    return f"/threads/{run.thread_id}/runs/{run.run_id}"

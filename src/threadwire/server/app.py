@@ -1,0 +1,85 @@
+"""The composition root: the only place that wires things together and names a driver."""
+
+import re
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from importlib.metadata import version
+
+from fastapi import FastAPI
+from starlette.middleware.cors import CORSMiddleware
+
+from threadwire.engine.lifecycle import Engine, open_engine
+from threadwire.errors import ConfigError
+from threadwire.graphs.config import load_config, prepare_environment
+from threadwire.graphs.registry import GraphRegistry, load_registry
+from threadwire.http import problems
+from threadwire.http.limits import LOOPBACK_HOSTS, LOOPBACK_ORIGIN, BodyLimit, TrustedSource
+from threadwire.http.streaming import OpenStreams
+from threadwire.protocols.langgraph.routes import langgraph_routes
+from threadwire.server.health import system_routes
+from threadwire.settings import Settings
+from threadwire.storage.abc import Storage
+
+EXPOSED_HEADERS = ["Location", "Content-Location", "X-Pagination-Total", "X-Pagination-Next"]
+
+
+@asynccontextmanager
+async def open_server(settings: Settings, *, dev: bool = False) -> AsyncIterator[tuple[FastAPI, Engine, OpenStreams]]:
+    """A running engine and the application over it; everything stops when the block ends."""
+    registry = load_graphs(settings)
+    async with (
+        open_storage(settings) as storage,
+        open_engine(storage, registry, capacity=settings.concurrency, drain=settings.drain_seconds) as engine,
+    ):
+        streams = OpenStreams()
+        try:
+            yield create_app(engine, streams, settings, dev=dev), engine, streams
+        finally:
+            streams.close()
+
+
+def load_graphs(settings: Settings) -> GraphRegistry:
+    config = load_config(settings.config)
+    prepare_environment(config)
+    return load_registry(config)
+
+
+def open_storage(settings: Settings) -> AbstractAsyncContextManager[Storage]:
+    match settings.storage:
+        case "sqlite":
+            from threadwire.storage.sqlite import open_sqlite_storage
+
+            return open_sqlite_storage(settings.data)
+        case "memory":
+            from threadwire.storage.memory import open_memory_storage
+
+            return open_memory_storage()
+        case other:
+            raise ConfigError(f"There is no storage called {other!r}; choose sqlite or memory")
+
+
+def create_app(engine: Engine, streams: OpenStreams, settings: Settings, *, dev: bool) -> FastAPI:
+    app = FastAPI(title="Threadwire", version=version("threadwire"), redirect_slashes=False)
+    problems.install(app)
+    app.include_router(system_routes(engine))
+    app.include_router(langgraph_routes(engine, streams))
+    origins = origin_pattern(settings, dev=dev)
+    app.add_middleware(BodyLimit, limit=settings.max_body_bytes)
+    app.add_middleware(
+        CORSMiddleware,
+        allow_origin_regex=origins,
+        allow_methods=["*"],
+        allow_headers=["*"],
+        expose_headers=EXPOSED_HEADERS,
+        allow_credentials=True,
+    )
+    app.add_middleware(TrustedSource, hosts=LOOPBACK_HOSTS | settings.allowed_hosts, origins=re.compile(origins))
+    return app
+
+
+def origin_pattern(settings: Settings, *, dev: bool) -> str:
+    """Which pages may call us: the configured ones, and in development any on loopback."""
+    allowed = [re.escape(origin) for origin in sorted(settings.allowed_origins)]
+    if dev:
+        allowed.append(LOOPBACK_ORIGIN)
+    return "|".join(f"(?:{each})" for each in allowed) or r"(?!)"

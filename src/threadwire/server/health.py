@@ -1,0 +1,43 @@
+"""Whether the server is there, and what it is."""
+
+from importlib.metadata import version
+
+from fastapi import APIRouter
+
+from threadwire.engine.lifecycle import Engine
+from threadwire.http.problems import Json
+
+
+def system_routes(engine: Engine) -> APIRouter:
+    router = APIRouter(default_response_class=Json, tags=["system"])
+
+    @router.get("/")
+    @router.get("/ok")
+    async def ok() -> Json:
+        return Json({"ok": True, "services": {}})
+
+    @router.get("/info")
+    async def info() -> Json:
+        return Json(
+            {
+                "version": version("threadwire"),
+                "langgraph_py_version": version("langgraph"),
+                "flags": {
+                    "assistants": True,
+                    "crons": False,
+                    "langsmith": False,
+                    "langsmith_tracing_replicas": False,
+                    "langsmith_tracing_session_on_runs": False,
+                },
+                "host": {
+                    "kind": "self-hosted",
+                    "project_id": None,
+                    "host_revision_id": None,
+                    "revision_id": None,
+                    "tenant_id": None,
+                },
+                "graphs": engine.registry.ids(),
+            }
+        )
+
+    return router

@@ -1,0 +1,204 @@
+"""What a database must do for Threadwire, in small protocols whose words are exact.
+
+A driver is a folder (or file) that offers `open_*` returning an async context manager of `Storage`, and that passes
+`threadwire.testing.conformance`. Drivers share no base class; the numbers in brackets are sentences of spec/log.md.
+
+Threads of control. A storage is opened on one event loop, and every `async` method is called there. `Log.append` and
+a checkpoint saver are called from any thread and any loop, because graphs run elsewhere.
+"""
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, Protocol
+
+from threadwire.core.entries import Draft, Entry, Fence
+from threadwire.core.ids import AssistantId, RunId, Seq, ThreadId
+from threadwire.core.records import (
+    Accepted,
+    Assistant,
+    AssistantQuery,
+    CancelAction,
+    Cancelled,
+    Durability,
+    Ending,
+    NewRun,
+    Run,
+    RunStatus,
+    Settled,
+    Thread,
+    ThreadQuery,
+)
+
+if TYPE_CHECKING:
+    from langgraph.checkpoint.base import BaseCheckpointSaver
+
+
+class Commit(Protocol):
+    """Work that has been taken in and will be durable soon."""
+
+    async def wait(self) -> None:
+        """Return once it is durable; raise `StorageError` if it never will be. Usable on any event loop."""
+
+
+class Wakeup(Protocol):
+    """A hint that a thread may have grown (3.3)."""
+
+    async def wait(self, timeout: float) -> bool:
+        """Return True once a hint has come since the last call, or False after `timeout` seconds. Hints do not pile up."""
+
+
+class Log(Protocol):
+    def append(self, thread_id: ThreadId, drafts: Sequence[Draft], fence: Fence | None = None) -> Commit:
+        """Take in `drafts`, all or none (2.1), without waiting for the disk (2.3).
+
+        With a fence, the entries carry its run and attempt; raises `Fenced` unless that attempt holds the thread (2.5).
+        Without one they are changes outside a run, and raise `NotFound` if there is no such thread.
+        Thread-safe; entries of one thread are numbered in the order of the calls (2.2).
+        """
+
+    @property
+    def crowded(self) -> bool:
+        """Whether the queue has reached its bound (2.7). Cheap; asked after every append."""
+
+    async def room(self) -> None:
+        """Return once the queue is below its bound. Usable on any event loop."""
+
+    async def read(
+        self, thread_id: ThreadId, after: Seq, *, limit: int = 1000, run_id: RunId | None = None
+    ) -> list[Entry]:
+        """Committed entries with `seq > after`, in order, at most `limit` (3.1). With `run_id`, only that run's.
+
+        An empty list means there is nothing (of that run) after `after` yet. A thread that does not exist reads as empty.
+        """
+
+    async def last(self, thread_id: ThreadId) -> Seq:
+        """The highest committed number, 0 for a thread without entries."""
+
+    def watch(self, thread_id: ThreadId) -> AbstractContextManager[Wakeup]:
+        """Be told when the thread grows. Watch, then read (3.2)."""
+
+
+class Threads(Protocol):
+    async def create(self, thread: Thread, *, if_exists: str = "raise") -> Thread:
+        """Keep a new thread. If the id is taken: `Conflict`, or the existing one with `if_exists="do_nothing"`."""
+
+    async def get(self, thread_id: ThreadId) -> Thread | None: ...
+
+    async def update(self, thread_id: ThreadId, *, metadata: dict[str, Any], now: int) -> Thread:
+        """Merge `metadata` key by key into what is there. Raises `NotFound`."""
+
+    async def delete(self, thread_id: ThreadId) -> None:
+        """Remove the thread with its log, runs and checkpoints; whoever held it is fenced. Raises `NotFound`."""
+
+    async def search(self, query: ThreadQuery) -> list[Thread]:
+        """Threads whose metadata and values contain those of the query (`contains` of this module), one page."""
+
+    async def count(self, query: ThreadQuery) -> int:
+        """How many `search` would give without a limit."""
+
+    def settle(self, thread_id: ThreadId, settled: Settled, drafts: Sequence[Draft], now: int) -> Commit:
+        """The state was moved outside a run: note what the thread now holds and append `drafts`, in one transaction.
+
+        Thread-safe. Raises `NotFound`.
+        """
+
+
+class Runs(Protocol):
+    async def accept(self, new: NewRun) -> Accepted:
+        """Take a run in: its row and its `run.queued` entry, durable on return (5.1), or nothing.
+
+        - The thread must exist, unless `create_thread`: `NotFound`. A thread that exists gains `thread_metadata`.
+        - An `idempotency_key` seen before on that owner returns the run it made, `repeated`.
+        - While the thread has active runs: `reject` raises `ThreadBusy`; `enqueue` waits its turn; `interrupt` and
+          `rollback` cancel every active run with that action, as `cancel` would, then wait their turn.
+        """
+
+    async def get(self, run_id: RunId) -> Run | None: ...
+
+    async def list(
+        self, thread_id: ThreadId, *, status: RunStatus | None = None, limit: int = 10, offset: int = 0
+    ) -> list[Run]:
+        """A thread's runs, newest first."""
+
+    async def claim(self, limit: int, *, now: int, but_not: frozenset[ThreadId] = frozenset()) -> Sequence[Run]:
+        """Take up to `limit` runs that are due, in order of their due time, then of their acceptance; each becomes `running` with the next attempt.
+
+        Only the first pending run of a thread (5.8), only threads with no running run and not in `but_not`; and of the
+        suspects (5.7) at most one, and none while another is running. Durable on return. Nothing due: empty.
+        """
+
+    async def next_due(self) -> int | None:
+        """When the earliest pending run that could ever be claimed is due, or None: how long a worker may sleep."""
+
+    async def cancel(self, run_id: RunId, action: CancelAction, now: int) -> Cancelled | None:
+        """Ask a run to stop. Pending: it ends at once, as `finish` would end it. Running: `cancel` is noted on its row
+        for the worker, the first action wins. Already over, or unknown: None."""
+
+    async def finish(self, fence: Fence, ending: Ending, now: int) -> bool:
+        """End a run in one transaction: its `run.ended` entry, its row, what its thread settles on (5.3).
+
+        With `rollback`: a `state.reset` entry before it, its checkpoints and its row removed, the thread's values as they were.
+        Takes effect after everything this attempt appended. False, and nothing changes, if the attempt does not hold the thread.
+        """
+
+    async def release(self, fence: Fence, now: int) -> bool:
+        """Put a running run back to pending, uncharged (5.6), at its old place in the queue. False if it does not hold the thread."""
+
+    async def recover(self, now: int) -> Sequence[Run]:
+        """At boot, when no worker can be alive: every `running` run is charged a crash and becomes pending again, or
+        ends: `interrupted` (or rolled back) if it had been asked to stop, in `error` at the third charge (5.6). Returns them all as they are now."""
+
+    async def delete(self, run_id: RunId) -> None:
+        """Remove a finished run's row; its entries stay. `NotFound` if unknown, `Conflict` while it is active."""
+
+
+class Assistants(Protocol):
+    async def ensure(self, assistant: Assistant) -> Assistant:
+        """Keep the assistant unless one with its id exists; return what is kept."""
+
+    async def get(self, assistant_id: AssistantId) -> Assistant | None: ...
+
+    async def search(self, query: AssistantQuery) -> list[Assistant]: ...
+
+    async def count(self, query: AssistantQuery) -> int: ...
+
+
+class Checkpoints(Protocol):
+    def saver(self, fence: Fence | None = None, durability: Durability = "async") -> "BaseCheckpointSaver[str]":
+        """A checkpoint saver over this storage, as LangGraph wants one.
+
+        Its writes go through the same queue as `Log.append`, in order (7.1), under `fence` if there is one (7.2: `Fenced`).
+        `sync` durability returns from a put after its commit, the others at once (7.3). Its reads see its own writes.
+        """
+
+    async def newest(self, thread_id: ThreadId) -> tuple[str, RunId | None] | None:
+        """The id of the thread's newest root checkpoint, and the run that made it (from its metadata)."""
+
+
+class Storage(Protocol):
+    @property
+    def log(self) -> Log: ...
+    @property
+    def threads(self) -> Threads: ...
+    @property
+    def runs(self) -> Runs: ...
+    @property
+    def assistants(self) -> Assistants: ...
+    @property
+    def checkpoints(self) -> Checkpoints: ...
+
+
+def contains(whole: Any, part: Any) -> bool:
+    """Whether `part` is contained in `whole`: objects key by key, lists element by element in any order, the rest by equality.
+
+    This is PostgreSQL's `@>`, said once so that every driver filters alike. Keys are only ever compared.
+    """
+    if isinstance(part, dict):
+        return isinstance(whole, dict) and all(key in whole and contains(whole[key], item) for key, item in part.items())
+    if isinstance(part, list):
+        return isinstance(whole, list) and all(any(contains(other, item) for other in whole) for item in part)
+    return (type(whole) is type(part) and bool(whole == part)) or (_number(whole) and _number(part) and whole == part)
+
+
+def _number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
