@@ -47,7 +47,7 @@ def _render(value: Any) -> Any:
     if isinstance(value, (bytes, bytearray, memoryview)):
         return base64.b64encode(bytes(value)).decode()
     if isinstance(value, BaseException):
-        return repr(value)
+        return {"error": type(value).__name__, "message": str(value)}
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     for method in ("to_dict", "model_dump", "dict"):

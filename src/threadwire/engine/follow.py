@@ -20,6 +20,7 @@ from threadwire.core.records import Run
 from threadwire.storage.abc import Log, Wakeup
 
 PAGE = 1000
+SMALL_PAGE = 100
 SEND_AT_MOST = 256 * 1024
 """Bytes handed to a socket at once."""
 
@@ -86,14 +87,47 @@ class Projection:
         return b"".join(self._frames[first:last]), Seq(self._seqs[last - 1])
 
 
+class Replay:
+    """A run read for one watcher alone, with an encoder of its own: what it has shown it does not keep."""
+
+    def __init__(self, log: Log, run: Run, encoder: Encoder) -> None:
+        self._log = log
+        self._run = run
+        self._encoder = encoder
+        self._position = Seq(run.queued_seq - 1)
+        self.ended = False
+
+    async def after(self, cursor: Seq) -> tuple[bytes, Seq]:
+        """The next frames after `cursor`; nothing, if the log has no more yet."""
+        frames: list[bytes] = []
+        while not frames and not self.ended:
+            entries = await self._log.read(
+                self._run.thread_id, self._position, limit=SMALL_PAGE, run_id=self._run.run_id
+            )
+            if not entries:
+                break
+            for entry in entries:
+                frame = self._encoder.feed(entry)  # up to the cursor this only primes it (spec 4.5)
+                if frame and entry.seq > cursor:
+                    frames.append(frame)
+                    cursor = entry.seq
+            self._position = entries[-1].seq
+            self.ended = entries[-1].kind == Kind.RUN_ENDED
+        return b"".join(frames), cursor
+
+
 class Follower:
     """One watcher of one run: a context manager with a `next`."""
 
-    def __init__(self, log: Log, run: Run, projection: Projection, after: Seq) -> None:
+    def __init__(
+        self, log: Log, run: Run, projection: Projection, make_encoder: Callable[[], Encoder], after: Seq
+    ) -> None:
         self._log = log
         self._run = run
         self._projection = projection
+        self._make_encoder = make_encoder
         self._cursor = after
+        self._replay: Replay | None = None
         self._stack = ExitStack()
         self._wakeup: Wakeup | None = None
 
@@ -108,20 +142,28 @@ class Follower:
         self._stack.close()
 
     async def next(self, timeout: float) -> bytes | None:
-        """What comes next: frames; nothing (`b""`) after `timeout` seconds of silence; None when there will be no more."""
+        """What comes next: frames; nothing (`b""`) after `timeout` seconds of silence; None when no more will come."""
         assert self._wakeup is not None, "a follower is used inside its `with`"
         while True:
-            frames, self._cursor = self._projection.after(self._cursor)
+            frames, ended = await self._more()
             if frames:
                 return frames
-            if self._projection.ended:
-                return None
-            if await self._projection.catch_up():
-                continue
-            if self._projection.ended:
+            if ended:
                 return None
             if not await self._wakeup.wait(min(timeout, POLL)) and timeout <= POLL:
                 return b""
+
+    async def _more(self) -> tuple[bytes, bool]:
+        shared = self._projection
+        while self._replay is None:
+            if self._cursor < shared.floor:  # what this watcher needs is no longer kept
+                self._replay = Replay(self._log, self._run, self._make_encoder())
+                break
+            frames, self._cursor = shared.after(self._cursor)
+            if frames or shared.ended or not await shared.catch_up():
+                return frames, shared.ended
+        frames, self._cursor = await self._replay.after(self._cursor)
+        return frames, self._replay.ended
 
 
 class Followers:
@@ -134,9 +176,7 @@ class Followers:
     def follow(self, run: Run, options: Hashable, make_encoder: Callable[[], Encoder], after: Seq) -> Follower:
         """Watch `run` from `after` on. `options` says which projections are the same."""
         projection = self._shared((run.run_id, options), run, make_encoder)
-        if after < projection.floor:
-            projection = Projection(self._log, run, make_encoder())
-        return Follower(self._log, run, projection, after)
+        return Follower(self._log, run, projection, make_encoder, after)
 
     def _shared(self, key: Hashable, run: Run, make_encoder: Callable[[], Encoder]) -> Projection:
         projection = self._projections.get(key)

@@ -17,6 +17,12 @@ from threadwire.errors import Conflict, NotFound
 from threadwire.storage.abc import Storage
 
 
+_NOTHING_TO_CANCEL = (
+    "No matching runs to cancel. Please verify the thread ID and run IDs are correct, and the runs haven't been deleted"
+    " or completed."
+)
+
+
 @dataclass(frozen=True, slots=True)
 class StartRun:
     """What a client asks for when it starts a run. `kwargs` is kept as it is and handed to the graph."""
@@ -47,23 +53,25 @@ class Runs:
         assistant = await self._assistants.resolve(asked.assistant)
         now = self._clock()
         belongs = {"graph_id": assistant.graph_id, "assistant_id": assistant.assistant_id}
-        accepted = await self._storage.runs.accept(
-            NewRun(
-                run_id=RunId(uuid7()),
-                thread_id=asked.thread_id,
-                assistant_id=assistant.assistant_id,
-                graph_id=assistant.graph_id,
-                created_at=now,
-                due_at=now + round(asked.after_seconds * 1000),
-                multitask_strategy=asked.multitask_strategy,
-                metadata={"created_by": "system", **assistant.metadata, **asked.metadata, **belongs},
-                kwargs=_with_assistant(asked.kwargs, assistant.config, assistant.context),
-                create_thread=asked.create_thread,
-                thread_metadata=dict(belongs),
-                idempotency_key=asked.idempotency_key,
-                owner=asked.owner,
-            )
+        new = NewRun(
+            run_id=RunId(uuid7()),
+            thread_id=asked.thread_id,
+            assistant_id=assistant.assistant_id,
+            graph_id=assistant.graph_id,
+            created_at=now,
+            due_at=now + round(asked.after_seconds * 1000),
+            multitask_strategy=asked.multitask_strategy,
+            metadata={"created_by": "system", **assistant.metadata, **asked.metadata, **belongs},
+            kwargs=_with_assistant(asked.kwargs, assistant.config, assistant.context),
+            create_thread=asked.create_thread,
+            thread_metadata=dict(belongs),
+            idempotency_key=asked.idempotency_key,
+            owner=asked.owner,
         )
+        try:
+            accepted = await self._storage.runs.accept(new)
+        except NotFound:
+            raise NotFound("Thread or assistant not found.") from None
         for run_id in accepted.stopping:
             self._worker.stop(run_id, "rollback" if asked.multitask_strategy == "rollback" else "interrupt")
         self._worker.hint()
@@ -97,7 +105,7 @@ class Runs:
         if run is None or run.thread_id != thread_id:
             raise NotFound("No runs found to cancel.")
         if not await self.stop_if_active(run, action):
-            raise NotFound("No matching runs to cancel. Please ensure the runs exist and are in a cancellable state.")
+            raise NotFound(_NOTHING_TO_CANCEL)
         if wait:
             await self.ended(run)
 

@@ -44,21 +44,30 @@ class Threads:
             metadata=metadata,
             owner=owner,
         )
-        return await self._storage.threads.create(thread, if_exists=if_exists)
+        try:
+            return await self._storage.threads.create(thread, if_exists=if_exists)
+        except Conflict:
+            raise Conflict(f"Thread with ID {thread.thread_id} already exists") from None
 
     async def get(self, thread_id: ThreadId) -> Thread:
         thread = await self._storage.threads.get(thread_id)
         if thread is None:
-            raise NotFound(f"Thread with ID {thread_id} not found")
+            raise _missing(thread_id)
         return thread
 
     async def update(self, thread_id: ThreadId, metadata: dict[str, Any]) -> Thread:
-        return await self._storage.threads.update(thread_id, metadata=metadata, now=self._clock())
+        try:
+            return await self._storage.threads.update(thread_id, metadata=metadata, now=self._clock())
+        except NotFound:
+            raise _missing(thread_id) from None
 
     async def delete(self, thread_id: ThreadId) -> None:
         """Remove it with all it has. A run in flight is fenced first and stopped after."""
         running = await self._storage.runs.list(thread_id, status="running", limit=1)
-        await self._storage.threads.delete(thread_id)
+        try:
+            await self._storage.threads.delete(thread_id)
+        except NotFound:
+            raise _missing(thread_id) from None
         for run in running:
             self._worker.stop(run.run_id, "interrupt")
 
@@ -146,6 +155,10 @@ _NO_GRAPH = (
     " thread. This operation requires a graph ID. Please ensure a run has been made for the thread or manually update"
     " the thread metadata (by setting the 'graph_id' field) before running this operation."
 )
+
+
+def _missing(thread_id: ThreadId) -> NotFound:
+    return NotFound(f"Thread with ID {thread_id} not found")
 
 
 def _graph_of(thread: Thread) -> str | None:

@@ -129,7 +129,6 @@ class Execution:
             langgraph_auth_user_id=run.owner or "",
             langgraph_auth_permissions=[],
         )
-        configurable.setdefault("checkpoint_ns", "")
         metadata = {
             "created_by": "system",
             **(given.get("metadata") or {}),
@@ -175,6 +174,10 @@ class Execution:
         self, graph: Pregel[Any, Any, Any, Any], config: RunnableConfig, options: dict[str, Any]
     ) -> AsyncGenerator[tuple[Namespace, str, Any]]:
         """The same parts, and every callback event besides; the root's own stream of parts is not shown as events."""
+        if (
+            graph.config and "recursion_limit" in graph.config
+        ):  # LangChain would fill in its default before the graph is asked
+            config = {"recursion_limit": graph.config["recursion_limit"], **config}
         async for event in graph.astream_events(self._input(), config, version="v2", **options):
             if event["event"] == "on_chain_stream" and event["run_id"] == self._run.run_id:
                 yield event["data"]["chunk"]

@@ -69,7 +69,7 @@ class Normalizer:
             case "checkpoints":
                 return self._checkpoint(ns, part, at)
             case "debug":
-                return (Draft(Kind.DEBUG, {"value": native(part)}, ns, at),)
+                return (Draft(Kind.DEBUG, {"value": _debug(native(part))}, ns, at),)
             case _:
                 return ()
 
@@ -240,6 +240,26 @@ def _difference(before: dict[str, Any], after: dict[str, Any], touched: dict[str
 
 
 _NOTHING: set[int] = set()
+
+
+def _debug(part: Json) -> Json:
+    """A debug part; one of a checkpoint also names it the way the rest of the API does."""
+    if part.get("type") != "checkpoint":
+        return part
+    payload = part["payload"]
+    payload["checkpoint"] = _named(payload.get("config"))
+    payload["parent_checkpoint"] = _named(payload.get("parent_config"))
+    for task in payload.get("tasks", ()):
+        if task.get("state"):
+            task["checkpoint"] = task.pop("state")["configurable"]
+    return part
+
+
+def _named(config: Json) -> Json:
+    if not config:
+        return None
+    keys = ("checkpoint_id", "thread_id", "checkpoint_ns", "checkpoint_map")
+    return {key: config["configurable"][key] for key in keys if key in config["configurable"]}
 
 
 def _same(before: Any, after: Any, touched: bool) -> bool:

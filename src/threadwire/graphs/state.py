@@ -89,7 +89,7 @@ def render(snapshot: StateSnapshot) -> Json:
         "values": native(snapshot.values),
         "next": list(snapshot.next),
         "tasks": [_task(task) for task in snapshot.tasks],
-        "metadata": native(snapshot.metadata),
+        "metadata": _metadata(snapshot, checkpoint),
         "created_at": snapshot.created_at,
         "checkpoint": checkpoint,
         "parent_checkpoint": parent,
@@ -97,6 +97,13 @@ def render(snapshot: StateSnapshot) -> Json:
         "checkpoint_id": checkpoint["checkpoint_id"],
         "parent_checkpoint_id": parent.get("checkpoint_id") if parent else None,
     }
+
+
+def _metadata(snapshot: StateSnapshot, checkpoint: dict[str, Any]) -> Json:
+    """None for a checkpoint that is not there."""
+    if snapshot.metadata is None:
+        return None
+    return {"thread_id": checkpoint["thread_id"], **native(snapshot.metadata)}
 
 
 def _task(task: Any) -> Json:

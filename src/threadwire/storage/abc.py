@@ -194,7 +194,9 @@ def contains(whole: Any, part: Any) -> bool:
     This is PostgreSQL's `@>`, said once so that every driver filters alike. Keys are only ever compared.
     """
     if isinstance(part, dict):
-        return isinstance(whole, dict) and all(key in whole and contains(whole[key], item) for key, item in part.items())
+        return isinstance(whole, dict) and all(
+            key in whole and contains(whole[key], item) for key, item in part.items()
+        )
     if isinstance(part, list):
         return isinstance(whole, list) and all(any(contains(other, item) for other in whole) for item in part)
     return (type(whole) is type(part) and bool(whole == part)) or (_number(whole) and _number(part) and whole == part)

@@ -231,22 +231,27 @@ _CHECKPOINT_KEYS = frozenset({"checkpoint_id", "checkpoint_ns", "checkpoint_map"
 
 
 def decode_query_modes(given: list[str]) -> frozenset[str] | None:
-    """Stream modes in a query: repeated keys (`a&a`), or, as one SDK sends them, one JSON array."""
-    modes: list[str] = []
-    for each in given:
-        modes.extend(_json_list(each) if each.startswith("[") else [each])
+    modes = decode_query_list(given, "stream_mode")
     if unknown := [mode for mode in modes if mode not in MODES]:
         raise Invalid(f"stream_mode: {unknown[0][:60]!r} is not one of {', '.join(sorted(MODES))}")
     return frozenset(modes) or None
 
 
-def _json_list(text: str) -> list[str]:
+def decode_query_list(given: list[str], name: str) -> list[str]:
+    """Names in a query: repeated keys (`a&a`), or, as one SDK sends them, one JSON array."""
+    names: list[str] = []
+    for each in given:
+        names.extend(_json_list(each, name) if each.startswith("[") else [each])
+    return names
+
+
+def _json_list(text: str, name: str) -> list[str]:
     try:
         value = orjson.loads(text)
     except orjson.JSONDecodeError as error:
-        raise Invalid("stream_mode: not a JSON array") from error
+        raise Invalid(f"{name}: not a JSON array") from error
     if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
-        raise Invalid("stream_mode: not an array of names")
+        raise Invalid(f"{name}: not an array of names")
     return value
 
 

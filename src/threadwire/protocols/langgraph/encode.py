@@ -8,11 +8,11 @@ must be fed a run from its first entry (spec/log.md, 4.5). What it says depends 
 from dataclasses import dataclass
 from typing import Any
 
-from langchain_core.messages import AIMessageChunk, message_chunk_to_message
+from langchain_core.messages import AIMessageChunk, RemoveMessage, message_chunk_to_message
 
 from threadwire.core.entries import Entry, Json, Kind, Namespace
 from threadwire.core.fold import StateFold
-from threadwire.core.json import dumps
+from threadwire.core.json import dumps, native
 
 DEFAULT_MODES = ("values",)
 MODES = frozenset(
@@ -105,13 +105,21 @@ class _Chunk:
 
 
 class _TupleMessages:
-    """`messages-tuple`: each chunk as it came, with its metadata."""
+    """`messages-tuple`: each chunk as it came, with its metadata.
+
+    Clients add chunks up by the message's id, for as long as they live. So a message that an earlier attempt had begun
+    is taken back before it begins again under the same id, or its text would be shown twice.
+    """
 
     def __init__(self) -> None:
         self._chunks: dict[int, _Chunk] = {}
+        self._begun: set[str] = set()
+        self._abandoned: set[str] = set()
 
     def forget(self) -> None:
         self._chunks.clear()
+        self._abandoned |= self._begun
+        self._begun.clear()
 
     def feed(self, entry: Entry) -> bytes:
         data = entry.data
@@ -121,52 +129,100 @@ class _TupleMessages:
         if "patch" in data:
             chunk = self._chunks[data["i"]]
             chunk.patch(data["patch"], name)
-        elif "chunk" in data:
+            return chunk.frame(chunk.fields["content"], entry.seq)
+        if "chunk" in data:
             chunk = self._chunks[data["i"]] = _Chunk(data["chunk"], data["meta"], name)
+            begun = chunk.frame(chunk.fields["content"], entry.seq)
         else:
-            return _frame(name, dumps([data["message"], data["meta"]]), entry)
-        return chunk.frame(chunk.fields["content"], entry.seq)
+            begun = _frame(name, dumps([data["message"], data["meta"]]), entry)
+        return self._taken_back(data, name) + begun
+
+    def _taken_back(self, data: dict[str, Any], name: bytes) -> bytes:
+        message_id = data["chunk" if "chunk" in data else "message"].get("id")
+        if message_id is None:
+            return b""
+        self._begun.add(message_id)
+        if message_id not in self._abandoned:
+            return b""
+        self._abandoned.remove(message_id)
+        return _frame(name, dumps([RemoveMessage(id=message_id), data["meta"]]))
+
+
+class _Growing:
+    """A streamed message so far. Text is only appended; whatever else a chunk brings, LangChain knows how to merge."""
+
+    __slots__ = ("_merged", "_shown", "_text", "chunk")
+
+    def __init__(self, chunk: dict[str, Json]) -> None:
+        self.chunk = chunk
+        self._merged = AIMessageChunk(**chunk)
+        self._show()
+
+    def text(self, text: str) -> None:
+        if isinstance(self._shown["content"], str) and not any(self.chunk.get(field) for field in _NOT_TEXT):
+            self._text += text
+            self._shown["content"] += text
+        else:
+            self.patch({"content": text})
+
+    def patch(self, patch: dict[str, Json]) -> None:
+        if self._text:
+            self._merged = self._merged + AIMessageChunk(content=self._text, id=self._merged.id)
+        self.chunk = {**self.chunk, **patch}
+        self._merged = self._merged + AIMessageChunk(**self.chunk)
+        self._show()
+
+    def _show(self) -> None:
+        self._text = ""
+        self._shown = native(message_chunk_to_message(self._merged))
+
+    def dumps(self) -> bytes:
+        return dumps([self._shown])
+
+
+_NOT_TEXT = (
+    "tool_call_chunks",
+    "usage_metadata",
+    "additional_kwargs",
+    "response_metadata",
+    "chunk_position",
+)
 
 
 class _AccumulatedMessages:
     """`messages`: the message so far, again and again; its metadata once."""
 
     def __init__(self) -> None:
-        self._chunks: dict[int, dict[str, Json]] = {}
-        self._so_far: dict[int, AIMessageChunk] = {}
+        self._growing: dict[int, _Growing] = {}
         self._described: set[str] = set()
 
     def forget(self) -> None:
-        self._chunks.clear()
-        self._so_far.clear()
+        self._growing.clear()
 
     def feed(self, entry: Entry) -> bytes:
         data = entry.data
         if type(data) is list:
-            return self._grown(entry, data[0], {**self._chunks[data[0]], "content": data[1]})
-        if "patch" in data:
-            return self._grown(entry, data["i"], {**self._chunks[data["i"]], **data["patch"]})
-        if "chunk" in data:
-            return self._described_once(entry, data["chunk"]) + self._grown(entry, data["i"], data["chunk"])
-        complete = _frame(b"messages/complete", dumps([data["message"]]), entry)
-        return self._described_once(entry, data["message"]) + complete
+            growing = self._growing[data[0]]
+            growing.text(data[1])
+        elif "patch" in data:
+            growing = self._growing[data["i"]]
+            growing.patch(data["patch"])
+        elif "chunk" in data and data["chunk"].get("type") == "AIMessageChunk":  # only models' answers grow
+            growing = self._growing[data["i"]] = _Growing(data["chunk"])
+        else:
+            return self._whole(entry, data.get("chunk") or data["message"])
+        return self._describe(entry, growing.chunk) + _frame(b"messages/partial", growing.dumps(), entry)
 
-    def _described_once(self, entry: Entry, message: dict[str, Json]) -> bytes:
+    def _whole(self, entry: Entry, message: dict[str, Json]) -> bytes:
+        return self._describe(entry, message) + _frame(b"messages/complete", dumps([message]), entry)
+
+    def _describe(self, entry: Entry, message: dict[str, Json]) -> bytes:
+        """The message's metadata, the first time it is seen."""
         message_id = str(message.get("id"))
         if message_id in self._described:
             return b""
         self._described.add(message_id)
         return _frame(b"messages/metadata", dumps({message_id: {"metadata": entry.data["meta"]}}))
-
-    def _grown(self, entry: Entry, index: int, chunk: dict[str, Json]) -> bytes:
-        self._chunks[index] = chunk
-        if chunk.get("type") != "AIMessageChunk":  # only models' answers grow
-            return _frame(b"messages/complete", dumps([chunk]), entry)
-        message = AIMessageChunk(**chunk)
-        if index in self._so_far:
-            message = self._so_far[index] + message
-        self._so_far[index] = message
-        return _frame(b"messages/partial", dumps([message_chunk_to_message(message)]), entry)
 
 
 def _name(mode: bytes, ns: Namespace) -> bytes:

@@ -116,7 +116,7 @@ def _state(router: APIRouter, engine: Engine) -> None:
 
     @router.get("/threads/{thread_id}/history", tags=["state"])
     async def get_history(
-        thread_id: str, limit: Annotated[int, Query(ge=1, le=decode.MAX_PAGE)] = 10, before: str | None = None
+        thread_id: str, limit: Annotated[int, Query(ge=1, le=decode.MAX_PAGE)] = 1, before: str | None = None
     ) -> Json:
         body = decode.HistoryBody(limit=limit, before=before)
         return Json(await engine.threads.history(parse_thread_id(thread_id), limit=limit, before=body.bound()))
@@ -167,9 +167,11 @@ def _watch_runs(router: APIRouter, engine: Engine, streams: OpenStreams) -> None
         limit: Annotated[int, Query(ge=1, le=decode.MAX_PAGE)] = 10,
         offset: Annotated[int, Query(ge=0, le=2**53)] = 0,
         status: RunStatusName | None = None,
+        select: Annotated[list[str] | None, Query()] = None,
     ) -> Json:
+        fields = decode.decode_query_list(select or [], "select") or None
         runs = await engine.runs.list(parse_thread_id(thread_id), status=status, limit=limit, offset=offset)
-        return Json([wire.run_json(run) for run in runs])
+        return Json([_selected(wire.run_json(run), fields) for run in runs])
 
     @router.get("/threads/{thread_id}/runs/{run_id}", tags=["runs"])
     async def get_run(thread_id: str, run_id: str) -> Json:

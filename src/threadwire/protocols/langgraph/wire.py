@@ -69,6 +69,9 @@ def _kwargs(run: Run) -> dict[str, Any]:
         "graph_id": run.graph_id,
         "assistant_id": run.assistant_id,
         "user_id": run.owner or "",
+        "langgraph_auth_user": None,
+        "langgraph_auth_user_id": run.owner or "",
+        "langgraph_auth_permissions": [],
     }
     return {**run.kwargs, "config": {**config, "configurable": configurable, "metadata": run.metadata}}
 

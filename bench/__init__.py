@@ -1,0 +1,1 @@
+"""The budget table of the design, measured: `python -m bench`."""

@@ -1,0 +1,108 @@
+"""Print the budget table: `python -m bench`, or `python -m bench row1 row3` for some of it.
+
+BENCH_STOCK names a `langgraph` executable to measure beside us; without it one installed here is used, if there is one.
+"""
+
+import contextlib
+import json
+import os
+import platform
+import sys
+import tempfile
+import time
+from dataclasses import asdict
+from pathlib import Path
+
+import uvloop
+
+from bench.rows import ALIASES, ROWS, Bench, Row, Sample
+from bench.servers import HERE, bare, source_digest, stock, stock_command, threadwire
+
+
+def main() -> None:
+    wanted = [ALIASES.get(name.lower(), name.lower()) for name in sys.argv[1:]] or list(ROWS)
+    if unknown := [name for name in wanted if name not in ROWS]:
+        raise SystemExit(f"There is no {unknown[0]}; choose from {', '.join([*ROWS, *ALIASES])}")
+    source = source_digest()
+    rows, notes, seconds = uvloop.run(_measure(list(dict.fromkeys(wanted))))
+    print("\n" + table(rows))
+    for note in notes:
+        print(note)
+    if source != source_digest():
+        print("The source changed while it was measured: rows 8a to 8d may be of newer code than the others.")
+    mode = os.environ.get("THREADWIRE_STORAGE", "sqlite, synchronous=FULL")
+    print(
+        f"\nOne process, default settings, storage: {mode}."
+        f" Source {source}, Python {platform.python_version()}, {os.cpu_count()} cores,"
+        f" load {os.getloadavg()[0]:.1f}. min-max of the turns in brackets. {seconds:.0f} s."
+    )
+    results = {
+        "mode": mode,
+        "source": source,
+        "seconds": seconds,
+        "at": time.time(),
+        "rows": [_as_json(row) for row in rows],
+    }
+    (HERE / "results.json").write_text(json.dumps(results, indent=1))
+    missed = [row.row for row in rows if row.passed is False]
+    print(f"Missed: {', '.join(missed)}" if missed else "All budgets are met.")
+
+
+async def _measure(wanted: list[str]) -> tuple[list[Row], list[str], float]:
+    start = time.perf_counter()
+    rows: list[Row] = []
+    command = stock_command()
+    with tempfile.TemporaryDirectory(prefix="bench-") as folder:
+        async with contextlib.AsyncExitStack() as stack:
+            (data := Path(folder) / "server").mkdir()
+            bench = Bench(
+                bare=await stack.enter_async_context(bare()),
+                ours=await stack.enter_async_context(threadwire(data)),
+                stocked=await stack.enter_async_context(stock(command)) if command else None,
+                data=Path(folder),
+            )
+            for name in wanted:
+                began = time.perf_counter()
+                rows += await ROWS[name](bench)
+                print(f"{name}: {time.perf_counter() - began:.0f} s", file=sys.stderr, flush=True)
+    order = {row: place for place, row in enumerate("1 2 3 3b 4 5 6 6b 7 8a 8b 8c 8d 8e 8f 8g L3".split())}
+    return sorted(rows, key=lambda row: order[row.row]), bench.notes, time.perf_counter() - start
+
+
+def table(rows: list[Row]) -> str:
+    with_stock = any(row.stock for row in rows)
+    head = ["row", "work", "unit", "bare", "threadwire", *(["stock"] if with_stock else []), "reached", "budget", ""]
+    lines = [head]
+    for row in rows:
+        cells = [row.row, row.work, row.unit, _cell(row.bare), _cell(row.ours)]
+        if with_stock:
+            cells.append(_cell(row.stock, row.ours))
+        lines.append([*cells, row.figure, row.budget, {True: "pass", False: "MISS", None: ""}[row.passed]])
+    widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
+    text = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
+    text.insert(1, "  ".join("-" * width for width in widths))
+    return "\n".join([*text, "", *(f"  {row.row}: {row.note}" for row in rows if row.note)])
+
+
+def _cell(sample: Sample | None, ours: Sample | None = None) -> str:
+    if sample is None:
+        return ""
+    cell = _number(sample.median)
+    if len(sample.values) > 1:
+        cell += f" ({_number(min(sample.values))}-{_number(max(sample.values))})"
+    if ours is not None and min(ours.median, sample.median) > 0:
+        ratio = ours.median / sample.median
+        cell += f" [we: {ratio:.1f} x]" if ratio >= 1 else f" [we: 1/{1 / ratio:.0f}]"
+    return cell
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def _as_json(row: Row) -> dict[str, object]:
+    medians = {name: getattr(row, name).median for name in ("ours", "bare", "stock") if getattr(row, name)}
+    return {**asdict(row), "medians": medians}
+
+
+main()

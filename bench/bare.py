@@ -1,0 +1,91 @@
+"""The graphs with nothing around them: does what it reads, a JSON line each, and says how long it took."""
+
+import asyncio
+import json
+import sys
+import time
+from typing import Any
+from uuid import uuid4
+
+import uvloop
+from langgraph.checkpoint.memory import InMemorySaver
+
+from bench import graphs
+from bench.clients import STAMP
+
+
+def _config(**more: Any) -> dict[str, Any]:
+    return {"configurable": {"thread_id": str(uuid4())}, **more}
+
+
+def _with_saver(graph: Any) -> Any:
+    return graph.copy(update={"checkpointer": InMemorySaver()})
+
+
+async def _stream_tokens(graph: Any, asked: dict[str, Any]) -> int:
+    count = 0
+    async for _ in graph.astream(asked, _config(), stream_mode="messages"):
+        count += 1
+    return count
+
+
+async def tokens(asked: dict[str, Any], streams: int, at_once: bool) -> dict[str, Any]:
+    graph = _with_saver(graphs.tokens)
+    cpu, start = time.process_time(), time.perf_counter()
+    if at_once:
+        counts = await asyncio.gather(*(_stream_tokens(graph, asked) for _ in range(streams)))
+    else:
+        counts = [await _stream_tokens(graph, asked) for _ in range(streams)]
+    return {"seconds": time.perf_counter() - start, "cpu": time.process_time() - cpu, "tokens": sum(counts)}
+
+
+async def trivial(times: int) -> dict[str, Any]:
+    graph = _with_saver(graphs.trivial)
+    each = []
+    for _ in range(times):
+        start = time.perf_counter()
+        async for _ in graph.astream({"text": "hi"}, _config(), stream_mode="values"):
+            pass
+        each.append(time.perf_counter() - start)
+    return {"each": each}
+
+
+async def steps(goal: int) -> dict[str, Any]:
+    graph = _with_saver(graphs.steps)
+    start = time.perf_counter()
+    config = _config(recursion_limit=goal + 10)
+    async for _ in graph.astream({"done": 0, "goal": goal}, config, stream_mode="updates"):
+        pass
+    return {"seconds": time.perf_counter() - start}
+
+
+async def latency(asked: dict[str, Any], streams: int) -> dict[str, Any]:
+    """From the making of a token to whoever iterates over the stream, in seconds."""
+    graph = _with_saver(graphs.tokens)
+    found: list[float] = []
+
+    async def watch() -> None:
+        async for chunk, _ in graph.astream(asked, _config(), stream_mode="messages"):
+            if stamp := STAMP.search(chunk.content.encode()):
+                found.append((time.time_ns() - int(stamp[1])) / 1e9)
+
+    await asyncio.gather(*(watch() for _ in range(streams)))
+    return {"each": found}
+
+
+_WORK = {"tokens": tokens, "trivial": trivial, "steps": steps, "latency": latency}
+
+
+async def main() -> None:
+    # Imports, caches and compiled validators are not what is measured.
+    await tokens({"messages": "hi", "count": 200}, 1, False)
+    await trivial(20)
+    print("ready", flush=True)
+    loop = asyncio.get_running_loop()
+    while line := await loop.run_in_executor(None, sys.stdin.readline):
+        asked = json.loads(line)
+        print(json.dumps(await _WORK[asked.pop("do")](**asked)), flush=True)
+
+
+if __name__ == "__main__":
+    uvloop.run(main())

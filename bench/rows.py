@@ -1,0 +1,460 @@
+"""What is measured: one function for each row of the budget table, in the design's order.
+
+Every figure is taken several times, bare and ours in turn because machines are noisy, and the median counts.
+"""
+
+import asyncio
+import os
+import shutil
+import statistics
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from bench.clients import TOKEN, Client, Failed
+from bench.servers import Bare, Server, threadwire
+
+REPEAT = 5
+FEWER = 3
+TALK = {"messages": "hi"}
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One figure, measured several times."""
+
+    values: tuple[float, ...]
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> "Sample":
+        return cls(tuple(values))
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.values)
+
+
+@dataclass(slots=True)
+class Row:
+    row: str
+    work: str
+    unit: str
+    ours: Sample
+    bare: Sample | None = None
+    stock: Sample | None = None
+    budget: str = ""
+    """What is demanded, in words."""
+    figure: str = ""
+    """What was reached, in the terms of the budget."""
+    passed: bool | None = None
+    note: str = ""
+
+
+@dataclass(slots=True)
+class Bench:
+    bare: Bare
+    ours: Server
+    stocked: Server | None
+    data: Path
+    notes: list[str] = field(default_factory=list)
+
+    async def stock(self, measure: Callable[[Server], Awaitable[float]], times: int = FEWER) -> Sample | None:
+        if self.stocked is None:
+            return None
+        self.stocked.go_on()
+        try:
+            await self.stocked.client.wait("trivial", {"text": "hi"})  # awake again
+            return Sample.of([await measure(self.stocked) for _ in range(times)])
+        except Failed as failure:
+            self.notes.append(f"stock: {failure}")
+            return None
+        finally:
+            self.stocked.pause()
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
+
+
+def _of_bare(ours: Sample, bare: Sample) -> float:
+    return ours.median / bare.median
+
+
+def _at_best(ours: Sample, bare: Sample, best: Callable[..., float]) -> str:
+    """The same ratio of the best turns. Neighbours only ever slow things down, so this one is steadier."""
+    return f"best against best: {best(ours.values) / best(bare.values):.2f} of bare"
+
+
+# -- 1, 2 and 7: tokens ----------------------------------------------------------------------------------------------
+
+
+async def one_stream(bench: Bench) -> list[Row]:
+    """Rows 1 and 7: the same streams give the rate and, over all of them, the processor time."""
+    asked = {**TALK, "count": 2000}
+    turns, streams = 12, 2
+    rates: dict[str, list[float]] = {"bare": [], "ours": []}
+    cpus: dict[str, list[float]] = {"bare": [], "ours": []}
+    await bench.ours.client.tokens(asked)
+    for _ in range(turns):
+        for _ in range(streams):
+            each = await bench.bare("tokens", asked=asked, streams=1, at_once=False)
+            rates["bare"].append(2000 / each["seconds"])
+            cpus["bare"].append(each["cpu"] / 2000 * 1e6)
+        for _ in range(streams):
+            before = bench.ours.cpu()
+            rates["ours"].append(2000 / (await bench.ours.client.tokens(asked)).seconds)
+            cpus["ours"].append((bench.ours.cpu() - before) / 2000 * 1e6)
+    ours, bare = Sample.of(rates["ours"]), Sample.of(rates["bare"])
+    spent, alone = Sample.of(cpus["ours"]), Sample.of(cpus["bare"])
+
+    async def stock(server: Server) -> float:
+        return 2000 / (await server.client.tokens(asked)).seconds
+
+    share, added = _of_bare(ours, bare), spent.median - alone.median
+    return [
+        Row("1", "one stream, 2 000 tokens", "tokens/s", ours, bare, await bench.stock(stock),
+            ">= 55 % of bare", f"{share:.0%}", share >= 0.55, _at_best(ours, bare, max)),
+        Row("7", "CPU per token (row 1's work)", "µs", spent, alone, None, "<= 20 µs more", f"{added:.1f} µs more",
+            added <= 20, f"least against least: {min(spent.values) - min(alone.values):.1f} µs more"),
+    ]  # fmt: skip
+
+
+async def twenty_streams(bench: Bench) -> list[Row]:
+    asked = {**TALK, "count": 2000}
+
+    async def all_at_once(client: Client, count: int) -> float:
+        await client.connections(20)
+        start = time.perf_counter()
+        done = await asyncio.gather(*(client.tokens({**asked, "count": count}) for _ in range(20)))
+        return 20 * count / (max(each.last for each in done) - start)
+
+    ways: dict[bool, list[float]] = {False: [], True: []}
+    ours: list[float] = []
+    for _ in range(FEWER):
+        for at_once, rates in ways.items():
+            each = await bench.bare("tokens", asked=asked, streams=20, at_once=at_once)
+            rates.append(each["tokens"] / each["seconds"])
+        ours.append(await all_at_once(bench.ours.client, 2000))
+    one_by_one, gathered = (Sample.of(rates) for rates in ways.values())
+    bare = max(one_by_one, gathered, key=lambda sample: sample.median)
+    sample = Sample.of(ours)
+    share = _of_bare(sample, bare)
+
+    async def stock(server: Server) -> float:
+        return await all_at_once(server.client, 1000)
+
+    return [
+        Row("2", "20 streams at once, summed", "tokens/s", sample, bare, await bench.stock(stock, 1),
+            ">= 35 % of bare", f"{share:.0%}", share >= 0.35,
+            _at_best(sample, bare, max) + f"; bare {'one at a time' if bare is one_by_one else 'gathered'} is faster"
+            f" ({one_by_one.median:,.0f} one at a time, {gathered.median:,.0f} gathered)"),
+    ]  # fmt: skip
+
+
+# -- 3 and 4: trivial runs -------------------------------------------------------------------------------------------
+
+
+async def trivial_run(bench: Bench) -> list[Row]:
+    asked = {"text": "hi"}
+
+    async def on_made(client: Client, times: int) -> float:
+        return await median([await client.thread() for _ in range(times)], client)
+
+    async def making(client: Client, times: int) -> float:
+        return await median([None] * times, client)
+
+    async def median(threads: Sequence[str | None], client: Client) -> float:
+        done = [await client.stream("trivial", asked, thread) for thread in threads]
+        if any(each.events < 3 for each in done):  # its metadata, and the values before and after
+            raise Failed("a trivial run did not say all it should")
+        return statistics.median(each.seconds for each in done) * 1000
+
+    await on_made(bench.ours.client, 10)
+    found: dict[str, list[float]] = {"bare": [], "on_made": [], "making": []}
+    for _ in range(REPEAT):
+        found["bare"].append(statistics.median((await bench.bare("trivial", times=50))["each"]) * 1000)
+        found["on_made"].append(await on_made(bench.ours.client, 50))
+        found["making"].append(await making(bench.ours.client, 50))
+    bare = Sample.of(found["bare"])
+    rows = []
+    for row, name, how, measure in (
+        ("3", "on_made", "on a fresh thread", on_made),
+        ("3b", "making", "if_not_exists=create", making),
+    ):
+        ours = Sample.of(found[name])
+
+        async def stock(server: Server, measure: Callable[..., Awaitable[float]] = measure) -> float:
+            return await measure(server.client, 1)
+
+        times = _of_bare(ours, bare)
+        rows.append(
+            Row(row, f"trivial run, {how}, p50", "ms", ours, bare, await bench.stock(stock),
+                "<= 5 x bare", f"{times:.1f} x", times <= 5, _at_best(ours, bare, min))
+        )  # fmt: skip
+    return rows
+
+
+async def trivial_runs(bench: Bench) -> list[Row]:
+    async def rate(client: Client, seconds: float) -> float:
+        await client.connections(16)
+        done, start = 0, time.perf_counter()
+
+        async def go_on() -> None:
+            nonlocal done
+            while time.perf_counter() - start < seconds:
+                waited = await client.wait("trivial", {"text": "hi"})
+                if b'"hi!"' not in waited.body:
+                    raise Failed(f"a trivial run left {bytes(waited.body[:200])!r}")
+                done += 1
+
+        await asyncio.gather(*(go_on() for _ in range(16)))
+        return done / (time.perf_counter() - start)
+
+    await rate(bench.ours.client, 0.5)
+    ours = Sample.of([await rate(bench.ours.client, 2) for _ in range(REPEAT)])
+
+    async def stock(server: Server) -> float:
+        return await rate(server.client, 2)
+
+    return [
+        Row("4", "trivial runs, 16 at a time", "runs/s", ours, None, await bench.stock(stock, 2),
+            ">= 250 runs/s", f"{ours.median:.0f}", ours.median >= 250),
+    ]  # fmt: skip
+
+
+# -- 5: super-steps --------------------------------------------------------------------------------------------------
+
+
+async def super_steps(bench: Bench) -> list[Row]:
+    async def rate(client: Client) -> float:
+        asked, config = {"done": 0, "goal": 100}, {"recursion_limit": 110}
+        streamed = await client.stream("steps", asked, stream_mode="updates", config=config)
+        if streamed.events < 100:
+            raise Failed(f"{streamed.events} of 100 steps came")
+        return 100 / streamed.seconds
+
+    await rate(bench.ours.client)
+    bare: list[float] = []
+    ours: list[float] = []
+    for _ in range(REPEAT):
+        bare.append(statistics.median([100 / (await bench.bare("steps", goal=100))["seconds"] for _ in range(3)]))
+        ours.append(statistics.median([await rate(bench.ours.client) for _ in range(3)]))
+    sample, base = Sample.of(ours), Sample.of(bare)
+    share = _of_bare(sample, base)
+
+    async def stock(server: Server) -> float:
+        return await rate(server.client)
+
+    return [
+        Row("5", "100 super-steps, durable", "steps/s", sample, base, await bench.stock(stock),
+            ">= 50 % of bare", f"{share:.0%}", share >= 0.5, _at_best(sample, base, max)),
+    ]  # fmt: skip
+
+
+# -- 6: many watchers ------------------------------------------------------------------------------------------------
+
+
+async def watchers(bench: Bench) -> list[Row]:
+    """At the budget's pace, and at twice that: a run at 200 tokens/s cannot show that more would go through."""
+    rows = []
+    for row, pace, count in (("6", 200, 1000), ("6b", 400, 1200)):
+        cpu: list[float] = []
+        missed = ""
+        try:
+            ours = Sample.of([await _fan_out(bench.ours, pace, count, cpu) for _ in range(FEWER if row == "6" else 2)])
+        except Failed as failure:
+            ours, missed = Sample.of([0.0]), str(failure)
+
+        async def stock(server: Server, pace: int = pace) -> float:
+            return await _fan_out(server, pace, 200, [])
+
+        rows.append(
+            Row(row, f"100 watchers of {pace} tokens/s", "events/s", ours, None,
+                await bench.stock(stock, 1) if row == "6" else None, "all complete, >= 20 000/s",
+                f"{'NOT complete' if missed else 'complete'}, {ours.median:,.0f}/s",
+                not missed and ours.median >= 20_000,
+                missed or f"offered {100 * pace:,}/s; server at {statistics.median(cpu):.0%} of a core")
+        )  # fmt: skip
+    return rows
+
+
+async def _fan_out(server: Server, pace: int, count: int, cpu: list[float]) -> float:
+    client = server.client
+    await client.connections(100)
+    thread = await client.thread()
+    asked = {**TALK, "count": count, "rate": pace, "delay": 1.0}
+    run = await client.start(thread, "tokens", asked, stream_mode=["messages-tuple"], stream_resumable=True)
+    path = f"/threads/{thread}/runs/{run}/stream?stream_mode=messages-tuple"
+    before, start = server.cpu(), time.perf_counter()
+    joined = await asyncio.gather(*(client.ask("GET", path, count=TOKEN) for _ in range(100)))
+    cpu.append((server.cpu() - before) / (time.perf_counter() - start))
+    if short := [each.events for each in joined if each.events < count]:
+        raise Failed(f"{len(short)} of 100 watchers missed tokens, the worst got {min(short)} of {count}")
+    first, last = min(each.first_event for each in joined), max(each.last_event for each in joined)
+    return 100 * count / (last - first)
+
+
+# -- L3: latency -----------------------------------------------------------------------------------------------------
+
+
+async def latency(bench: Bench) -> list[Row]:
+    asked = {**TALK, "count": 150, "rate": 50, "stamp": True}
+
+    async def each_token(client: Client) -> list[float]:
+        await client.connections(20)
+        done = await asyncio.gather(*(client.tokens(asked, stamps=True) for _ in range(20)))
+        return [seconds * 1000 for one in done for seconds in one.latencies]
+
+    found: dict[str, list[list[float]]] = {"bare": [], "ours": []}
+    for _ in range(FEWER):
+        bare = await bench.bare("latency", asked=asked, streams=20)
+        found["bare"].append([seconds * 1000 for seconds in bare["each"]])
+        found["ours"].append(await each_token(bench.ours.client))
+    of_stock: list[float] = []
+
+    async def stock(server: Server) -> float:
+        of_stock.extend(await each_token(server.client))
+        return 0.0
+
+    await bench.stock(stock, 1)
+    rows = []
+    for share, most in ((0.5, 12), (0.99, 25)):
+        ours = Sample.of([percentile(values, share) for values in found["ours"]])
+        rows.append(
+            Row("L3", f"token to client, 20 runs x 50/s, p{share * 100:.0f}", "ms", ours,
+                Sample.of([percentile(values, share) for values in found["bare"]]),
+                Sample.of([percentile(of_stock, share)]) if of_stock else None,
+                f"<= {most} ms", f"{ours.median:.1f} ms", ours.median <= most)
+        )  # fmt: skip
+    return rows
+
+
+# -- 8: growth -------------------------------------------------------------------------------------------------------
+
+
+async def growth(bench: Bench) -> list[Row]:
+    """Each part on a server and a file of its own; those that mostly wait do so at the same time."""
+    if os.environ.get("THREADWIRE_STORAGE") == "memory":
+        return []
+    fast = await _file_growth(bench.data, {"count": 5000})
+    slow, state, idle = await asyncio.gather(
+        _file_growth(bench.data, {"count": 5000, "rate": 200}),
+        _log_of_heavy_state(bench.data),
+        _idle_streams(bench.data),
+    )
+    return [
+        Row("8a", "file per token, as fast as they come", "bytes", fast, None, None, "<= 200", f"{fast.median:.0f}",
+            fast.median <= 200),
+        Row("8b", "file per token, 200 tokens/s", "bytes", slow, None, None, "<= 200", f"{slow.median:.0f}",
+            slow.median <= 200),
+        Row("8c", "log of 100 steps over 1 MB + 400 messages", "MB", state, None, None, "< 5 MB",
+            f"{state.median:.2f} MB", state.median < 5),
+        Row("8d", "an idle stream's memory", "kB", idle, None, None, "<= 30 kB", f"{idle.median:.1f} kB",
+            idle.median <= 30),
+    ]  # fmt: skip
+
+
+async def _file_growth(data: Path, asked: dict[str, Any]) -> Sample:
+    with tempfile.TemporaryDirectory(dir=data) as folder:
+        sizes = []
+        for count in (1, asked["count"]):
+            async with threadwire(Path(folder)) as server:
+                await server.client.tokens({**TALK, **asked, "count": count})
+            sizes.append((Path(folder) / "threadwire.db").stat().st_size)
+        return Sample.of([(sizes[1] - sizes[0]) / asked["count"]])
+
+
+async def _log_of_heavy_state(data: Path) -> Sample:
+    with tempfile.TemporaryDirectory(dir=data) as folder:
+        async with threadwire(Path(folder)) as server:
+            asked, config = {"done": 0, "goal": 100}, {"recursion_limit": 110}
+            streamed = await server.client.stream("heavy", asked, stream_mode="values", config=config)
+            if streamed.events < 103:  # the metadata, the input, the loading and every step
+                raise Failed(f"the heavy run showed {streamed.events} states")
+        copy = shutil.copy(Path(folder) / "threadwire.db", Path(folder) / "copy.db")
+        with apsw.Connection(str(copy)) as db:
+            return Sample.of([db.execute("SELECT sum(length(data)) FROM segments").get / 1e6])
+
+
+async def _idle_streams(data: Path) -> Sample:
+    with tempfile.TemporaryDirectory(dir=data) as folder:
+        async with threadwire(Path(folder)) as server:
+            client = server.client
+            thread = await client.thread()
+            run = await client.start(thread, "sleeper", {})
+            path = f"/threads/{thread}/runs/{run}/stream"
+            found = []
+            opened = [await client.connection() for _ in range(100)]
+            waiting = [each.send("GET", path) for each in opened]  # what the first ones need is not theirs alone
+            await asyncio.sleep(1)
+            before = server.memory()
+            opened += [await client.connection() for _ in range(500)]
+            waiting += [each.send("GET", path) for each in opened[100:]]
+            await asyncio.sleep(7)  # past the first heartbeat
+            found.append((server.memory() - before) / 500 / 1000)
+            if any(each.status != 200 for each in waiting):
+                raise Failed("not every idle stream was opened")
+            await client.ask("POST", f"/threads/{thread}/runs/{run}/cancel?wait=true", keep=True)
+            await asyncio.gather(*(each.done for each in waiting))
+            for each in opened:
+                each.close()
+            return Sample.of(found)
+
+
+async def long_log(bench: Bench) -> list[Row]:
+    """Joining and appending at the end of a short and of a long thread, in turn."""
+    client = bench.ours.client
+    found: dict[str, dict[int, list[float]]] = {
+        "first byte of a join": {},
+        "a trivial run more": {},
+        "1 000 tokens more": {},
+    }
+    threads: dict[int, tuple[str, str]] = {}
+    for length in (100, 50_000):
+        thread = await client.thread()
+        await client.tokens({**TALK, "count": length, "forget": True}, thread)
+        run = await client.start(thread, "trivial", {"text": "hi"})
+        await client.ask("GET", f"/threads/{thread}/runs/{run}/join", keep=True)
+        threads[length] = thread, run
+        for each in found.values():
+            each[length] = []
+    for turn in range(60):
+        for length, (thread, run) in threads.items():
+            path = f"/threads/{thread}/runs/{run}/stream"
+            joined = await client.ask("GET", path, headers={"last-event-id": "-1"})
+            found["first byte of a join"][length].append((joined.first - joined.sent) * 1000)
+            ran = await client.stream("trivial", {"text": "hi"}, thread)
+            found["a trivial run more"][length].append(ran.seconds * 1000)
+            if turn % 4 == 0:
+                talked = await client.tokens({**TALK, "count": 1000, "forget": True}, thread)
+                found["1 000 tokens more"][length].append(talked.seconds * 1000)
+    rows = []
+    for letter, (what, times) in zip("efg", found.items(), strict=True):
+        short, long = (statistics.median(times[length]) for length in (100, 50_000))
+        # The design names no number; half as much again is well outside what interleaved medians differ by.
+        rows.append(
+            Row(f"8{letter}", f"{what}, after 50 000 entries", "ms", Sample.of(times[50_000]), None, None,
+                "as after 100 (<= 1.5 x)", f"{long / short:.2f} x", long / short <= 1.5,
+                f"after 100 entries: {short:.2f} ms")
+        )  # fmt: skip
+    return rows
+
+
+ROWS: dict[str, Callable[[Bench], Awaitable[list[Row]]]] = {
+    "row1": one_stream,
+    "row2": twenty_streams,
+    "row3": trivial_run,
+    "row4": trivial_runs,
+    "row5": super_steps,
+    "row6": watchers,
+    "latency": latency,
+    "long": long_log,
+    "growth": growth,
+}
+ALIASES = {"row7": "row1", "row8": "growth", "l3": "latency"}

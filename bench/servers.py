@@ -1,0 +1,181 @@
+"""Starting and stopping what is measured, each in a process of its own."""
+
+import asyncio
+import hashlib
+import json
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from bench.clients import Client, Failed
+
+HERE = Path(__file__).parent
+ROOT = HERE.parent
+_START_WITHIN = 60
+
+
+@dataclass(slots=True)
+class Server:
+    name: str
+    process: asyncio.subprocess.Process
+    client: Client
+
+    def cpu(self) -> float:
+        """Seconds of processor time it has used, all its threads together."""
+        return time.clock_gettime((~self.process.pid << 3) | 2)
+
+    def memory(self) -> int:
+        """Bytes of resident memory."""
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        [line] = [line for line in status.splitlines() if line.startswith("VmRSS:")]
+        return int(line.split()[1]) * 1024
+
+    def pause(self) -> None:
+        """Let it use no processor time at all, so that it does not disturb what is measured now."""
+        self.process.send_signal(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        self.process.send_signal(signal.SIGCONT)
+
+
+def source_digest() -> str:
+    """Which code was measured; it may change under a long run while people work on it."""
+    digest = hashlib.sha256()
+    for path in sorted((ROOT / "src" / "threadwire").rglob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+@asynccontextmanager
+async def threadwire(data: Path) -> AsyncIterator[Server]:
+    """`threadwire serve` with default settings on `data`; ended as an operator would, so the file is settled then."""
+    command = Path(sys.executable).with_name("threadwire")
+    process = await asyncio.create_subprocess_exec(
+        str(command), "serve", "--config", str(HERE / "langgraph.json"), "--port", "0", "--data", str(data),
+        stdout=asyncio.subprocess.PIPE, env={**os.environ, "LANGSMITH_TRACING": "false"},
+    )  # fmt: skip
+    try:
+        port = await asyncio.wait_for(_announced_port(process), _START_WITHIN)
+        drain = asyncio.create_task(_swallow(process))
+        server = Server("threadwire", process, Client("127.0.0.1", port))
+        yield server
+        server.client.close()
+    finally:
+        await _stop(process)
+    await drain
+
+
+async def _announced_port(process: asyncio.subprocess.Process) -> int:
+    assert process.stdout is not None
+    while line := await process.stdout.readline():
+        if b"listening on" in line:
+            return int(line.split()[-1].rpartition(b":")[2])
+    raise Failed("threadwire did not start")
+
+
+async def _swallow(process: asyncio.subprocess.Process) -> None:
+    assert process.stdout is not None
+    while await process.stdout.readline():
+        pass
+
+
+async def _stop(process: asyncio.subprocess.Process) -> None:
+    if process.returncode is None:
+        process.send_signal(signal.SIGTERM)
+        try:
+            await asyncio.wait_for(process.wait(), 30)
+        except TimeoutError:
+            process.kill()
+            await process.wait()
+
+
+def stock_command() -> str | None:
+    """The stock server's executable: from BENCH_STOCK, or beside this Python if it is installed here."""
+    if given := os.environ.get("BENCH_STOCK"):
+        return given
+    beside = Path(sys.executable).with_name("langgraph")
+    return str(beside) if find_spec("langgraph_api") is not None and beside.exists() else None
+
+
+@asynccontextmanager
+async def stock(command: str) -> AsyncIterator[Server]:
+    """`langgraph dev` on a copy of the project, because it writes beside it."""
+    with tempfile.TemporaryDirectory(prefix="bench-stock-") as project:
+        for name in ("graphs.py", "langgraph.json"):
+            shutil.copy(HERE / name, project)
+        port = _free_port()
+        process = await asyncio.create_subprocess_exec(
+            command, "dev", "--no-browser", "--no-reload", "--port", str(port), "--n-jobs-per-worker", "20",
+            cwd=project, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL,
+            env={**os.environ, "LANGSMITH_TRACING": "false", "LOG_LEVEL": "warning"},
+        )  # fmt: skip
+        try:
+            server = Server("stock", process, Client("127.0.0.1", port))
+            await asyncio.wait_for(_answers(server.client), _START_WITHIN)
+            server.pause()
+            yield server
+            server.client.close()
+        finally:
+            process.send_signal(signal.SIGCONT)
+            await _stop(process)
+
+
+async def _answers(client: Client) -> None:
+    while True:
+        try:
+            await client.ask("GET", "/ok", keep=True)
+            return
+        except (OSError, Failed):
+            await asyncio.sleep(0.2)
+
+
+def _free_port() -> int:
+    import socket
+
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class Bare:
+    """The graphs without a server, in a process that waits for orders."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+
+    async def __call__(self, do: str, **asked: Any) -> dict[str, Any]:
+        stdin, stdout = self._process.stdin, self._process.stdout
+        assert stdin is not None
+        assert stdout is not None
+        stdin.write(json.dumps({"do": do, **asked}).encode() + b"\n")
+        line = await stdout.readline()
+        if not line:
+            raise Failed("the bare process died")
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+
+@asynccontextmanager
+async def bare() -> AsyncIterator[Bare]:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "bench.bare", cwd=ROOT,
+        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, limit=16 * 1024 * 1024,
+        env={**os.environ, "LANGSMITH_TRACING": "false"},
+    )  # fmt: skip
+    try:
+        assert process.stdout is not None
+        await process.stdout.readline()
+        yield Bare(process)
+    finally:
+        assert process.stdin is not None
+        process.stdin.close()
+        await process.wait()

@@ -1,0 +1,40 @@
+"""The storage that forgets: the whole of `threadwire.storage.abc` in plain dictionaries.
+
+It passes the same suite as the databases, so it can stand in for them in any test. It is a reference: where
+it had to choose between fast and obvious it is obvious.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from threadwire.storage.abc import Storage
+from threadwire.storage.memory.assistants import MemoryAssistants
+from threadwire.storage.memory.checkpoints import MemoryCheckpoints
+from threadwire.storage.memory.log import MemoryLog
+from threadwire.storage.memory.runs import MemoryRuns
+from threadwire.storage.memory.tables import Tables
+from threadwire.storage.memory.threads import MemoryThreads
+
+__all__ = ["open_memory_storage"]
+
+
+@dataclass(frozen=True, slots=True)
+class _MemoryStorage:
+    log: MemoryLog
+    threads: MemoryThreads
+    runs: MemoryRuns
+    assistants: MemoryAssistants
+    checkpoints: MemoryCheckpoints
+
+
+@asynccontextmanager
+async def open_memory_storage() -> AsyncIterator[Storage]:
+    tables = Tables()
+    yield _MemoryStorage(
+        MemoryLog(tables),
+        MemoryThreads(tables),
+        MemoryRuns(tables),
+        MemoryAssistants(tables),
+        MemoryCheckpoints(tables),
+    )

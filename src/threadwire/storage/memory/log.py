@@ -1,0 +1,45 @@
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from itertools import islice
+
+from threadwire.core.entries import Draft, Entry, Fence
+from threadwire.core.ids import RunId, Seq, ThreadId
+from threadwire.errors import Fenced
+from threadwire.storage.abc import Commit, Wakeup
+from threadwire.storage.memory.tables import COMMITTED, Tables, read_back
+
+
+class MemoryLog:
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+
+    def append(self, thread_id: ThreadId, drafts: Sequence[Draft], fence: Fence | None = None) -> Commit:
+        with self._tables.lock:
+            if fence is None:
+                self._tables.thread(thread_id)
+            elif (holder := self._tables.holder(fence)) is None or holder.thread_id != thread_id:
+                raise Fenced
+            self._tables.write(thread_id, drafts, fence)
+            return COMMITTED
+
+    @property
+    def crowded(self) -> bool:
+        return False
+
+    async def room(self) -> None:
+        return None
+
+    async def read(
+        self, thread_id: ThreadId, after: Seq, *, limit: int = 1000, run_id: RunId | None = None
+    ) -> list[Entry]:
+        with self._tables.lock:
+            later = islice(self._tables.logs.get(thread_id, ()), after, None)
+            wanted = (entry for entry in later if run_id is None or entry.run_id == run_id)
+            return read_back(islice(wanted, limit))
+
+    async def last(self, thread_id: ThreadId) -> Seq:
+        with self._tables.lock:
+            return Seq(len(self._tables.logs.get(thread_id, ())))
+
+    def watch(self, thread_id: ThreadId) -> AbstractContextManager[Wakeup]:
+        return self._tables.watchers.watching(thread_id)

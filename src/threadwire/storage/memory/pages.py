@@ -1,0 +1,23 @@
+"""Filtering and paging, alike for threads and assistants."""
+
+from collections.abc import Iterable
+from typing import Any, TypeVar
+
+from threadwire.core.records import Assistant, AssistantQuery, Thread, ThreadQuery
+from threadwire.storage.abc import contains
+
+Row = TypeVar("Row", Assistant, Thread)
+
+
+def holds(whole: Any, part: dict[str, Any]) -> bool:
+    """Whether `part` is contained; an empty one asks for nothing, also of a state that is no object."""
+    return not part or contains(whole, part)
+
+
+def page(rows: Iterable[Row], query: AssistantQuery | ThreadQuery) -> list[Row]:
+    def key(row: Row) -> tuple[bool, Any]:
+        value = getattr(row, query.sort_by)
+        return (value is not None, value)  # None cannot be compared: it comes before everything
+
+    ordered = sorted(rows, key=key, reverse=query.descending)
+    return ordered[query.offset : query.offset + query.limit]

@@ -1,0 +1,230 @@
+"""The queue of runs: how they come in, take their turn and end (section 5)."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from threadwire.core.entries import Draft, Fence, Kind
+from threadwire.core.ids import RunId, ThreadId
+from threadwire.core.records import (
+    Accepted,
+    CancelAction,
+    Cancelled,
+    Ending,
+    NewRun,
+    Run,
+    RunStatus,
+    Thread,
+)
+from threadwire.core.run_state import MAX_ATTEMPTS_ERROR, MAX_CRASHES, is_suspect, user_interrupt
+from threadwire.errors import Conflict, NotFound, ThreadBusy
+from threadwire.storage.memory.checkpoints import forget_run
+from threadwire.storage.memory.tables import Tables, as_kept
+
+RunList = list[Run]
+"""`MemoryRuns` has a method called `list`, which would hide the type."""
+
+
+class MemoryRuns:
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+
+    async def accept(self, new: NewRun) -> Accepted:
+        with self._tables.lock:
+            if (made := self._made_with_key(new)) is not None:
+                return Accepted(as_kept(made), repeated=True)
+            # All that can refuse the run comes before anything changes: it is all or nothing (5.1).
+            thread = self._thread_for(new)
+            active = self._tables.active(new.thread_id)
+            if active and new.multitask_strategy == "reject":
+                raise ThreadBusy
+            self._tables.keep_thread(thread)
+            stopping = self._make_way(active, new)
+            return Accepted(self._enqueue(new), stopping=stopping)
+
+    async def get(self, run_id: RunId) -> Run | None:
+        with self._tables.lock:
+            run = self._tables.runs.get(run_id)
+            return None if run is None else as_kept(run)
+
+    async def list(
+        self, thread_id: ThreadId, *, status: RunStatus | None = None, limit: int = 10, offset: int = 0
+    ) -> RunList:
+        with self._tables.lock:
+            newest_first = reversed(self._tables.runs.values())
+            of_thread = [run for run in newest_first if run.thread_id == thread_id]
+            runs = [run for run in of_thread if status in (None, run.status)]
+            return [as_kept(run) for run in runs[offset : offset + limit]]
+
+    async def claim(self, limit: int, *, now: int, but_not: frozenset[ThreadId] = frozenset()) -> RunList:
+        with self._tables.lock:
+            due = [run for run in self._next_in_turn() if run.due_at <= now and run.thread_id not in but_not]
+            claimed: RunList = []
+            suspect_running = self._suspect_running()
+            for run in due:
+                if len(claimed) < limit and not (suspect_running and is_suspect(run.crashes)):
+                    suspect_running |= is_suspect(run.crashes)
+                    claimed.append(self._change(run, status="running", attempt=run.attempt + 1, now=now))
+            return claimed
+
+    async def next_due(self) -> int | None:
+        with self._tables.lock:
+            suspect_running = self._suspect_running()
+            turns = [run for run in self._next_in_turn() if not (suspect_running and is_suspect(run.crashes))]
+            return min((run.due_at for run in turns), default=None)
+
+    async def cancel(self, run_id: RunId, action: CancelAction, now: int) -> Cancelled | None:
+        with self._tables.lock:
+            run = self._tables.runs.get(run_id)
+            return None if run is None or not run.active else self._cancel(run, action, now)
+
+    async def finish(self, fence: Fence, ending: Ending, now: int) -> bool:
+        with self._tables.lock:
+            if (run := self._tables.holder(fence)) is None:
+                return False
+            self._end(run, ending, now)
+            return True
+
+    async def release(self, fence: Fence, now: int) -> bool:
+        with self._tables.lock:
+            if (run := self._tables.holder(fence)) is None:
+                return False
+            self._change(run, status="pending", now=now)
+            return True
+
+    async def recover(self, now: int) -> RunList:
+        with self._tables.lock:
+            return [self._recover(run, now) for run in self._running()]
+
+    async def delete(self, run_id: RunId) -> None:
+        with self._tables.lock:
+            if (run := self._tables.runs.get(run_id)) is None:
+                raise NotFound(f"Run {run_id} not found")
+            if run.active:
+                raise Conflict(f"Run {run_id} is {run.status}; cancel it or wait for it to end")
+            del self._tables.runs[run_id]
+
+    # Coming in
+
+    def _made_with_key(self, new: NewRun) -> Run | None:
+        if new.idempotency_key is None:
+            return None
+        wanted = (new.owner, new.idempotency_key)
+        runs = self._tables.runs.values()
+        return next((run for run in runs if (run.owner, run.idempotency_key) == wanted), None)
+
+    def _thread_for(self, new: NewRun) -> Thread:
+        if new.run_id in self._tables.runs:
+            raise Conflict(f"Run {new.run_id} already exists")
+        now = new.created_at
+        if new.create_thread and new.thread_id not in self._tables.threads:
+            return Thread(new.thread_id, now, now, metadata=new.thread_metadata, owner=new.owner)
+        thread = self._tables.thread(new.thread_id)
+        return replace(thread, metadata=thread.metadata | new.thread_metadata, updated_at=now)
+
+    def _make_way(self, active: RunList, new: NewRun) -> tuple[RunId, ...]:
+        """Stop the active runs if the new one asks for it; which of them are now left to their workers."""
+        strategy = new.multitask_strategy
+        if strategy not in ("interrupt", "rollback"):
+            return ()
+        cancelled = [self._cancel(run, strategy, new.created_at) for run in active]
+        return tuple(one.run.run_id for one in cancelled if not one.at_once)
+
+    def _enqueue(self, new: NewRun) -> Run:
+        data = {"assistant_id": new.assistant_id, "graph_id": new.graph_id}
+        queued = Draft(Kind.RUN_QUEUED, data, at=new.created_at)
+        run = Run(
+            run_id=new.run_id,
+            thread_id=new.thread_id,
+            assistant_id=new.assistant_id,
+            graph_id=new.graph_id,
+            status="pending",
+            created_at=new.created_at,
+            updated_at=new.created_at,
+            due_at=new.due_at,
+            queued_seq=self._tables.write(new.thread_id, [queued], Fence(new.run_id, 0)),
+            multitask_strategy=new.multitask_strategy,
+            metadata=new.metadata,
+            kwargs=new.kwargs,
+            idempotency_key=new.idempotency_key,
+            owner=new.owner,
+        )
+        return self._tables.keep_run(run)
+
+    # Taking turns
+
+    def _running(self) -> RunList:
+        return [run for run in self._tables.runs.values() if run.status == "running"]
+
+    def _suspect_running(self) -> bool:
+        return any(is_suspect(run.crashes) for run in self._running())
+
+    def _next_in_turn(self) -> Iterator[Run]:
+        """The first pending run of every thread in which none is running (5.8), in the order of the queue."""
+        passed = {run.thread_id for run in self._running()}
+        pending = [run for run in self._tables.runs.values() if run.status == "pending"]
+        # Sorting is stable, so between runs due at the same time acceptance decides.
+        for run in sorted(pending, key=lambda run: run.due_at):
+            if run.thread_id not in passed:
+                passed.add(run.thread_id)
+                yield run
+
+    def _recover(self, run: Run, now: int) -> Run:
+        charged = self._change(run, crashes=run.crashes + 1, now=now)
+        if charged.cancel is not None:
+            return self._end(charged, _cancelled(charged.cancel), now)
+        if charged.crashes >= MAX_CRASHES:
+            return self._end(charged, Ending("error", error=MAX_ATTEMPTS_ERROR), now)
+        return self._change(charged, status="pending", now=now)
+
+    # Ending
+
+    def _cancel(self, run: Run, action: CancelAction, now: int) -> Cancelled:
+        if run.status == "pending":
+            return Cancelled(self._end(run, _cancelled(action), now), at_once=True)
+        return Cancelled(self._change(run, cancel=run.cancel or action, now=now), at_once=False)
+
+    def _end(self, run: Run, ending: Ending, now: int) -> Run:
+        if ending.rollback:
+            return self._roll_back(run, now)
+        ended = Draft(Kind.RUN_ENDED, _ended_data(ending), at=now)
+        seq = self._tables.write(run.thread_id, [ended], run.fence)
+        if ending.settled is not None:
+            self._tables.settle(run.thread_id, ending.settled, now)
+        else:
+            self._tables.keep_thread(_left_by(self._tables.thread(run.thread_id), ending, now))
+        return self._change(run, status=ending.status, error=ending.error, ended_seq=seq, now=now)
+
+    def _roll_back(self, run: Run, now: int) -> Run:
+        """Leave nothing of the run but its entries (5.9). Returns the row as it would have been."""
+        reset = Draft(Kind.STATE_RESET, {"cause": "rollback"}, at=now)
+        ended = Draft(Kind.RUN_ENDED, {"status": "rolled_back"}, at=now)
+        seq = self._tables.write(run.thread_id, [reset, ended], run.fence)
+        forget_run(self._tables.checkpoints, run.thread_id, run.run_id)
+        del self._tables.runs[run.run_id]
+        error = user_interrupt("rollback")
+        return replace(run, status="interrupted", error=error, ended_seq=seq, updated_at=now)
+
+    def _change(self, run: Run, *, now: int, **fields: Any) -> Run:
+        return self._tables.keep_run(replace(run, updated_at=now, **fields))
+
+
+def _cancelled(action: CancelAction) -> Ending:
+    return Ending("interrupted", error=user_interrupt(action), rollback=action == "rollback")
+
+
+def _ended_data(ending: Ending) -> dict[str, Any]:
+    data: dict[str, Any] = {"status": ending.status}
+    if ending.error is not None:
+        data["error"] = ending.error
+    if ending.interrupts:
+        data["interrupts"] = ending.interrupts
+    return data
+
+
+def _left_by(thread: Thread, ending: Ending, now: int) -> Thread:
+    """The thread after a run that brought no state: the values it had, but the run's status and error."""
+    if ending.status == "success":
+        return replace(thread, status="idle", error=ending.error, updated_at=now)
+    failed = ending.status in ("error", "timeout")
+    return replace(thread, status="error" if failed else "interrupted", error=ending.error, updated_at=now)

@@ -1,0 +1,108 @@
+"""Everything a memory storage holds, and the few moves that several protocols share.
+
+One lock makes every method of the protocols a transaction: whoever calls a method of `Tables` holds it. It is
+re-entrant because the checkpoint saver takes it too, also from inside a rollback.
+"""
+
+import threading
+from collections.abc import Iterable, Sequence
+from dataclasses import fields, replace
+from typing import Any, TypeVar
+
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+
+from threadwire.core.entries import Draft, Entry, Fence
+from threadwire.core.ids import AssistantId, RunId, Seq, ThreadId
+from threadwire.core.json import dumps, loads, native
+from threadwire.core.records import Assistant, Run, Settled, Thread
+from threadwire.errors import NotFound
+from threadwire.storage.abc import Commit
+from threadwire.storage.memory.wakeups import Watchers
+
+Record = TypeVar("Record", Assistant, Thread, Run)
+
+_JSON_FIELDS = frozenset({"metadata", "config", "context", "kwargs", "values", "interrupts", "error"})
+
+
+class _Committed:
+    """Nothing here can be lost without everything being lost, so what is taken in is durable."""
+
+    async def wait(self) -> None:
+        return None
+
+
+COMMITTED: Commit = _Committed()
+
+
+class Tables:
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.assistants: dict[AssistantId, Assistant] = {}
+        # A thread's row holds the status it settled on; `shown` is what clients see.
+        self.threads: dict[ThreadId, Thread] = {}
+        # In order of acceptance: replacing a row keeps its place.
+        self.runs: dict[RunId, Run] = {}
+        # The entry `seq` of a thread is at `seq - 1`, its data JSON text that nobody can change (1.3).
+        self.logs: dict[ThreadId, list[Entry]] = {}
+        self.checkpoints = InMemorySaver(serde=JsonPlusSerializer(pickle_fallback=False))
+        self.watchers = Watchers()
+
+    def holder(self, fence: Fence) -> Run | None:
+        """The run whose attempt this is, if it holds its thread (2.6)."""
+        run = self.runs.get(fence.run_id)
+        return run if run is not None and run.status == "running" and run.fence == fence else None
+
+    def thread(self, thread_id: ThreadId) -> Thread:
+        if (thread := self.threads.get(thread_id)) is None:
+            raise NotFound(f"Thread {thread_id} not found")
+        return thread
+
+    def active(self, thread_id: ThreadId) -> list[Run]:
+        return [run for run in self.runs.values() if run.thread_id == thread_id and run.active]
+
+    def shown(self, thread: Thread) -> Thread:
+        busy = bool(self.active(thread.thread_id))
+        return as_kept(replace(thread, status="busy") if busy else thread)
+
+    def keep_run(self, run: Run) -> Run:
+        self.runs[run.run_id] = as_kept(run)
+        return as_kept(run)
+
+    def keep_thread(self, thread: Thread) -> None:
+        self.threads[thread.thread_id] = as_kept(thread)
+
+    def settle(self, thread_id: ThreadId, settled: Settled, now: int) -> None:
+        self.keep_thread(
+            replace(
+                self.thread(thread_id),
+                status=settled.status,
+                values=settled.values,
+                interrupts=settled.interrupts,
+                error=settled.error,
+                updated_at=now,
+                state_updated_at=now,
+            )
+        )
+
+    def write(self, thread_id: ThreadId, drafts: Sequence[Draft], author: Fence | None = None) -> Seq:
+        """Number the drafts, keep them and wake who watches. Returns the last number."""
+        log = self.logs.setdefault(thread_id, [])
+        run_id, attempt = author or (None, 0)
+        for draft in drafts:
+            data = dumps(draft.data)
+            log.append(Entry(Seq(len(log) + 1), run_id, attempt, draft.at, draft.ns, draft.kind, data))
+        self.watchers.wake(thread_id)
+        return Seq(len(log))
+
+
+def read_back(entries: Iterable[Entry]) -> list[Entry]:
+    return [entry._replace(data=loads(entry.data)) for entry in entries]
+
+
+def as_kept(record: Record) -> Record:
+    """A copy that shares nothing with its original, and holds what a database would: JSON."""
+    copies: dict[str, Any] = {
+        field.name: native(getattr(record, field.name)) for field in fields(record) if field.name in _JSON_FIELDS
+    }
+    return replace(record, **copies)

@@ -1,0 +1,607 @@
+"""LangGraph's checkpoints, in the same file and through the same queue as the thread log (section 7 of spec/log.md).
+
+A checkpoint is a row; the values of its channels are rows of their own, one for every *version* of a channel, so that
+a step writes only what it changed. Small plain values travel inside the checkpoint, as a row would cost more than
+they weigh.
+
+State is mutable and goes on changing once LangGraph has handed it over, so it is serialised by the caller.
+"""
+
+import random
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from functools import lru_cache, partial
+from typing import Any, NamedTuple, cast
+
+import apsw
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import (
+    WRITES_IDX_MAP,
+    BaseCheckpointSaver,
+    ChannelVersions,
+    Checkpoint,
+    CheckpointMetadata,
+    CheckpointTuple,
+    get_checkpoint_id,
+    get_checkpoint_metadata,
+)
+from langgraph.checkpoint.serde.base import SerializerProtocol
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+
+from threadwire.core.entries import Fence
+from threadwire.core.ids import RunId, ThreadId
+from threadwire.core.records import Durability
+from threadwire.storage.sqlite.keys import Key, key_of, name_of
+from threadwire.storage.sqlite.readers import Readers
+from threadwire.storage.sqlite.rows import fetch, from_text, to_text
+from threadwire.storage.sqlite.writer import Operation, Transaction, Writer
+
+_TABLES = ("checkpoints", "checkpoint_blobs", "checkpoint_writes")
+_INLINE_TEXT = 64
+_PAGE = 50
+_ROW = "thread, ns, checkpoint, parent, type, data, metadata"
+
+
+def strict_serializer() -> JsonPlusSerializer:
+    """Said in so many words, because the default trusts every type: no pickle, and only types known to be safe."""
+    return JsonPlusSerializer(pickle_fallback=False, allowed_msgpack_modules=None)
+
+
+# For what the driver itself reads in a checkpoint: names and versions, never a user's types.
+_PLAIN = strict_serializer()
+
+
+class SqliteCheckpoints:
+    def __init__(self, writer: Writer, readers: Readers) -> None:
+        self._writer = writer
+        self._readers = readers
+        self._serde = strict_serializer()
+
+    def saver(self, fence: Fence | None = None, durability: Durability = "async") -> "SqliteSaver":
+        return SqliteSaver(self._writer, self._readers, self._serde, fence, durability)
+
+    async def newest(self, thread_id: ThreadId) -> tuple[str, RunId | None] | None:
+        sql = "SELECT checkpoint, run FROM checkpoints WHERE thread = ? AND ns = '' ORDER BY checkpoint DESC LIMIT 1"
+        with self._readers.lend() as db:
+            for checkpoint, run in fetch(db, sql, (key_of(thread_id),)):
+                return checkpoint, None if run is None else RunId(name_of(run))
+        return None
+
+
+class _Progress:
+    """The last thing a saver has put into the queue; shared with its clones (`with_allowlist`)."""
+
+    def __init__(self) -> None:
+        self.last: Operation[None] | None = None
+
+
+class SqliteSaver(BaseCheckpointSaver[str]):
+    """Usable from any thread and loop. Under a fence, puts raise `Fenced` once its attempt lets go of the thread."""
+
+    def __init__(
+        self,
+        writer: Writer,
+        readers: Readers,
+        serde: SerializerProtocol,
+        fence: Fence | None,
+        durability: Durability,
+    ) -> None:
+        super().__init__(serde=serde)
+        self._writer = writer
+        self._readers = readers
+        self._fence = fence
+        self._durability = durability
+        self._progress = _Progress()
+
+    # Putting
+
+    def put(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
+    ) -> RunnableConfig:
+        work, stored = self._take_checkpoint(config, checkpoint, metadata, new_versions)
+        self._await_here(work)
+        return stored
+
+    async def aput(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
+    ) -> RunnableConfig:
+        work, stored = self._take_checkpoint(config, checkpoint, metadata, new_versions)
+        await self._await(work)
+        return stored
+
+    def put_writes(
+        self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
+    ) -> None:
+        self._await_here(self._take_writes(config, writes, task_id, task_path))
+
+    async def aput_writes(
+        self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
+    ) -> None:
+        await self._await(self._take_writes(config, writes, task_id, task_path))
+
+    def get_next_version(self, current: str | None, channel: None) -> str:
+        """Ever larger, and different on every branch, since two forks of a checkpoint must not share a blob."""
+        number = 0 if current is None else int(current.partition(".")[0])
+        return f"{number + 1:010}.{random.getrandbits(48):012x}"
+
+    def _take_checkpoint(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
+    ) -> tuple[Operation[None], RunnableConfig]:
+        place = _place(config)
+        blobs: list[Any] = []
+        inline: dict[str, Any] = {}
+        size = 0
+        for channel, value in checkpoint["channel_values"].items():
+            if _is_small(value):
+                inline[channel] = value
+            elif channel in new_versions:
+                kind, data = self.serde.dumps_typed(value)
+                blobs += (place.thread, place.ns, channel, str(new_versions[channel]), kind, data)
+                size += len(data)
+        kind, data = self.serde.dumps_typed({**checkpoint, "channel_values": inline})
+        described = get_checkpoint_metadata(config, metadata)
+        run = described.get("run_id")
+        row = (
+            place.thread,
+            place.ns,
+            checkpoint["id"],
+            place.checkpoint_id,
+            None if run is None else key_of(str(run)),
+            kind,
+            data,
+            to_text(described),
+        )
+        work = self._take(place.thread_id, partial(_store_checkpoint, row, blobs), size + len(data))
+        return work, _config(place.thread_id, place.ns, checkpoint["id"])
+
+    def _take_writes(
+        self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str
+    ) -> Operation[None]:
+        place = _place(config)
+        assert place.checkpoint_id is not None
+        once: list[Any] = []
+        again: list[Any] = []
+        size = 0
+        for index, (channel, value) in enumerate(writes):
+            idx = WRITES_IDX_MAP.get(channel, index)
+            kind, data = self.serde.dumps_typed(value)
+            size += len(data)
+            # A task that runs again does not overwrite what it wrote; its errors and interrupts it does.
+            (once if idx >= 0 else again).extend(
+                (place.thread, place.ns, place.checkpoint_id, task_id, idx, task_path, channel, kind, data)
+            )
+        return self._take(place.thread_id, partial(_store_writes, once, again), size)
+
+    def _take(self, thread_id: ThreadId, operation: Callable[[Transaction], None], weight: int = 0) -> Operation[None]:
+        fence = self._fence
+        work = Operation(operation, thread_id=None if fence is None else thread_id, fence=fence, weight=weight)
+        self._writer.take(work, urgent=self._durability == "sync")
+        self._progress.last = work
+        return work
+
+    async def _await(self, work: Operation[None]) -> None:
+        if self._durability == "sync":
+            await work.kept()
+        elif self._writer.crowded:
+            await self._writer.room()
+
+    def _await_here(self, work: Operation[None]) -> None:
+        if self._durability == "sync":
+            work.kept_here()
+        elif self._writer.crowded:
+            self._writer.wait_for_room_here()
+
+    # Getting
+
+    def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        self._catch_up_here()
+        return self._get(config)
+
+    async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        await self._catch_up()
+        return self._get(config)
+
+    def list(
+        self,
+        config: RunnableConfig | None,
+        *,
+        filter: dict[str, Any] | None = None,
+        before: RunnableConfig | None = None,
+        limit: int | None = None,
+    ) -> Iterator[CheckpointTuple]:
+        self._catch_up_here()
+        listing = _Listing(self.serde, config, filter or {}, before, limit)
+        while not listing.complete:
+            yield from self._readers.here(listing.next_page)
+
+    async def alist(
+        self,
+        config: RunnableConfig | None,
+        *,
+        filter: dict[str, Any] | None = None,
+        before: RunnableConfig | None = None,
+        limit: int | None = None,
+    ) -> AsyncIterator[CheckpointTuple]:
+        await self._catch_up()
+        listing = _Listing(self.serde, config, filter or {}, before, limit)
+        while not listing.complete:
+            for found in await self._readers.elsewhere(listing.next_page):
+                yield found
+
+    def _get(self, config: RunnableConfig) -> CheckpointTuple | None:
+        place = _place(config)
+        sql = f"SELECT {_ROW} FROM checkpoints WHERE thread = ? AND ns = ? "
+        if place.checkpoint_id is None:
+            sql += "ORDER BY checkpoint DESC LIMIT 1"
+            bindings: tuple[Any, ...] = (place.thread, place.ns)
+        else:
+            sql += "AND checkpoint = ?"
+            bindings = (place.thread, place.ns, place.checkpoint_id)
+        with self._readers.lend() as db, _one_moment(db):
+            for row in fetch(db, sql, bindings):
+                return _load(db, self.serde, row)
+        return None
+
+    def _catch_up_here(self) -> None:
+        if (last := self._progress.last) is not None:
+            last.kept_here()
+
+    async def _catch_up(self) -> None:
+        if (last := self._progress.last) is not None:
+            await last.kept()
+
+    # Removing and copying
+
+    def delete_thread(self, thread_id: str) -> None:
+        self._take(ThreadId(thread_id), partial(_delete_thread, thread_id)).kept_here()
+
+    async def adelete_thread(self, thread_id: str) -> None:
+        await self._take(ThreadId(thread_id), partial(_delete_thread, thread_id)).kept()
+
+    def delete_for_runs(self, run_ids: Sequence[str]) -> None:
+        self._unfenced(partial(_delete_for_runs, run_ids)).kept_here()
+
+    async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
+        await self._unfenced(partial(_delete_for_runs, run_ids)).kept()
+
+    def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
+        self._unfenced(partial(_copy_thread, source_thread_id, target_thread_id)).kept_here()
+
+    async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
+        await self._unfenced(partial(_copy_thread, source_thread_id, target_thread_id)).kept()
+
+    def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
+        self._unfenced(partial(_prune, thread_ids, strategy)).kept_here()
+
+    async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
+        await self._unfenced(partial(_prune, thread_ids, strategy)).kept()
+
+    def _unfenced(self, operation: Callable[[Transaction], None]) -> Operation[None]:
+        """What spans threads is upkeep, and no attempt's business."""
+        work = Operation(operation)
+        self._writer.take(work, urgent=True)
+        return work
+
+
+class _Place(NamedTuple):
+    thread_id: ThreadId
+    thread: Key
+    ns: str
+    checkpoint_id: str | None
+
+
+def _place(config: RunnableConfig) -> _Place:
+    configurable = config["configurable"]
+    thread_id = str(configurable["thread_id"])
+    return _Place(
+        ThreadId(thread_id),
+        key_of(thread_id),
+        configurable.get("checkpoint_ns") or "",
+        get_checkpoint_id(config),
+    )
+
+
+def _config(thread_id: str, ns: str, checkpoint_id: str) -> RunnableConfig:
+    return {"configurable": {"thread_id": thread_id, "checkpoint_ns": ns, "checkpoint_id": checkpoint_id}}
+
+
+def _is_small(value: Any) -> bool:
+    kind = type(value)
+    return value is None or kind is bool or kind is int or kind is float or (kind is str and len(value) <= _INLINE_TEXT)
+
+
+# Writing
+
+
+def _store_checkpoint(row: tuple[Any, ...], blobs: Sequence[Any], transaction: Transaction) -> None:
+    db = transaction.db
+    db.execute("INSERT OR REPLACE INTO checkpoints VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
+    _insert(db, "REPLACE INTO checkpoint_blobs", 6, blobs)
+
+
+def _store_writes(once: Sequence[Any], again: Sequence[Any], transaction: Transaction) -> None:
+    _insert(transaction.db, "INSERT OR IGNORE INTO checkpoint_writes", 9, once)
+    _insert(transaction.db, "REPLACE INTO checkpoint_writes", 9, again)
+
+
+def _insert(db: apsw.Connection, verb: str, columns: int, values: Sequence[Any]) -> None:
+    """Rows by the handful in one statement: each statement costs the writer a fight for the interpreter lock."""
+    step = columns * 16
+    for at in range(0, len(values), step):
+        part = values[at : at + step]
+        db.execute(_insert_sql(verb, columns, len(part) // columns), part)
+
+
+@lru_cache(maxsize=128)
+def _insert_sql(verb: str, columns: int, rows: int) -> str:
+    row = f"({', '.join('?' * columns)})"
+    return f"{verb} VALUES {', '.join([row] * rows)}"
+
+
+# Reading
+
+
+class _one_moment:
+    """A read transaction: the rows of a checkpoint must not be removed between two looks at them."""
+
+    def __init__(self, db: apsw.Connection) -> None:
+        self._db = db
+
+    def __enter__(self) -> None:
+        self._db.execute("BEGIN")
+
+    def __exit__(self, *error: object) -> None:
+        self._db.execute("END")
+
+
+def _load(db: apsw.Connection, serde: SerializerProtocol, row: tuple[Any, ...]) -> CheckpointTuple:
+    thread, ns, checkpoint_id, parent, kind, data, metadata = row
+    thread_id = name_of(thread)
+    checkpoint: Checkpoint = serde.loads_typed((kind, data))
+    checkpoint["channel_values"] = _values(db, serde, thread, ns, checkpoint)
+    return CheckpointTuple(
+        config=_config(thread_id, ns, checkpoint_id),
+        checkpoint=checkpoint,
+        metadata=cast("CheckpointMetadata", from_text(metadata)),
+        parent_config=None if parent is None else _config(thread_id, ns, parent),
+        pending_writes=_writes(db, serde, thread, ns, checkpoint_id),
+    )
+
+
+def _values(
+    db: apsw.Connection, serde: SerializerProtocol, thread: Key, ns: str, checkpoint: Checkpoint
+) -> dict[str, Any]:
+    inline = checkpoint["channel_values"]
+    elsewhere = [
+        part
+        for channel, version in checkpoint["channel_versions"].items()
+        if channel not in inline
+        for part in (channel, str(version))
+    ]
+    values = dict(inline)
+    for at in range(0, len(elsewhere), 100):
+        part = elsewhere[at : at + 100]
+        for channel, kind, data in fetch(db, _blobs_sql(len(part) // 2), (thread, ns, *part)):
+            values[channel] = serde.loads_typed((kind, data))
+    return values
+
+
+@lru_cache(maxsize=64)
+def _blobs_sql(channels: int) -> str:
+    wanted = ", ".join(["(?, ?)"] * channels)
+    return f"""SELECT channel, type, data FROM checkpoint_blobs
+                WHERE thread = ? AND ns = ? AND (channel, version) IN (VALUES {wanted})"""
+
+
+def _writes(
+    db: apsw.Connection, serde: SerializerProtocol, thread: Key, ns: str, checkpoint_id: str
+) -> list[tuple[str, str, Any]]:
+    # The order of `writes_sort_key`: the one in which a live run applies them.
+    sql = """SELECT task, channel, type, data FROM checkpoint_writes
+              WHERE thread = ? AND ns = ? AND checkpoint = ? ORDER BY path, task, idx"""
+    return [
+        (task, channel, serde.loads_typed((kind, data)))
+        for task, channel, kind, data in fetch(db, sql, (thread, ns, checkpoint_id))
+    ]
+
+
+class _Listing:
+    """Newest first, a page at a time, so that nothing stays open while the reader does something else."""
+
+    def __init__(
+        self,
+        serde: SerializerProtocol,
+        config: RunnableConfig | None,
+        metadata: dict[str, Any],
+        before: RunnableConfig | None,
+        limit: int | None,
+    ) -> None:
+        self._serde = serde
+        self._metadata = metadata
+        self._left = limit
+        self._last: tuple[str, str, Key] | None = None
+        self._terms, self._bindings = _selection(config, before)
+        self.complete = limit is not None and limit <= 0
+
+    def next_page(self, db: apsw.Connection) -> "list[CheckpointTuple]":
+        size = _PAGE if self._left is None or self._metadata else min(_PAGE, self._left)
+        found: list[CheckpointTuple] = []
+        with _one_moment(db):
+            rows = self._rows(db, size)
+            self.complete = len(rows) < size
+            for row in rows:
+                if self._matches(row):
+                    found.append(_load(db, self._serde, row))
+                    if self._left is not None and len(found) == self._left:
+                        self.complete = True
+                        break
+        if self._left is not None:
+            self._left -= len(found)
+        return found
+
+    def _rows(self, db: apsw.Connection, size: int) -> "list[tuple[Any, ...]]":
+        terms, bindings = [*self._terms], [*self._bindings]
+        if self._last is not None:
+            terms.append("(checkpoint, ns, thread) < (?, ?, ?)")
+            bindings += self._last
+        where = "WHERE " + " AND ".join(terms) if terms else ""
+        sql = f"SELECT {_ROW} FROM checkpoints {where} ORDER BY checkpoint DESC, ns DESC, thread DESC LIMIT ?"
+        rows = fetch(db, sql, [*bindings, size])
+        if rows:
+            thread, ns, checkpoint, *_ = rows[-1]
+            self._last = (checkpoint, ns, thread)
+        return rows
+
+    def _matches(self, row: tuple[Any, ...]) -> bool:
+        """Keys are compared and never put into a query."""
+        if not self._metadata:
+            return True
+        metadata = from_text(row[-1])
+        return all(metadata.get(key) == wanted for key, wanted in self._metadata.items())
+
+
+def _selection(config: RunnableConfig | None, before: RunnableConfig | None) -> "tuple[list[str], list[Any]]":
+    terms: list[str] = []
+    bindings: list[Any] = []
+    if config is not None:
+        terms.append("thread = ?")
+        bindings.append(key_of(str(config["configurable"]["thread_id"])))
+        if (ns := config["configurable"].get("checkpoint_ns")) is not None:
+            terms.append("ns = ?")
+            bindings.append(ns)
+        if (wanted := get_checkpoint_id(config)) is not None:
+            terms.append("checkpoint = ?")
+            bindings.append(wanted)
+    if before is not None and (limit := get_checkpoint_id(before)) is not None:
+        terms.append("checkpoint < ?")
+        bindings.append(limit)
+    return terms, bindings
+
+
+# Removing and copying
+
+
+def delete_checkpoints_of(db: apsw.Connection, thread_id: ThreadId, run_id: RunId) -> None:
+    """Remove what a run has left on a thread, in every namespace."""
+    thread = key_of(thread_id)
+    sql = "SELECT ns, checkpoint FROM checkpoints WHERE thread = ? AND run = ?"
+    by_namespace: dict[str, set[str]] = {}
+    for ns, checkpoint in fetch(db, sql, (thread, key_of(run_id))):
+        by_namespace.setdefault(ns, set()).add(checkpoint)
+    for ns, gone in by_namespace.items():
+        _remove(db, thread, ns, gone)
+
+
+def _delete_thread(thread_id: str, transaction: Transaction) -> None:
+    for table in _TABLES:
+        transaction.db.execute(f"DELETE FROM {table} WHERE thread = ?", (key_of(thread_id),))
+
+
+def _delete_for_runs(run_ids: Iterable[str], transaction: Transaction) -> None:
+    for run_id in run_ids:
+        sql = "SELECT DISTINCT thread FROM checkpoints WHERE run = ?"
+        for (thread,) in fetch(transaction.db, sql, (key_of(run_id),)):
+            delete_checkpoints_of(transaction.db, ThreadId(name_of(thread)), RunId(run_id))
+
+
+def _copy_thread(source: str, target: str, transaction: Transaction) -> None:
+    columns = {
+        "checkpoints": "ns, checkpoint, parent, run, type, data, metadata",
+        "checkpoint_blobs": "ns, channel, version, type, data",
+        "checkpoint_writes": "ns, checkpoint, task, idx, path, channel, type, data",
+    }
+    for table in _TABLES:
+        transaction.db.execute(
+            f"INSERT OR REPLACE INTO {table} SELECT ?, {columns[table]} FROM {table} WHERE thread = ?",
+            (key_of(target), key_of(source)),
+        )
+
+
+def _prune(thread_ids: Iterable[str], strategy: str, transaction: Transaction) -> None:
+    for thread_id in thread_ids:
+        if strategy == "delete":
+            _delete_thread(thread_id, transaction)
+        else:
+            _keep_latest(transaction.db, key_of(thread_id))
+
+
+def _keep_latest(db: apsw.Connection, thread: Key) -> None:
+    by_namespace: dict[str, set[str]] = {}
+    for ns, checkpoint in fetch(db, "SELECT ns, checkpoint FROM checkpoints WHERE thread = ?", (thread,)):
+        by_namespace.setdefault(ns, set()).add(checkpoint)
+    for ns, checkpoints in by_namespace.items():
+        _remove(db, thread, ns, checkpoints - _needed(db, thread, ns, max(checkpoints)))
+
+
+def _needed(db: apsw.Connection, thread: Key, ns: str, newest: str) -> set[str]:
+    """The checkpoint itself; and if it has delta channels, its ancestors back to where each of them has a value."""
+    needed: set[str] = set()
+    deltas: set[str] | None = None
+    current: str | None = newest
+    while current is not None:
+        sql = f"SELECT {_ROW} FROM checkpoints WHERE thread = ? AND ns = ? AND checkpoint = ?"
+        row = fetch(db, sql, (thread, ns, current))
+        if not row:
+            break
+        needed.add(current)
+        _, _, _, parent, kind, data, metadata = row[0]
+        if deltas is None:
+            deltas = set(from_text(metadata).get("counters_since_delta_snapshot") or ())
+        deltas -= _stored_channels(db, thread, ns, _PLAIN.loads_typed((kind, data)))
+        current = parent if deltas else None
+    return needed
+
+
+def _stored_channels(db: apsw.Connection, thread: Key, ns: str, checkpoint: Checkpoint) -> set[str]:
+    stored = set(checkpoint["channel_values"])
+    sql = "SELECT 1 FROM checkpoint_blobs WHERE thread = ? AND ns = ? AND channel = ? AND version = ?"
+    for channel, version in checkpoint["channel_versions"].items():
+        if db.execute(sql, (thread, ns, channel, str(version))).get is not None:
+            stored.add(channel)
+    return stored
+
+
+def _remove(db: apsw.Connection, thread: Key, ns: str, gone: set[str]) -> None:
+    """Remove checkpoints of one namespace, their writes, and the blobs that no other checkpoint uses.
+
+    Only some of the others need to be asked. A version passes from a checkpoint to its children until the channel is
+    written again; so if one that is older than all that go shares a version with one that goes, then so does the
+    nearest ancestor that stays, and that is a parent of one that goes.
+    """
+    if not gone:
+        return
+    versions: set[tuple[str, str]] = set()
+    parents: set[str] = set()
+    for checkpoint in gone:
+        sql = "SELECT parent, type, data FROM checkpoints WHERE thread = ? AND ns = ? AND checkpoint = ?"
+        for parent, kind, data in fetch(db, sql, (thread, ns, checkpoint)):
+            versions |= _versions(kind, data)
+            parents.add(parent)
+    for table in ("checkpoints", "checkpoint_writes"):
+        sql = f"DELETE FROM {table} WHERE thread = ? AND ns = ? AND checkpoint = ?"
+        db.executemany(sql, [(thread, ns, checkpoint) for checkpoint in gone])
+    others = "SELECT checkpoint, type, data FROM checkpoints WHERE thread = ? AND ns = ?"
+    later = fetch(db, f"{others} AND checkpoint > ?", (thread, ns, min(gone)))
+    before = [
+        row for parent in parents - {None} for row in fetch(db, f"{others} AND checkpoint = ?", (thread, ns, parent))
+    ]
+    for _, kind, data in [*later, *before]:
+        versions -= _versions(kind, data)
+    sql = "DELETE FROM checkpoint_blobs WHERE thread = ? AND ns = ? AND channel = ? AND version = ?"
+    db.executemany(sql, [(thread, ns, channel, version) for channel, version in versions])
+
+
+def _versions(kind: str, data: bytes) -> set[tuple[str, str]]:
+    checkpoint: Checkpoint = _PLAIN.loads_typed((kind, data))
+    return {(channel, str(version)) for channel, version in checkpoint["channel_versions"].items()}

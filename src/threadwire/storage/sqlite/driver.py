@@ -1,0 +1,91 @@
+"""Opens the data directory and puts the parts together."""
+
+import asyncio
+import fcntl
+import os
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager
+from pathlib import Path
+
+import apsw
+
+from threadwire.errors import DataDirectoryLocked, StorageError
+from threadwire.storage.abc import Storage
+from threadwire.storage.sqlite.assistants import SqliteAssistants
+from threadwire.storage.sqlite.checkpoints import SqliteCheckpoints
+from threadwire.storage.sqlite.log import LocalWatchers, SqliteLog
+from threadwire.storage.sqlite.readers import Readers
+from threadwire.storage.sqlite.runs import SqliteRuns
+from threadwire.storage.sqlite.schema import open_writer
+from threadwire.storage.sqlite.tails import Tails
+from threadwire.storage.sqlite.threads import SqliteThreads
+from threadwire.storage.sqlite.writer import Writer
+
+_TAIL_BYTES = 32 * 1024 * 1024
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+class SqliteStorage:
+    def __init__(
+        self, writer: Writer, readers: Readers, tails: Tails, watchers: LocalWatchers, clock: Callable[[], int]
+    ) -> None:
+        self.log = SqliteLog(writer, readers, tails, watchers, clock)
+        self.threads = SqliteThreads(writer, readers, clock)
+        self.runs = SqliteRuns(writer, readers, clock)
+        self.assistants = SqliteAssistants(writer, readers)
+        self.checkpoints = SqliteCheckpoints(writer, readers)
+
+
+@asynccontextmanager
+async def open_sqlite_storage(directory: Path, *, clock: Callable[[], int] = now_ms) -> AsyncIterator[Storage]:
+    """Everything in `directory/threadwire.db`, for as long as the block lasts, on the loop that runs now.
+
+    Raises `DataDirectoryLocked` if another process serves the directory. On leaving, all that was taken in is made
+    durable; it blocks the loop for the moment that takes, so that a cancellation cannot lose it.
+    """
+    with ExitStack() as stack:
+        stack.enter_context(_locked(directory))
+        path = directory / "threadwire.db"
+        db = _open(path)
+        stack.callback(_close, db)
+        readers = Readers(path)
+        stack.callback(readers.close)
+        tails, watchers = Tails(_TAIL_BYTES), LocalWatchers()
+        writer = Writer(db, tails, watchers, asyncio.get_running_loop())
+        stack.callback(writer.close)
+        yield SqliteStorage(writer, readers, tails, watchers, clock)
+
+
+def _open(path: Path) -> apsw.Connection:
+    try:
+        return open_writer(path)
+    except apsw.Error as error:
+        raise StorageError(f"The database {path} cannot be opened: {error}") from error
+
+
+def _close(db: apsw.Connection) -> None:
+    """Leave one file behind: what the write-ahead log holds goes into the database first."""
+    db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    db.close()
+
+
+@contextmanager
+def _locked(directory: Path) -> Iterator[None]:
+    """The lock proves that no other process serves this directory, and that the one which did is dead."""
+    directory.mkdir(parents=True, exist_ok=True)
+    handle = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise DataDirectoryLocked(
+                f"The data directory {directory} is in use by another Threadwire process. "
+                "Stop that one, or give this one a data directory of its own."
+            ) from None
+        yield
+    finally:
+        os.close(handle)

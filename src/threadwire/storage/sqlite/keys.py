@@ -1,0 +1,23 @@
+"""Ids as the database keeps them: 16 bytes for a UUID, the text itself for anything else."""
+
+from functools import lru_cache
+
+Key = bytes | str
+
+
+@lru_cache(maxsize=65_536)
+def key_of(name: str) -> Key:
+    try:
+        raw = bytes.fromhex(name.replace("-", ""))
+    except ValueError:
+        return name
+    # Only what reads back exactly may be shortened, or two ids could become one.
+    return raw if len(raw) == 16 and name_of(raw) == name else name
+
+
+@lru_cache(maxsize=65_536)
+def name_of(key: Key) -> str:
+    if isinstance(key, str):
+        return key
+    digits = key.hex()
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"

@@ -1,0 +1,439 @@
+"""Runs: the queue they wait in, who may run, and how they end. Which status may follow which is `core.run_state`.
+
+Every method that changes something is one work in the writer's queue, so it takes effect after whatever was appended
+before it, and whole.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import apsw
+
+from threadwire.core.entries import Draft, Fence, Kind
+from threadwire.core.ids import AssistantId, RunId, Seq, ThreadId
+from threadwire.core.records import (
+    Accepted,
+    CancelAction,
+    Cancelled,
+    Ending,
+    NewRun,
+    Run,
+    RunStatus,
+    Thread,
+)
+from threadwire.core.run_state import (
+    MAX_ATTEMPTS_ERROR,
+    MAX_CRASHES,
+    SUSPECT_CRASHES,
+    is_suspect,
+    may_move,
+    user_interrupt,
+)
+from threadwire.errors import Conflict, NotFound, StorageError, ThreadBusy
+from threadwire.storage.sqlite.checkpoints import delete_checkpoints_of
+from threadwire.storage.sqlite.keys import key_of, name_of
+from threadwire.storage.sqlite.readers import Readers
+from threadwire.storage.sqlite.rows import fetch, from_text, to_text, to_text_or_null
+from threadwire.storage.sqlite.segments import encode
+from threadwire.storage.sqlite.threads import StateColumns, insert_thread, merge_metadata
+from threadwire.storage.sqlite.writer import Transaction, Writer
+
+RunList = list[Run]
+"""`SqliteRuns` has a method called `list`, which would hide the type."""
+
+_COLUMNS = """run, thread, assistant, graph_id, status, created_at, updated_at, due_at, queued_seq, multitask, attempt,
+  crashes, cancel, metadata, kwargs, error, ended_seq, idempotency_key, owner"""
+_RUNS = f"SELECT {_COLUMNS} FROM runs "
+_CLAIMABLE = "status = 'pending' AND first = 1"
+_SUSPECT_RUNNING = f"EXISTS (SELECT 1 FROM runs WHERE status = 'running' AND crashes >= {SUSPECT_CRASHES})"
+
+
+class SqliteRuns:
+    def __init__(self, writer: Writer, readers: Readers, clock: Callable[[], int]) -> None:
+        self._writer = writer
+        self._readers = readers
+        self._clock = clock
+
+    async def accept(self, new: NewRun) -> Accepted:
+        return await self._writer.do(partial(_accept, new))
+
+    async def get(self, run_id: RunId) -> Run | None:
+        with self._readers.lend() as db:
+            return _find(db, run_id)
+
+    async def list(
+        self, thread_id: ThreadId, *, status: RunStatus | None = None, limit: int = 10, offset: int = 0
+    ) -> RunList:
+        sql = _RUNS + "WHERE thread = ?1 AND (?2 IS NULL OR status = ?2) ORDER BY position DESC LIMIT ?3 OFFSET ?4"
+        bindings = (key_of(thread_id), status, limit, offset)
+        return await self._readers.elsewhere(lambda db: [_run(row) for row in fetch(db, sql, bindings)])
+
+    async def claim(self, limit: int, *, now: int, but_not: frozenset[ThreadId] = frozenset()) -> RunList:
+        with self._readers.lend() as db:
+            # Workers ask often and mostly in vain; that must not cost a turn of the writer.
+            if not _due(db, limit, now, but_not):
+                return []
+        return await self._writer.do(partial(_claim, limit, now, but_not))
+
+    async def next_due(self) -> int | None:
+        # A suspect that has to wait is woken for when the one that runs ends, not by the clock.
+        sql = f"""SELECT due_at FROM runs WHERE {_CLAIMABLE} AND (crashes < {SUSPECT_CRASHES} OR NOT {_SUSPECT_RUNNING})
+                  ORDER BY due_at LIMIT 1"""
+        with self._readers.lend() as db:
+            due: int | None = db.execute(sql).get
+            return due
+
+    async def cancel(self, run_id: RunId, action: CancelAction, now: int) -> Cancelled | None:
+        def cancel(transaction: Transaction) -> Cancelled | None:
+            run = _find(transaction.db, run_id)
+            return _cancel(transaction, run, action, now) if run is not None and run.active else None
+
+        return await self._writer.do(cancel)
+
+    async def finish(self, fence: Fence, ending: Ending, now: int) -> bool:
+        def finish(transaction: Transaction, thread_id: ThreadId) -> None:
+            if self._writer.is_broken(fence) and ending.status != "error" and not ending.rollback:
+                raise StorageError("Entries of this run could not be kept; it can only end in error.")
+            run = _find(transaction.db, fence.run_id)
+            assert run is not None
+            _end(transaction, run, ending, now)
+
+        return await self._writer.do_and_let_go(fence, finish)
+
+    async def release(self, fence: Fence, now: int) -> bool:
+        def release(transaction: Transaction, thread_id: ThreadId) -> None:
+            _to_pending(transaction, thread_id, fence.run_id, "crashes", now)
+
+        return await self._writer.do_and_let_go(fence, release)
+
+    async def recover(self, now: int) -> RunList:
+        return await self._writer.do(partial(_recover, now))
+
+    async def delete(self, run_id: RunId) -> None:
+        def delete(transaction: Transaction) -> None:
+            run = _find(transaction.db, run_id)
+            if run is None:
+                raise NotFound(f"Run {run_id} not found")
+            if run.active:
+                raise Conflict(f"Run {run_id} is still {run.status}")
+            _remove(transaction.db, run_id)
+
+        await self._writer.do(delete)
+
+
+# Accepting
+
+
+def _accept(new: NewRun, transaction: Transaction) -> Accepted:
+    db = transaction.db
+    if (made := _made_before(db, new)) is not None:
+        return Accepted(made, repeated=True)
+    active = _check(transaction, new)
+    if not transaction.head(new.thread_id).exists:
+        insert_thread(transaction, _thread_for(new))
+    elif new.thread_metadata:
+        merge_metadata(db, new.thread_id, new.thread_metadata, new.created_at)
+    stopping = _make_way(transaction, new) if active else ()
+    run = _insert(transaction, new, first=not active)
+    if active:
+        _elect(db, new.thread_id)
+    return Accepted(run, stopping=stopping)
+
+
+def _made_before(db: apsw.Connection, new: NewRun) -> Run | None:
+    if new.idempotency_key is None:
+        return None
+    sql = _RUNS + "WHERE ifnull(owner, x'') = ifnull(?, x'') AND idempotency_key = ?"
+    return _one(db, sql, (new.owner, new.idempotency_key))
+
+
+def _check(transaction: Transaction, new: NewRun) -> bool:
+    """Refuse what must be refused; otherwise whether the thread has active runs."""
+    db = transaction.db
+    if db.execute("SELECT 1 FROM runs WHERE run = ?", (key_of(new.run_id),)).get is not None:
+        raise Conflict(f"Run {new.run_id} already exists")
+    if not transaction.head(new.thread_id).exists:
+        if not new.create_thread:
+            raise NotFound(f"Thread {new.thread_id} not found")
+        return False
+    active = bool(db.execute("SELECT active FROM threads WHERE thread = ?", (key_of(new.thread_id),)).get)
+    if active and new.multitask_strategy == "reject":
+        raise ThreadBusy()
+    return active
+
+
+def _thread_for(new: NewRun) -> Thread:
+    return Thread(
+        thread_id=new.thread_id,
+        created_at=new.created_at,
+        updated_at=new.created_at,
+        metadata=new.thread_metadata,
+        owner=new.owner,
+    )
+
+
+def _make_way(transaction: Transaction, new: NewRun) -> tuple[RunId, ...]:
+    """Stop the thread's active runs if the new one asks for it; those that were running and have yet to stop."""
+    if new.multitask_strategy not in ("interrupt", "rollback"):
+        return ()
+    sql = _RUNS + "WHERE thread = ? AND status IN ('pending', 'running') ORDER BY position"
+    stopping: list[RunId] = []
+    for row in fetch(transaction.db, sql, (key_of(new.thread_id),)):
+        cancelled = _cancel(transaction, _run(row), new.multitask_strategy, new.created_at)
+        if not cancelled.at_once:
+            stopping.append(cancelled.run.run_id)
+    return tuple(stopping)
+
+
+def _insert(transaction: Transaction, new: NewRun, *, first: bool) -> Run:
+    data = {"assistant_id": new.assistant_id, "graph_id": new.graph_id}
+    queued = transaction.append(new.thread_id, _made_at(new.created_at, Draft(Kind.RUN_QUEUED, data)), new.run_id, 0)
+    transaction.db.execute(
+        f"INSERT INTO runs ({_COLUMNS}, first) VALUES (?,?,?,?,'pending',?,?,?,?,?,0,0,NULL,?,?,NULL,NULL,?,?,?)",
+        (
+            key_of(new.run_id),
+            key_of(new.thread_id),
+            key_of(new.assistant_id),
+            new.graph_id,
+            new.created_at,
+            new.created_at,
+            new.due_at,
+            queued,
+            new.multitask_strategy,
+            to_text(new.metadata),
+            to_text(new.kwargs),
+            new.idempotency_key,
+            new.owner,
+            first,
+        ),
+    )
+    transaction.db.execute(
+        "UPDATE threads SET active = active + 1, updated_at = ? WHERE thread = ?",
+        (new.created_at, key_of(new.thread_id)),
+    )
+    return Run(
+        run_id=new.run_id,
+        thread_id=new.thread_id,
+        assistant_id=new.assistant_id,
+        graph_id=new.graph_id,
+        status="pending",
+        created_at=new.created_at,
+        updated_at=new.created_at,
+        due_at=new.due_at,
+        queued_seq=queued,
+        multitask_strategy=new.multitask_strategy,
+        metadata=new.metadata,
+        kwargs=new.kwargs,
+        idempotency_key=new.idempotency_key,
+        owner=new.owner,
+    )
+
+
+# Claiming
+
+
+def _claim(limit: int, now: int, but_not: frozenset[ThreadId], transaction: Transaction) -> RunList:
+    return [_start(transaction, run, now) for run in _due(transaction.db, limit, now, but_not)]
+
+
+def _due(db: apsw.Connection, limit: int, now: int, but_not: frozenset[ThreadId]) -> RunList:
+    """The runs to claim now. Reads little more than it returns: what is not claimable is not in the index."""
+    found: list[Run] = []
+    suspect_taken = bool(db.execute(f"SELECT {_SUSPECT_RUNNING}").get)
+    rows = db.execute(_RUNS + f"WHERE {_CLAIMABLE} AND due_at <= ? ORDER BY due_at, position", (now,))
+    for row in rows if limit > 0 else ():
+        run = _run(row)
+        if run.thread_id in but_not:
+            continue
+        if is_suspect(run.crashes):
+            if suspect_taken:
+                continue
+            suspect_taken = True
+        found.append(run)
+        if len(found) == limit:
+            break
+    rows.close()
+    return found
+
+
+def _start(transaction: Transaction, run: Run, now: int) -> Run:
+    started = replace(run, status="running", attempt=run.attempt + 1, updated_at=now)
+    transaction.db.execute(
+        "UPDATE runs SET status = 'running', attempt = ?, updated_at = ?, first = 0 WHERE run = ?",
+        (started.attempt, now, key_of(run.run_id)),
+    )
+    transaction.hold(run.thread_id, started.fence)
+    return started
+
+
+def _elect(db: apsw.Connection, thread_id: ThreadId) -> None:
+    """Mark the run of the thread that is to start next, if the thread is free (5.8)."""
+    thread = key_of(thread_id)
+    db.execute("UPDATE runs SET first = 0 WHERE thread = ? AND status = 'pending' AND first = 1", (thread,))
+    db.execute(
+        """UPDATE runs SET first = 1
+            WHERE position = (SELECT position FROM runs WHERE thread = ?1 AND status = 'pending'
+                               ORDER BY due_at, position LIMIT 1)
+              AND NOT EXISTS (SELECT 1 FROM runs WHERE thread = ?1 AND status = 'running')""",
+        (thread,),
+    )
+
+
+# Stopping and ending
+
+
+def _cancel(transaction: Transaction, run: Run, action: CancelAction, now: int) -> Cancelled:
+    if run.status == "pending":
+        return Cancelled(_end(transaction, run, _cancelled(action), now), at_once=True)
+    if run.cancel is not None:
+        return Cancelled(run, at_once=False)
+    transaction.db.execute(
+        "UPDATE runs SET cancel = ?, updated_at = ? WHERE run = ?", (action, now, key_of(run.run_id))
+    )
+    return Cancelled(replace(run, cancel=action, updated_at=now), at_once=False)
+
+
+def _cancelled(action: CancelAction) -> Ending:
+    return Ending("interrupted", error=user_interrupt(action), rollback=action == "rollback")
+
+
+def _end(transaction: Transaction, run: Run, ending: Ending, now: int) -> Run:
+    """The one way a run ends: its last entry, its row and what its thread is left with (5.3)."""
+    assert may_move(run.status, ending.status)
+    if run.status == "running":
+        transaction.let_go(run.thread_id)
+    ended = _roll_back(transaction, run, ending, now) if ending.rollback else _close(transaction, run, ending, now)
+    left = transaction.db.execute(
+        "UPDATE threads SET active = active - 1, updated_at = ? WHERE thread = ? RETURNING active",
+        (now, key_of(run.thread_id)),
+    ).get
+    if left:
+        _elect(transaction.db, run.thread_id)
+    return ended
+
+
+def _close(transaction: Transaction, run: Run, ending: Ending, now: int) -> Run:
+    db = transaction.db
+    data: dict[str, Any] = {"status": ending.status}
+    if ending.error is not None:
+        data["error"] = ending.error
+    if ending.interrupts:
+        data["interrupts"] = ending.interrupts
+    seq = transaction.append(run.thread_id, _made_at(now, Draft(Kind.RUN_ENDED, data)), run.run_id, run.attempt)
+    db.execute(
+        "UPDATE runs SET status = ?, error = ?, ended_seq = ?, updated_at = ?, crashes = ?, first = 0 WHERE run = ?",
+        (ending.status, to_text_or_null(ending.error), seq, now, run.crashes, key_of(run.run_id)),
+    )
+    if ending.settled is not None:
+        StateColumns(ending.settled).write(db, run.thread_id, now)
+    else:
+        status = {"error": "error", "timeout": "error", "interrupted": "interrupted"}.get(ending.status, "idle")
+        db.execute(
+            "UPDATE threads SET status = ?, error = ? WHERE thread = ?",
+            (status, to_text_or_null(ending.error), key_of(run.thread_id)),
+        )
+    return replace(run, status=ending.status, error=ending.error, ended_seq=seq, updated_at=now)
+
+
+def _roll_back(transaction: Transaction, run: Run, ending: Ending, now: int) -> Run:
+    """The run's entries stay, and nothing else of it (5.9). What is returned is how it was when it went."""
+    reset = Draft(Kind.STATE_RESET, {"cause": "rollback"})
+    ended = Draft(Kind.RUN_ENDED, {"status": "rolled_back"})
+    seq = transaction.append(run.thread_id, _made_at(now, reset, ended), run.run_id, run.attempt)
+    if run.attempt > 0:
+        delete_checkpoints_of(transaction.db, run.thread_id, run.run_id)
+    _remove(transaction.db, run.run_id)
+    return replace(run, status=ending.status, error=ending.error, ended_seq=seq, updated_at=now)
+
+
+def _to_pending(transaction: Transaction, thread_id: ThreadId, run_id: RunId, crashes: str, now: int) -> None:
+    """Back to its old place: neither its due time nor its position has changed."""
+    transaction.let_go(thread_id)
+    transaction.db.execute(
+        f"UPDATE runs SET status = 'pending', crashes = {crashes}, updated_at = ? WHERE run = ?",
+        (now, key_of(run_id)),
+    )
+    _elect(transaction.db, thread_id)
+
+
+def _recover(now: int, transaction: Transaction) -> RunList:
+    rows = fetch(transaction.db, _RUNS + "WHERE status = 'running' ORDER BY due_at, position")
+    return [_charge(transaction, _run(row), now) for row in rows]
+
+
+def _charge(transaction: Transaction, run: Run, now: int) -> Run:
+    charged = replace(run, crashes=run.crashes + 1)
+    if run.cancel is not None:
+        return _end(transaction, charged, _cancelled(run.cancel), now)
+    if charged.crashes >= MAX_CRASHES:
+        return _end(transaction, charged, Ending("error", error=MAX_ATTEMPTS_ERROR), now)
+    _to_pending(transaction, run.thread_id, run.run_id, "crashes + 1", now)
+    return replace(charged, status="pending", updated_at=now)
+
+
+# Rows
+
+
+def _made_at(now: int, *drafts: Draft) -> Any:
+    return encode(drafts, lambda: now)
+
+
+def _remove(db: apsw.Connection, run_id: RunId) -> None:
+    db.execute("DELETE FROM runs WHERE run = ?", (key_of(run_id),))
+
+
+def _find(db: apsw.Connection, run_id: RunId) -> Run | None:
+    return _one(db, _RUNS + "WHERE run = ?", (key_of(run_id),))
+
+
+def _one(db: apsw.Connection, sql: str, bindings: tuple[Any, ...]) -> Run | None:
+    for row in fetch(db, sql, bindings):
+        return _run(row)
+    return None
+
+
+def _run(row: tuple[Any, ...]) -> Run:
+    (
+        run,
+        thread,
+        assistant,
+        graph_id,
+        status,
+        created_at,
+        updated_at,
+        due_at,
+        queued_seq,
+        multitask,
+        attempt,
+        crashes,
+        cancel,
+        metadata,
+        kwargs,
+        error,
+        ended_seq,
+        idempotency_key,
+        owner,
+    ) = row
+    return Run(
+        run_id=RunId(name_of(run)),
+        thread_id=ThreadId(name_of(thread)),
+        assistant_id=AssistantId(name_of(assistant)),
+        graph_id=graph_id,
+        status=status,
+        created_at=created_at,
+        updated_at=updated_at,
+        due_at=due_at,
+        queued_seq=Seq(queued_seq),
+        multitask_strategy=multitask,
+        attempt=attempt,
+        crashes=crashes,
+        cancel=cancel,
+        metadata=from_text(metadata),
+        kwargs=from_text(kwargs),
+        error=from_text(error),
+        ended_seq=None if ended_seq is None else Seq(ended_seq),
+        idempotency_key=idempotency_key,
+        owner=owner,
+    )

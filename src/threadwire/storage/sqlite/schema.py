@@ -1,0 +1,64 @@
+"""Connections to the file, and the steps that bring an older file up to date."""
+
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import apsw
+import orjson
+
+from threadwire.errors import StorageError
+from threadwire.storage.abc import contains
+
+_BUSY_MS = 10_000
+
+
+def migrations() -> list[str]:
+    """The scripts in order; the n-th leads to version n."""
+    folder = files("threadwire.storage.sqlite") / "migrations"
+    found = sorted((path for path in folder.iterdir() if path.name.endswith(".sql")), key=lambda path: path.name)
+    return [path.read_text(encoding="utf-8") for path in found]
+
+
+def open_writer(path: Path) -> apsw.Connection:
+    """The one connection that writes, on a file that is up to date."""
+    db = apsw.Connection(str(path), statementcachesize=256)
+    try:
+        db.set_busy_timeout(_BUSY_MS)
+        # Freed pages can be given back later; this can only be chosen before the first table exists.
+        db.execute("PRAGMA auto_vacuum = INCREMENTAL")
+        db.execute("PRAGMA journal_mode = WAL")
+        db.execute("PRAGMA synchronous = FULL")
+        db.execute("PRAGMA cache_size = -16000; PRAGMA wal_autocheckpoint = 2000; PRAGMA journal_size_limit = 67108864")
+        migrate(db, migrations())
+    except BaseException:
+        db.close()
+        raise
+    return db
+
+
+def migrate(db: apsw.Connection, scripts: list[str]) -> None:
+    version = db.pragma("user_version")
+    if version > len(scripts):
+        raise StorageError(
+            f"The database was written by a newer Threadwire (schema {version}; this one knows {len(scripts)}). "
+            "Upgrade Threadwire, or choose another data directory."
+        )
+    for number, script in enumerate(scripts[version:], version + 1):
+        with db:  # a transaction: a step is taken whole or not at all
+            db.execute(script)
+            db.execute(f"PRAGMA user_version = {number}")
+
+
+def open_reader(path: Path) -> apsw.Connection:
+    db = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE, statementcachesize=128)
+    db.set_busy_timeout(_BUSY_MS)
+    db.execute("PRAGMA query_only = ON; PRAGMA cache_size = -4000")
+    db.create_scalar_function("json_contains", _json_contains, 2, deterministic=True)
+    return db
+
+
+def _json_contains(*arguments: Any) -> bool:
+    """`part` comes as the object it is (`apsw.pyobject`), so it needs no JSON form and is parsed no second time."""
+    whole, part = arguments
+    return contains(None if whole is None else orjson.loads(whole), part)

@@ -1,0 +1,113 @@
+"""How entries are laid out in a segment row. Pure: no database, no clock.
+
+A segment is a stretch of consecutive entries of one thread by one attempt (or by nobody). What they share is in
+columns; `data` holds the rest as a JSON array with one `[kind, at - base, ns or 0, data]` per entry.
+"""
+
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import orjson
+
+from threadwire.core import json
+from threadwire.core.entries import Draft, Entry, Kind, Namespace
+from threadwire.core.ids import RunId
+
+MAX_ENTRIES = 200
+MAX_BYTES = 64 * 1024
+
+# A row of up to about 1000 bytes stays inside its b-tree page; a longer one takes a 4 kB overflow page. So packing
+# starts to pay where that cliff is, not only for what is really large.
+PACK_FROM = 900
+
+# These numbers are on disk. Add, never renumber.
+KINDS: dict[int, str] = {
+    1: Kind.RUN_QUEUED,
+    2: Kind.RUN_STARTED,
+    3: Kind.RUN_ENDED,
+    4: Kind.MESSAGES,
+    5: Kind.CUSTOM,
+    6: Kind.TOOL,
+    7: Kind.UPDATES,
+    8: Kind.STATE,
+    9: Kind.STATE_RESET,
+    10: Kind.INPUT_REQUESTED,
+    11: Kind.INPUT_ANSWERED,
+    12: Kind.TASK,
+    13: Kind.CHECKPOINT,
+    14: Kind.TASKS,
+    15: Kind.CHECKPOINTS,
+    16: Kind.DEBUG,
+    17: Kind.EVENTS,
+}
+CODES: dict[str, int] = {kind: code for code, kind in KINDS.items()}
+
+Encoded = tuple[str, str, Namespace, int]
+"""A draft whose data is JSON already: `(kind, data, ns, at)`. Nobody can change it any more."""
+
+
+class Packed(NamedTuple):
+    """The part of a segment row that is made from its entries."""
+
+    offset: int
+    """How many entries of the segment come before this row: a large segment becomes several rows."""
+    n: int
+    at: int
+    packed: bool
+    data: bytes
+
+
+def encode(drafts: Iterable[Draft], clock: Callable[[], int]) -> list[Encoded]:
+    """Called for every streamed token: about half a microsecond each. A draft without a time is made now."""
+    return [(kind, _dumps(data), _sound(ns) if ns else (), at or clock()) for kind, data, ns, at in drafts]
+
+
+def decode(encoded: Sequence[Encoded], first: int, run_id: RunId | None, attempt: int) -> list[Entry]:
+    entry, loads = Entry._make, orjson.loads
+    return [
+        entry((seq, run_id, attempt, at, ns, kind, loads(data)))
+        for seq, (kind, data, ns, at) in enumerate(encoded, first)
+    ]
+
+
+def pack(encoded: Sequence[Encoded], offset: int = 0) -> Iterator[Packed]:
+    """One row, or several if the entries are too many bytes for one. A single entry is never split."""
+    base = encoded[0][3]
+    code, fragment = CODES.get, orjson.Fragment
+    raw = orjson.dumps([(code(kind, kind), at - base, ns or 0, fragment(data)) for kind, data, ns, at in encoded])
+    if len(raw) > MAX_BYTES and len(encoded) > 1:
+        middle = len(encoded) // 2
+        yield from pack(encoded[:middle], offset)
+        yield from pack(encoded[middle:], offset + middle)
+        return
+    if len(raw) > PACK_FROM:
+        squeezed = zlib.compress(raw, 1)
+        if len(squeezed) < len(raw):
+            yield Packed(offset, len(encoded), base, True, squeezed)
+            return
+    yield Packed(offset, len(encoded), base, False, raw)
+
+
+def unpack(first: int, run_id: RunId | None, attempt: int, at: int, packed: bool, data: bytes) -> list[Entry]:
+    rows = orjson.loads(zlib.decompress(data) if packed else data)
+    entry, kinds = Entry._make, KINDS.get
+    return [
+        entry((seq, run_id, attempt, at + delta, tuple(ns) if ns else (), kinds(kind, kind), value))
+        for seq, (kind, delta, ns, value) in enumerate(rows, first)
+    ]
+
+
+def _dumps(data: Any) -> str:
+    # As text, because orjson's bytes come from a buffer of a kilobyte: keeping thousands of those costs 2 µs each.
+    try:
+        return orjson.dumps(data).decode()
+    except TypeError:
+        return json.dumps(data).decode()
+
+
+@lru_cache(maxsize=4096)
+def _sound(ns: Namespace) -> Namespace:
+    """The path, with text that has no UTF-8 form mended as everywhere else."""
+    return tuple(json.native(ns))

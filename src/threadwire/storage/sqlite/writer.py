@@ -1,0 +1,566 @@
+"""One thread writes. Everything that changes the database is a `Work` in its queue, done in the order of the calls.
+
+The writer takes whatever is queued, does it in one transaction, commits, and only then tells anybody (2.4): entries
+become readable, waiters are resolved, watchers are woken. While it commits the next batch gathers, so batches grow
+with the load. What comes to an idle writer, and what somebody waits for, is committed at once; only a stream of
+entries that nobody waits for is gathered for up to `PACE` after the last commit began, because a commit costs as much
+of the interpreter as fifty entries do.
+
+Numbers are given here and not where the work comes in. Queue order is call order, so the result is the same (2.2),
+and there is no counter in memory that a failed commit would leave ahead of the disk.
+
+Two rules keep this fast and safe:
+
+- Work that must be refused (`Fenced`, `NotFound`, …) says so *before* it changes anything. So a refusal costs no
+  savepoint and harms no neighbour in the batch.
+- Work that fails otherwise (a full disk, a bug) takes its whole batch back; then each work is tried alone, so that
+  only what really cannot be done fails. What an attempt loses that way breaks its fence: nothing it does later may
+  be kept either, or its log would have a hole in what it says though not in its numbers.
+"""
+
+import asyncio
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+from typing import Any, Generic, Protocol, TypeVar
+
+import apsw
+import structlog
+
+from threadwire.core.entries import Fence
+from threadwire.core.ids import RunId, Seq, ThreadId
+from threadwire.errors import Fenced, NotFound, StorageError, ThreadwireError
+from threadwire.storage.sqlite.keys import Key, key_of, name_of
+from threadwire.storage.sqlite.segments import MAX_ENTRIES, Encoded, pack
+from threadwire.storage.sqlite.tails import Segment, Tails
+
+T = TypeVar("T")
+
+_log = structlog.get_logger(__name__)
+
+MAX_QUEUED = 1000
+MAX_QUEUED_BYTES = 16 * 1024 * 1024
+PACE = 0.005
+_MAX_BATCH = 2000
+_MAX_HEADS = 20_000
+_WORK_COST = 200
+_ROWS_PER_INSERT = 32
+
+_LOAD_HEAD = """
+SELECT ifnull((SELECT first_seq + n - 1 FROM segments WHERE thread = ?1 ORDER BY first_seq DESC LIMIT 1), 0),
+       EXISTS (SELECT 1 FROM threads WHERE thread = ?1),
+       running.run, running.attempt
+  FROM (SELECT 1) LEFT JOIN runs AS running ON running.thread = ?1 AND running.status = 'running'
+"""
+
+
+class Watchers(Protocol):
+    """Who is to be told that threads have grown."""
+
+    def watched(self, threads: Iterable[ThreadId]) -> list[ThreadId]:
+        """Those that somebody watches. Called by the writer."""
+
+    def hint(self, threads: list[ThreadId]) -> None:
+        """Called on the storage's own loop."""
+
+
+class Head:
+    """What the writer knows of a thread; read from the database when it is first needed, and after every rollback."""
+
+    __slots__ = ("exists", "holder", "last")
+
+    def __init__(self, last: int, exists: bool, holder: Fence | None) -> None:
+        self.last = last
+        self.exists = exists
+        self.holder = holder
+
+
+class Transaction:
+    """What a work may do. It begins with the first statement that needs it."""
+
+    def __init__(self, db: apsw.Connection, heads: dict[ThreadId, Head]) -> None:
+        self._db = db
+        self._heads = heads
+        self._begun = False
+        self._open: dict[ThreadId, Segment] = {}
+        self.segments: list[Segment] = []
+        self.forgotten: list[ThreadId] = []
+        self.taken: dict[Fence, ThreadId] = {}
+        self.dropped: set[Fence] = set()
+
+    @property
+    def db(self) -> apsw.Connection:
+        if not self._begun:
+            self._db.execute("BEGIN IMMEDIATE")
+            self._begun = True
+        return self._db
+
+    def head(self, thread_id: ThreadId) -> Head:
+        head = self._heads.get(thread_id)
+        if head is None:
+            [(last, exists, run, attempt)] = self._db.execute(_LOAD_HEAD, (key_of(thread_id),))
+            holder = None if run is None else Fence(RunId(name_of(run)), attempt)
+            head = self._heads[thread_id] = Head(last, bool(exists), holder)
+        return head
+
+    def require(self, thread_id: ThreadId, fence: Fence | None) -> None:
+        head = self.head(thread_id)
+        if fence is None:
+            if not head.exists:
+                raise NotFound(f"Thread {thread_id} not found")
+        elif head.holder != fence:
+            raise Fenced()
+
+    def append(self, thread_id: ThreadId, entries: list[Encoded], run_id: RunId | None = None, attempt: int = 0) -> Seq:
+        """Give the entries their numbers, and return the last one. They are written when the batch is committed."""
+        head = self.head(thread_id)
+        for at in range(0, len(entries), MAX_ENTRIES):
+            part = entries[at : at + MAX_ENTRIES]
+            segment = self._open.get(thread_id)
+            if (
+                segment is None
+                or segment.run_id != run_id
+                or segment.attempt != attempt
+                or len(segment.entries) + len(part) > MAX_ENTRIES
+            ):
+                segment = self._open[thread_id] = Segment(thread_id, head.last + 1, run_id, attempt)
+                self.segments.append(segment)
+            segment.entries += part
+            head.last += len(part)
+        return Seq(head.last)
+
+    def hold(self, thread_id: ThreadId, fence: Fence) -> None:
+        self.head(thread_id).holder = fence
+        self.taken[fence] = thread_id
+
+    def let_go(self, thread_id: ThreadId) -> None:
+        head = self.head(thread_id)
+        if head.holder is not None:
+            self.taken.pop(head.holder, None)
+            self.dropped.add(head.holder)
+            head.holder = None
+
+    def create(self, thread_id: ThreadId) -> None:
+        self.head(thread_id).exists = True
+
+    def forget(self, thread_id: ThreadId) -> None:
+        """The thread is deleted: nothing of it is left, not even what this batch has yet to write."""
+        self.let_go(thread_id)
+        self._heads[thread_id] = Head(0, False, None)
+        self._open.pop(thread_id, None)
+        self.segments = [segment for segment in self.segments if segment.thread_id != thread_id]
+        self.forgotten.append(thread_id)
+
+    def commit(self) -> None:
+        rows = [row for segment in self.segments for row in _rows(segment)]
+        if not self._begun and len(rows) <= _ROWS_PER_INSERT:
+            # The usual batch of a streaming run. A single statement is a transaction by itself, and every statement
+            # less is one time less that this thread has to win the interpreter lock back from a busy graph.
+            if rows:
+                self._insert(rows)
+            return
+        db = self.db
+        for at in range(0, len(rows), _ROWS_PER_INSERT):
+            self._insert(rows[at : at + _ROWS_PER_INSERT])
+        db.execute("COMMIT")
+
+    def _insert(self, rows: list[tuple[Any, ...]]) -> None:
+        self._db.execute(_insert_segments(len(rows)), [value for row in rows for value in row])
+
+
+def _rows(segment: Segment) -> Iterable[tuple[Any, ...]]:
+    thread = key_of(segment.thread_id)
+    run: Key | None = None if segment.run_id is None else key_of(segment.run_id)
+    for offset, n, at, packed, data in pack(segment.entries):
+        yield thread, segment.first + offset, n, run, segment.attempt, at, packed, data
+
+
+@lru_cache(maxsize=_ROWS_PER_INSERT)
+def _insert_segments(rows: int) -> str:
+    return "INSERT INTO segments VALUES " + ", ".join(["(?,?,?,?,?,?,?,?)"] * rows)
+
+
+class Work:
+    """Something to be done in its turn. It is also the `Commit` that its caller may, but need not, wait for."""
+
+    __slots__ = ("_writer", "error", "fence", "gives_up", "position", "thread_id", "weight")
+
+    _writer: "Writer"
+    position: int
+
+    def __init__(self, thread_id: ThreadId | None, fence: Fence | None, weight: int) -> None:
+        self.thread_id = thread_id
+        self.fence = fence
+        self.weight = weight
+        self.gives_up = False
+        self.error: Exception | None = None
+
+    def perform(self, transaction: Transaction) -> None:
+        raise NotImplementedError
+
+    @property
+    def done(self) -> bool:
+        return self._writer.settled >= self.position
+
+    async def wait(self) -> None:
+        await self.finished()
+        if self.error is not None:
+            raise _lost(self.error)
+
+    async def kept(self) -> None:
+        """Like `wait`, but raises what happened as it is: `Fenced`, `NotFound`, …"""
+        await self.finished()
+        if self.error is not None:
+            raise self.error
+
+    def kept_here(self) -> None:
+        """`kept` for callers without an event loop: blocks the thread."""
+        if not self.done:
+            self._writer.block_until(self.position)
+        if self.error is not None:
+            raise self.error
+
+    async def finished(self) -> None:
+        if not self.done:
+            await self._writer.until(self.position)
+
+
+def _lost(error: Exception) -> StorageError:
+    if isinstance(error, StorageError):
+        return error
+    lost = StorageError(f"The entries were not kept: {error.args[0] if error.args else error.__doc__}")
+    lost.__cause__ = error
+    return lost
+
+
+class Appending(Work):
+    __slots__ = ("entries",)
+
+    def __init__(self, thread_id: ThreadId, entries: list[Encoded], fence: Fence | None) -> None:
+        self.thread_id = thread_id
+        self.entries = entries
+        self.fence = fence
+        self.weight = _WORK_COST
+        for entry in entries:
+            self.weight += len(entry[1])
+        self.gives_up = False
+        self.error = None
+
+    def perform(self, transaction: Transaction) -> None:
+        thread_id, fence = self.thread_id, self.fence
+        assert thread_id is not None
+        transaction.require(thread_id, fence)
+        if fence is None:
+            transaction.append(thread_id, self.entries)
+        else:
+            transaction.append(thread_id, self.entries, fence.run_id, fence.attempt)
+
+
+class Operation(Work, Generic[T]):
+    """Anything else. With a thread, that must exist; with a fence, that must hold it."""
+
+    __slots__ = ("_operation", "result")
+
+    result: T
+
+    def __init__(
+        self,
+        operation: Callable[[Transaction], T],
+        *,
+        thread_id: ThreadId | None = None,
+        fence: Fence | None = None,
+        weight: int = 0,
+    ) -> None:
+        super().__init__(thread_id, fence, _WORK_COST + weight)
+        self._operation = operation
+
+    def perform(self, transaction: Transaction) -> None:
+        if self.thread_id is not None:
+            transaction.require(self.thread_id, self.fence)
+        self.result = self._operation(transaction)
+
+
+class Writer:
+    def __init__(self, db: apsw.Connection, tails: Tails, watchers: Watchers, loop: asyncio.AbstractEventLoop) -> None:
+        self._db = db
+        self._tails = tails
+        self._watchers = watchers
+        self._loop = loop
+        self._heads: dict[ThreadId, Head] = {}
+        self._lock = threading.Lock()
+        self._bell = threading.Lock()
+        self._bell.acquire()
+        # Everything below is changed under the lock.
+        self._queue: deque[Work] = deque()
+        self._load = 0
+        self._asleep = False
+        self._gathering = False
+        self._urgent = False
+        self._begun_at = 0.0
+        self._closed: str | None = None
+        self._taken = 0
+        self.settled = 0
+        """Works up to this position are durable, or have failed."""
+        self._waiters: list[tuple[int, asyncio.Future[None] | threading.Lock]] = []
+        self._held = _running(db)
+        self._broken: set[Fence] = set()
+        self._thread = threading.Thread(target=self._run, name="threadwire-sqlite-writer", daemon=True)
+        self._thread.start()
+
+    # For callers, on any thread
+
+    def take(self, work: Work, *, urgent: bool = False) -> None:
+        """Put the work into the queue. Raises `Fenced` if it names a fence that does not hold the thread."""
+        fence = work.fence
+        with self._lock:
+            if fence is not None:
+                if self._held.get(fence) != work.thread_id:
+                    raise Fenced()
+                if self._broken and fence in self._broken:
+                    raise StorageError("An earlier entry of this attempt could not be kept.")
+            self._enqueue(work, urgent)
+
+    async def do(self, operation: Callable[[Transaction], T]) -> T:
+        """Do it in its turn, and return once it is durable."""
+        work = Operation(operation)
+        self.take(work, urgent=True)
+        await work.kept()
+        return work.result
+
+    async def do_and_let_go(self, fence: Fence, operation: Callable[[Transaction, ThreadId], None]) -> bool:
+        """The last thing an attempt does: from the call on it has let go of its thread. False if it did not hold it."""
+        with self._lock:
+            thread_id = self._held.get(fence)
+            if thread_id is None:
+                return False
+            work = Operation(lambda transaction: operation(transaction, thread_id), thread_id=thread_id, fence=fence)
+            work.gives_up = True
+            self._enqueue(work, urgent=True)
+            del self._held[fence]
+        await work.finished()
+        if isinstance(work.error, Fenced):
+            return False
+        if work.error is not None:
+            raise work.error
+        return True
+
+    def is_broken(self, fence: Fence) -> bool:
+        return fence in self._broken
+
+    @property
+    def crowded(self) -> bool:
+        return len(self._queue) >= MAX_QUEUED or self._load >= MAX_QUEUED_BYTES
+
+    async def room(self) -> None:
+        while self.crowded:
+            await self.until(self.settled + 1)
+
+    def wait_for_room_here(self) -> None:
+        while self.crowded:
+            self.block_until(self.settled + 1)
+
+    async def until(self, position: int) -> None:
+        future = asyncio.get_running_loop().create_future()
+        with self._lock:
+            if self.settled >= position:
+                return
+            self._waiters.append((position, future))
+            self._hurry()
+        await future
+
+    def block_until(self, position: int) -> None:
+        gate = threading.Lock()
+        gate.acquire()
+        with self._lock:
+            if self.settled >= position:
+                return
+            self._waiters.append((position, gate))
+            self._hurry()
+        gate.acquire()
+
+    def close(self) -> None:
+        """Refuse what comes from now on, and return when everything taken in is done."""
+        with self._lock:
+            self._closed = self._closed or "The storage is closed."
+            self._ring()
+            self._hurry()
+        self._thread.join()
+
+    def _enqueue(self, work: Work, urgent: bool) -> None:
+        if self._closed is not None:
+            raise StorageError(self._closed)
+        work._writer = self
+        self._taken += 1
+        work.position = self._taken
+        self._load += work.weight
+        self._queue.append(work)
+        if urgent:
+            self._urgent = True
+        if self._asleep:
+            self._ring()
+        elif self._gathering and (urgent or self.crowded):
+            self._hurry()
+
+    def _ring(self) -> None:
+        """There is something to do."""
+        if self._asleep:
+            self._asleep = False
+            self._bell.release()
+
+    def _hurry(self) -> None:
+        """And somebody waits for it."""
+        if self._gathering:
+            self._gathering = False
+            self._bell.release()
+
+    # The writer's own thread
+
+    def _run(self) -> None:
+        try:
+            while batch := self._next_batch():
+                self._settle(batch, self._commit(batch))
+        except BaseException as error:
+            # Nobody must wait for a writer that is gone.
+            _log.exception("The writer thread died", exc_info=error)
+            self._give_up(batch)
+            raise
+
+    def _next_batch(self) -> list[Work]:
+        """What is queued, or nothing once closed; sleeps while there is nothing."""
+        while True:
+            with self._lock:
+                if self._queue:
+                    pause = self._pause()
+                    if pause <= 0:
+                        return self._dequeue()
+                    self._gathering = True
+                elif self._closed is not None:
+                    return []
+                else:
+                    pause = -1.0
+                    self._asleep = True
+            if not self._bell.acquire(timeout=pause):
+                with self._lock:
+                    if self._gathering:
+                        self._gathering = False
+                    else:  # somebody rang at the last moment
+                        self._bell.acquire()
+
+    def _pause(self) -> float:
+        if self._urgent or self._waiters or self._closed is not None or self.crowded:
+            return 0.0
+        return self._begun_at + PACE - time.monotonic()
+
+    def _dequeue(self) -> list[Work]:
+        self._begun_at = time.monotonic()
+        self._urgent = False
+        if len(self._queue) > _MAX_BATCH:
+            return [self._queue.popleft() for _ in range(_MAX_BATCH)]
+        batch = list(self._queue)
+        self._queue.clear()
+        return batch
+
+    def _commit(self, batch: list[Work]) -> set[ThreadId]:
+        """Make a batch durable; the threads that have grown. No work is lost without an error in it."""
+        if len(self._heads) > _MAX_HEADS:
+            self._heads.clear()
+        transaction = Transaction(self._db, self._heads)
+        try:
+            for work in batch:
+                if work.fence in self._broken and not work.gives_up:
+                    work.error = StorageError("An earlier entry of this attempt could not be kept.")
+                    continue
+                try:
+                    work.perform(transaction)
+                except ThreadwireError as refusal:
+                    work.error = refusal
+            transaction.commit()
+        except Exception as error:
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+            self._heads.clear()
+            if len(batch) == 1:
+                self._fail(batch[0], error)
+                return set()
+            for work in batch:
+                work.error = None
+            return set().union(*(self._commit([work]) for work in batch))
+        self._publish(transaction)
+        return {segment.thread_id for segment in transaction.segments}
+
+    def _fail(self, work: Work, error: Exception) -> None:
+        _log.error("The database refused", error=repr(error))
+        work.error = StorageError(f"The database refused: {error}")
+        work.error.__cause__ = error
+        if work.fence is not None and not work.gives_up:
+            self._broken.add(work.fence)
+
+    def _publish(self, transaction: Transaction) -> None:
+        for thread_id in transaction.forgotten:
+            self._tails.forget(thread_id)
+        if transaction.segments:
+            self._tails.add(transaction.segments)
+        if transaction.taken or transaction.dropped:
+            with self._lock:
+                for fence in transaction.dropped:
+                    self._held.pop(fence, None)
+                    self._broken.discard(fence)
+                self._held.update(transaction.taken)
+
+    def _settle(self, batch: list[Work], grown: set[ThreadId]) -> None:
+        load = sum(work.weight for work in batch)
+        with self._lock:
+            for work in batch:
+                if work.gives_up and work.error is not None and not isinstance(work.error, Fenced):
+                    # It could not be ended after all, so it goes on holding its thread.
+                    assert work.fence is not None
+                    assert work.thread_id is not None
+                    self._held[work.fence] = work.thread_id
+            self.settled = batch[-1].position
+            self._load -= load
+            ready = [waiter for position, waiter in self._waiters if position <= self.settled]
+            if ready:
+                self._waiters = [item for item in self._waiters if item[0] > self.settled]
+        self._tell(ready, self._watchers.watched(grown))
+
+    def _tell(self, ready: "list[asyncio.Future[None] | threading.Lock]", watched: list[ThreadId]) -> None:
+        """One call into each event loop, however many wait there."""
+        futures: dict[asyncio.AbstractEventLoop, list[asyncio.Future[None]]] = {}
+        if watched:
+            futures[self._loop] = []
+        for waiter in ready:
+            if isinstance(waiter, asyncio.Future):
+                futures.setdefault(waiter.get_loop(), []).append(waiter)
+            else:
+                waiter.release()
+        for loop, waiting in futures.items():
+            try:
+                loop.call_soon_threadsafe(self._resolve, waiting, watched if loop is self._loop else None)
+            except RuntimeError:
+                # The loop was closed while somebody on it still waited: there is nobody left to tell.
+                continue
+
+    def _resolve(self, waiting: "list[asyncio.Future[None]]", watched: list[ThreadId] | None) -> None:
+        for future in waiting:
+            if not future.done():
+                future.set_result(None)
+        if watched:
+            self._watchers.hint(watched)
+
+    def _give_up(self, batch: list[Work]) -> None:
+        with self._lock:
+            self._closed = "The storage failed: its writer is gone."
+            lost = [*batch, *self._queue]
+            self._queue.clear()
+        for work in lost:
+            work.error = StorageError("The storage failed: its writer is gone.")
+        if lost:
+            self._settle(lost, set())
+
+
+def _running(db: apsw.Connection) -> dict[Fence, ThreadId]:
+    """Who holds a thread when the storage is opened: the attempts of a process that died, until they are recovered."""
+    rows = db.execute("SELECT run, attempt, thread FROM runs WHERE status = 'running'")
+    return {Fence(RunId(name_of(run)), attempt): ThreadId(name_of(thread)) for run, attempt, thread in rows}

@@ -1,0 +1,33 @@
+"""The proof that a storage driver keeps the words of `threadwire.storage.abc` and spec/log.md.
+
+A driver's test file subclasses each class with one async fixture, `storage`, that opens an empty storage, and
+hands the opener to `storage_state_machine`. The tests run with anyio's pytest plugin on asyncio.
+"""
+
+import pytest
+
+# Before anything imports the suites: without it a failing assertion would not say what it compared.
+pytest.register_assert_rewrite(
+    *(
+        f"{__name__}.{suite}"
+        for suite in ("assistants", "checkpoints", "claims", "log", "runs", "state_machine", "steps", "threads")
+    )
+)
+
+from threadwire.testing.conformance.assistants import AssistantsConformance  # noqa: E402
+from threadwire.testing.conformance.checkpoints import CheckpointsConformance  # noqa: E402
+from threadwire.testing.conformance.claims import ClaimsConformance  # noqa: E402
+from threadwire.testing.conformance.log import LogConformance  # noqa: E402
+from threadwire.testing.conformance.runs import RunsConformance  # noqa: E402
+from threadwire.testing.conformance.state_machine import storage_state_machine  # noqa: E402
+from threadwire.testing.conformance.threads import ThreadsConformance  # noqa: E402
+
+__all__ = [
+    "AssistantsConformance",
+    "CheckpointsConformance",
+    "ClaimsConformance",
+    "LogConformance",
+    "RunsConformance",
+    "ThreadsConformance",
+    "storage_state_machine",
+]

@@ -1,0 +1,238 @@
+"""What the checkpoint saver must do: section 7 of spec/log.md, and LangGraph's own suite."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.conformance import checkpointer_test, validate
+from langgraph.checkpoint.conformance.capabilities import BASE_CAPABILITIES
+
+from threadwire.core.ids import ThreadId
+from threadwire.core.records import Durability, Ending, Run
+from threadwire.errors import Fenced
+from threadwire.storage.abc import Storage
+from threadwire.testing.conformance.samples import (
+    NOW,
+    accept,
+    keep_thread,
+    new_thread_id,
+    start,
+    start_on_new_thread,
+    values,
+    whole_log,
+    write,
+)
+from threadwire.testing.conformance.steps import Saver, a_step, config_of, id_of, save
+
+
+class CheckpointsConformance:
+    pytestmark = pytest.mark.anyio
+
+    @pytest.mark.parametrize("capability", sorted(one.value for one in BASE_CAPABILITIES))
+    async def test_the_saver_passes_langgraphs_own_suite(self, storage: Storage, capability: str) -> None:
+        """Without a fence a saver also serves threads that have no row, as that suite needs."""
+
+        async def saver() -> Any:
+            yield storage.checkpoints.saver()
+
+        report = await validate(checkpointer_test(name=capability)(saver), capabilities={capability})
+        result = report.results[capability]
+        assert result.failures == []
+        assert result.passed
+
+    @pytest.mark.parametrize("durability", ["sync", "async", "exit"])
+    async def test_the_attempt_that_holds_the_thread_can_save(self, storage: Storage, durability: Durability) -> None:
+        """7.2, 7.3: its reads see its own writes."""
+        run = await start_on_new_thread(storage)
+        saver = storage.checkpoints.saver(run.fence, durability)
+        stored = await save(saver, run.thread_id, run.run_id, value="v1")
+        await saver.aput_writes(stored, [("channel", {"n": 1})], "task")
+        found = await saver.aget_tuple(config_of(run.thread_id))
+        assert found is not None
+        assert found.checkpoint["channel_values"] == {"value": "v1"}
+        assert found.pending_writes == [("task", "channel", {"n": 1})]
+
+    async def test_a_saver_works_on_any_thread_and_loop(self, storage: Storage) -> None:
+        """7.1: graphs run elsewhere, and nodes that are not async call it without a loop."""
+        run = await start_on_new_thread(storage)
+        saver = storage.checkpoints.saver(run.fence, "sync")
+
+        async def elsewhere() -> None:
+            stored = await save(saver, run.thread_id, run.run_id, value="async")
+            await saver.aput_writes(stored, [("channel", 1)], "task")
+            assert await saver.aget_tuple(config_of(run.thread_id)) is not None
+            assert len([found async for found in saver.alist(config_of(run.thread_id))]) == 1
+
+        def without_a_loop() -> None:
+            stored = saver.put(*a_step(run.thread_id, run.run_id, value="sync"))
+            saver.put_writes(stored, [("channel", 2)], "task")
+            found = saver.get_tuple(config_of(run.thread_id))
+            assert found is not None
+            assert found.checkpoint["channel_values"] == {"value": "sync"}
+            assert len(list(saver.list(config_of(run.thread_id)))) == 2
+
+        await asyncio.to_thread(lambda: asyncio.run(elsewhere()))
+        await asyncio.to_thread(without_a_loop)
+
+    async def test_all_savers_of_a_storage_see_the_same_checkpoints(self, storage: Storage) -> None:
+        run = await start_on_new_thread(storage)
+        await save(storage.checkpoints.saver(run.fence, "sync"), run.thread_id, run.run_id, value="shared")
+        found = await storage.checkpoints.saver().aget_tuple(config_of(run.thread_id))
+        assert found is not None
+        assert found.checkpoint["channel_values"] == {"value": "shared"}
+
+    async def test_checkpoints_and_entries_are_one_queue(self, storage: Storage) -> None:
+        """7.1: who sees a later entry committed sees the checkpoint before it."""
+        run = await start_on_new_thread(storage)
+        saver = storage.checkpoints.saver(run.fence)
+        for step in range(30):
+            checkpoint_id = id_of(await save(saver, run.thread_id, run.run_id))
+            await write(storage, run, step)
+            assert await storage.checkpoints.newest(run.thread_id) == (checkpoint_id, run.run_id)
+        assert values(await whole_log(storage, run.thread_id)) == list(range(30))
+
+    # The fence
+
+    async def test_a_finished_attempt_can_save_nothing(self, storage: Storage) -> None:
+        """7.2"""
+        run = await start_on_new_thread(storage)
+        stored = await save(storage.checkpoints.saver(run.fence, "sync"), run.thread_id, run.run_id)
+        await storage.runs.finish(run.fence, Ending("success"), NOW)
+        await _saves_nothing(storage, run, stored)
+
+    async def test_a_released_attempt_can_save_nothing(self, storage: Storage) -> None:
+        """7.2: not even once the next attempt has begun."""
+        run = await start_on_new_thread(storage)
+        stored = await save(storage.checkpoints.saver(run.fence, "sync"), run.thread_id, run.run_id)
+        await storage.runs.release(run.fence, NOW)
+        await _saves_nothing(storage, run, stored)
+        await storage.runs.claim(1, now=NOW)
+        await _saves_nothing(storage, run, stored)
+
+    async def test_a_recovered_attempt_can_save_nothing(self, storage: Storage) -> None:
+        """7.2"""
+        run = await start_on_new_thread(storage)
+        stored = await save(storage.checkpoints.saver(run.fence, "sync"), run.thread_id, run.run_id)
+        await storage.runs.recover(NOW)
+        await _saves_nothing(storage, run, stored)
+
+    async def test_an_attempt_can_save_nothing_on_another_thread(self, storage: Storage) -> None:
+        """7.2"""
+        run, other = await start_on_new_thread(storage), await start_on_new_thread(storage)
+        with pytest.raises(Fenced):
+            await save(storage.checkpoints.saver(run.fence, "sync"), other.thread_id, run.run_id)
+        assert await storage.checkpoints.newest(other.thread_id) is None
+
+    async def test_an_attempt_whose_thread_was_deleted_can_save_nothing(self, storage: Storage) -> None:
+        """7.2"""
+        run = await start_on_new_thread(storage)
+        saver = storage.checkpoints.saver(run.fence, "sync")
+        await storage.threads.delete(run.thread_id)
+        with pytest.raises(Fenced):
+            await save(saver, run.thread_id, run.run_id)
+        assert await storage.checkpoints.newest(run.thread_id) is None
+
+    # The newest
+
+    async def test_the_newest_root_checkpoint_names_the_run_that_made_it(self, storage: Storage) -> None:
+        """5.5"""
+        run = await start_on_new_thread(storage)
+        saver = storage.checkpoints.saver(run.fence, "sync")
+        await save(saver, run.thread_id, run.run_id)
+        newest = await save(saver, run.thread_id, run.run_id)
+        await save(saver, run.thread_id, run.run_id, ns="child:1")
+        expected = (id_of(newest), run.run_id)
+        assert await storage.checkpoints.newest(run.thread_id) == expected
+
+    async def test_a_checkpoint_made_outside_a_run_names_none(self, storage: Storage) -> None:
+        thread_id = await keep_thread(storage)
+        stored = await save(storage.checkpoints.saver(durability="sync"), thread_id, None)
+        assert await storage.checkpoints.newest(thread_id) == (id_of(stored), None)
+
+    async def test_a_thread_without_checkpoints_has_no_newest(self, storage: Storage) -> None:
+        assert await storage.checkpoints.newest(await keep_thread(storage)) is None
+        assert await storage.checkpoints.newest(new_thread_id()) is None
+
+    async def test_a_run_found_in_the_config_counts_as_the_one_that_made_it(self, storage: Storage) -> None:
+        """LangGraph merges the config's metadata into the checkpoint's when it is put."""
+        run = await start_on_new_thread(storage)
+        config, checkpoint, metadata, versions = a_step(run.thread_id, None)
+        config["metadata"] = {"run_id": run.run_id}
+        saver = storage.checkpoints.saver(run.fence, "sync")
+        await saver.aput(config, checkpoint, metadata, versions)
+        assert await storage.checkpoints.newest(run.thread_id) == (checkpoint["id"], run.run_id)
+
+    # Removal
+
+    async def test_deleting_a_thread_deletes_its_checkpoints(self, storage: Storage) -> None:
+        gone, stays = await keep_thread(storage), await keep_thread(storage)
+        saver = storage.checkpoints.saver(durability="sync")
+        for thread_id in (gone, stays):
+            stored = await save(saver, thread_id, None)
+            await saver.aput_writes(stored, [("channel", 1)], "task")
+            await save(saver, thread_id, None, ns="child:1")
+        await storage.threads.delete(gone)
+        assert await _ids(saver, gone) == []
+        assert len(await _ids(saver, stays)) == 2
+
+    async def test_rolling_back_removes_the_checkpoints_of_the_run_in_every_namespace(self, storage: Storage) -> None:
+        """5.9"""
+        first = await start_on_new_thread(storage)
+        kept = await save(storage.checkpoints.saver(first.fence, "sync"), first.thread_id, first.run_id)
+        await storage.runs.finish(first.fence, Ending("success"), NOW)
+        run = await start(storage, first.thread_id)
+        saver = storage.checkpoints.saver(run.fence)
+        stored = await save(saver, run.thread_id, run.run_id, parent=kept, value="gone")
+        await saver.aput_writes(stored, [("channel", 1)], "task")
+        await save(saver, run.thread_id, run.run_id, ns="child:1")
+        assert await storage.runs.finish(run.fence, Ending("interrupted", rollback=True), NOW)
+        kept_id = id_of(kept)
+        reader = storage.checkpoints.saver()
+        assert await _ids(reader, run.thread_id) == [kept_id]
+        assert await reader.aget_tuple(stored) is None
+        assert await storage.checkpoints.newest(run.thread_id) == (kept_id, first.run_id)
+        found = await reader.aget_tuple(config_of(run.thread_id))
+        assert found is not None
+        assert found.checkpoint["channel_values"] == {"value": "v"}
+
+    async def test_recovering_a_run_to_be_rolled_back_removes_its_checkpoints(self, storage: Storage) -> None:
+        """5.9"""
+        run = await start_on_new_thread(storage)
+        await save(storage.checkpoints.saver(run.fence, "sync"), run.thread_id, run.run_id)
+        await storage.runs.cancel(run.run_id, "rollback", NOW)
+        await storage.runs.recover(NOW)
+        assert await storage.checkpoints.newest(run.thread_id) is None
+
+    async def test_rolling_back_a_released_run_that_waits_removes_its_checkpoints(self, storage: Storage) -> None:
+        """5.9: pending, but not for the first time."""
+        run = await start_on_new_thread(storage)
+        await save(storage.checkpoints.saver(run.fence, "sync"), run.thread_id, run.run_id)
+        await storage.runs.release(run.fence, NOW)
+        await accept(storage, run.thread_id, multitask_strategy="rollback")
+        assert await storage.checkpoints.newest(run.thread_id) is None
+
+    async def test_other_endings_keep_the_checkpoints(self, storage: Storage) -> None:
+        run = await start_on_new_thread(storage)
+        stored = await save(storage.checkpoints.saver(run.fence, "sync"), run.thread_id, run.run_id)
+        await storage.runs.finish(run.fence, Ending("error", error={"e": 1}), NOW)
+        await storage.runs.delete(run.run_id)
+        newest = await storage.checkpoints.newest(run.thread_id)
+        assert newest == (id_of(stored), run.run_id)
+
+
+async def _ids(saver: Saver, thread_id: ThreadId) -> list[str]:
+    config: RunnableConfig = {"configurable": {"thread_id": thread_id}}
+    return [found.checkpoint["id"] async for found in saver.alist(config)]
+
+
+async def _saves_nothing(storage: Storage, run: Run, stored: RunnableConfig) -> None:
+    saver = storage.checkpoints.saver(run.fence, "sync")
+    before = [found async for found in saver.alist(config_of(run.thread_id))]
+    with pytest.raises(Fenced):
+        await save(saver, run.thread_id, run.run_id)
+    with pytest.raises(Fenced):
+        await saver.aput_writes(stored, [("channel", "stale")], "late")
+    with pytest.raises(Fenced):
+        await asyncio.to_thread(saver.put, *a_step(run.thread_id, run.run_id))
+    assert [found async for found in saver.alist(config_of(run.thread_id))] == before

@@ -1,0 +1,306 @@
+"""Who runs when, and what becomes of a run whose worker goes away: 5.6 to 5.8 of spec/log.md."""
+
+import pytest
+
+from threadwire.core.entries import Fence, Kind
+from threadwire.core.ids import RunId
+from threadwire.core.records import Ending, Run
+from threadwire.core.run_state import MAX_ATTEMPTS_ERROR, user_interrupt
+from threadwire.storage.abc import Storage
+from threadwire.testing.conformance.samples import (
+    NOW,
+    accept,
+    claim_only,
+    keep_thread,
+    kinds,
+    run_log,
+    start,
+    start_on_new_thread,
+    the_run,
+    the_thread,
+    whole_log,
+    write,
+)
+
+
+class ClaimsConformance:
+    pytestmark = pytest.mark.anyio
+
+    # Claiming
+
+    async def test_a_claimed_run_is_running_its_next_attempt(self, storage: Storage) -> None:
+        """2.6"""
+        run = await accept(storage, await keep_thread(storage))
+        [claimed] = await storage.runs.claim(10, now=NOW + 1)
+        assert (claimed.run_id, claimed.status, claimed.attempt, claimed.crashes) == (
+            run.run_id,
+            "running",
+            1,
+            0,
+        )
+        assert claimed == await storage.runs.get(run.run_id)
+        assert len(await whole_log(storage, run.thread_id)) == 1, "`run.started` is the worker's to write"
+
+    async def test_nothing_due_claims_nothing(self, storage: Storage) -> None:
+        assert not await storage.runs.claim(10, now=NOW)
+        await start_on_new_thread(storage)
+        assert not await storage.runs.claim(10, now=NOW)
+
+    async def test_claiming_takes_no_more_than_the_limit(self, storage: Storage) -> None:
+        runs = [await accept(storage, await keep_thread(storage)) for _ in range(3)]
+        claimed = await _claim(storage, 2)
+        assert claimed == [run.run_id for run in runs[:2]]
+        assert not await storage.runs.claim(0, now=NOW)
+        assert await _claim(storage, 2) == [runs[2].run_id]
+
+    async def test_runs_are_claimed_by_due_time_then_acceptance(self, storage: Storage) -> None:
+        """5.8"""
+        threads = [await keep_thread(storage) for _ in range(4)]
+        due = (NOW, NOW - 5, NOW, NOW - 5)
+        runs = [await accept(storage, thread_id, due_at=due_at) for thread_id, due_at in zip(threads, due, strict=True)]
+        assert await _claim(storage, 10) == [runs[at].run_id for at in (1, 3, 0, 2)]
+
+    async def test_a_thread_has_one_running_run(self, storage: Storage) -> None:
+        """5.8"""
+        thread_id = await keep_thread(storage)
+        first, second = await accept(storage, thread_id), await accept(storage, thread_id)
+        assert await _claim(storage, 10) == [first.run_id]
+        assert await _claim(storage, 10) == []
+        await storage.runs.finish(Fence(first.run_id, 1), Ending("success"), NOW)
+        assert await _claim(storage, 10) == [second.run_id]
+
+    async def test_runs_of_a_thread_start_in_order_of_due_time_then_acceptance(self, storage: Storage) -> None:
+        """5.8"""
+        thread_id = await keep_thread(storage)
+        due = (NOW - 1, NOW - 9, NOW - 1, NOW - 9, NOW)
+        runs = [await accept(storage, thread_id, due_at=due_at) for due_at in due]
+        started: list[RunId] = []
+        while claimed := await storage.runs.claim(1, now=NOW):
+            started.append(claimed[0].run_id)
+            await storage.runs.finish(claimed[0].fence, Ending("success"), NOW)
+        assert started == [runs[at].run_id for at in (1, 3, 0, 2, 4)]
+
+    async def test_a_run_due_later_is_not_claimed_before(self, storage: Storage) -> None:
+        run = await accept(storage, await keep_thread(storage), due_at=NOW + 100)
+        assert not await storage.runs.claim(10, now=NOW + 99)
+        [claimed] = await storage.runs.claim(10, now=NOW + 100)
+        assert claimed.run_id == run.run_id
+
+    async def test_a_run_due_later_does_not_hold_up_one_accepted_after_it(self, storage: Storage) -> None:
+        """5.8"""
+        thread_id = await keep_thread(storage)
+        later = await accept(storage, thread_id, due_at=NOW + 100)
+        now = await accept(storage, thread_id, due_at=NOW)
+        assert await _claim(storage, 10) == [now.run_id]
+        assert not await storage.runs.claim(10, now=NOW + 200)
+        await storage.runs.finish(Fence(now.run_id, 1), Ending("success"), NOW)
+        assert not await storage.runs.claim(10, now=NOW + 99)
+        [claimed] = await storage.runs.claim(10, now=NOW + 100)
+        assert claimed.run_id == later.run_id
+
+    async def test_excluded_threads_wait(self, storage: Storage) -> None:
+        one, other = await keep_thread(storage), await keep_thread(storage)
+        first, second = await accept(storage, one), await accept(storage, other)
+        [claimed] = await storage.runs.claim(10, now=NOW, but_not=frozenset({one}))
+        assert claimed.run_id == second.run_id
+        assert not await storage.runs.claim(10, now=NOW, but_not=frozenset({one, other}))
+        assert await _claim(storage, 10) == [first.run_id]
+
+    async def test_exclusion_does_not_use_up_the_limit(self, storage: Storage) -> None:
+        threads = [await keep_thread(storage) for _ in range(5)]
+        runs = [await accept(storage, thread_id) for thread_id in threads]
+        [claimed] = await storage.runs.claim(1, now=NOW, but_not=frozenset(threads[:4]))
+        assert claimed.run_id == runs[4].run_id
+
+    # When to look again
+
+    async def test_with_nothing_pending_nothing_is_due(self, storage: Storage) -> None:
+        assert await storage.runs.next_due() is None
+        run = await start_on_new_thread(storage)
+        assert await storage.runs.next_due() is None
+        await storage.runs.finish(run.fence, Ending("success"), NOW)
+        assert await storage.runs.next_due() is None
+
+    async def test_the_earliest_pending_run_says_when_to_look_again(self, storage: Storage) -> None:
+        threads = [await keep_thread(storage) for _ in range(2)]
+        await accept(storage, threads[0], due_at=NOW + 70)
+        assert await storage.runs.next_due() == NOW + 70
+        sooner = await accept(storage, threads[1], due_at=NOW + 50)
+        assert await storage.runs.next_due() == NOW + 50
+        await storage.runs.cancel(sooner.run_id, "interrupt", NOW)
+        assert await storage.runs.next_due() == NOW + 70
+
+    async def test_a_run_behind_a_running_one_gives_no_reason_to_look(self, storage: Storage) -> None:
+        """Else a worker with nothing to claim would never sleep; the end of the running one wakes it."""
+        run = await start_on_new_thread(storage)
+        await accept(storage, run.thread_id)
+        assert await storage.runs.next_due() is None
+        await accept(storage, await keep_thread(storage), due_at=NOW + 60)
+        assert await storage.runs.next_due() == NOW + 60
+        await storage.runs.finish(run.fence, Ending("success"), NOW)
+        assert await storage.runs.next_due() == NOW
+
+    # Releasing
+
+    async def test_a_released_run_is_pending_again_and_not_charged(self, storage: Storage) -> None:
+        """5.6"""
+        run = await start_on_new_thread(storage)
+        await write(storage, run, "kept")
+        assert await storage.runs.release(run.fence, NOW + 1)
+        released = await the_run(storage, run.run_id)
+        assert (released.status, released.attempt, released.crashes) == ("pending", 1, 0)
+        assert Kind.RUN_ENDED not in kinds(await run_log(storage, run))
+        [again] = await storage.runs.claim(1, now=NOW)
+        assert (again.run_id, again.attempt, again.crashes) == (run.run_id, 2, 0)
+
+    async def test_a_released_run_goes_back_to_its_old_place(self, storage: Storage) -> None:
+        """5.8"""
+        run = await start_on_new_thread(storage)
+        behind = await accept(storage, run.thread_id)
+        elsewhere = await accept(storage, await keep_thread(storage))
+        await storage.runs.release(run.fence, NOW + 1)
+        assert await _claim(storage, 10) == [run.run_id, elsewhere.run_id]
+        await storage.runs.finish(Fence(run.run_id, 2), Ending("success"), NOW)
+        assert await _claim(storage, 10) == [behind.run_id]
+
+    async def test_a_released_run_remembers_that_it_was_asked_to_stop(self, storage: Storage) -> None:
+        run = await start_on_new_thread(storage)
+        await storage.runs.cancel(run.run_id, "rollback", NOW)
+        await storage.runs.release(run.fence, NOW)
+        [again] = await storage.runs.claim(1, now=NOW)
+        assert again.cancel == "rollback"
+
+    async def test_who_does_not_hold_the_thread_cannot_release(self, storage: Storage) -> None:
+        """2.6"""
+        run = await start_on_new_thread(storage)
+        assert not await storage.runs.release(Fence(run.run_id, 2), NOW)
+        assert await storage.runs.release(run.fence, NOW)
+        assert not await storage.runs.release(run.fence, NOW)
+        again = await claim_only(storage, run.run_id)
+        assert not await storage.runs.release(run.fence, NOW)
+        await storage.runs.finish(again.fence, Ending("success"), NOW)
+        assert not await storage.runs.release(again.fence, NOW)
+        assert (await the_run(storage, run.run_id)).status == "success"
+
+    # Recovering
+
+    async def test_a_recovered_run_is_charged_and_goes_on_as_the_next_attempt(self, storage: Storage) -> None:
+        """5.5, 5.6"""
+        run = await start_on_new_thread(storage)
+        await write(storage, run, "kept")
+        [recovered] = await storage.runs.recover(NOW)
+        assert recovered == await the_run(storage, run.run_id)
+        assert (recovered.status, recovered.attempt, recovered.crashes) == ("pending", 1, 1)
+        [again] = await storage.runs.claim(1, now=NOW)
+        assert (again.run_id, again.attempt, again.crashes) == (run.run_id, 2, 1)
+
+    async def test_only_running_runs_are_recovered(self, storage: Storage) -> None:
+        """5.6"""
+        done = await start_on_new_thread(storage)
+        await storage.runs.finish(done.fence, Ending("success"), NOW)
+        waiting = await accept(storage, done.thread_id)
+        assert not await storage.runs.recover(NOW)
+        assert await storage.runs.get(waiting.run_id) == waiting
+        assert (await the_run(storage, done.run_id)).status == "success"
+
+    async def test_the_third_charge_ends_a_run_in_error(self, storage: Storage) -> None:
+        """5.6, 5.3"""
+        run = await accept(storage, await keep_thread(storage))
+        for crashes in (1, 2):
+            await claim_only(storage, run.run_id)
+            [recovered] = await storage.runs.recover(NOW)
+            assert (recovered.status, recovered.crashes) == ("pending", crashes)
+        await claim_only(storage, run.run_id)
+        [recovered] = await storage.runs.recover(NOW + 3)
+        assert (recovered.status, recovered.crashes, recovered.error) == ("error", 3, MAX_ATTEMPTS_ERROR)
+        assert recovered == await the_run(storage, run.run_id)
+        ended = (await run_log(storage, run))[-1]
+        assert (ended.kind, ended.seq, ended.attempt) == (Kind.RUN_ENDED, recovered.ended_seq, 3)
+        assert ended.data == {"status": "error", "error": MAX_ATTEMPTS_ERROR}
+        thread = await the_thread(storage, run.thread_id)
+        assert (thread.status, thread.error) == ("error", MAX_ATTEMPTS_ERROR)
+        assert not await storage.runs.claim(10, now=NOW)
+
+    async def test_a_run_asked_to_stop_ends_when_it_is_recovered(self, storage: Storage) -> None:
+        run = await start_on_new_thread(storage)
+        await storage.runs.cancel(run.run_id, "interrupt", NOW)
+        [recovered] = await storage.runs.recover(NOW)
+        assert (recovered.status, recovered.error) == ("interrupted", user_interrupt("interrupt"))
+        ended = (await run_log(storage, run))[-1]
+        assert ended.data == {"status": "interrupted", "error": user_interrupt("interrupt")}
+        assert (await the_thread(storage, run.thread_id)).status == "interrupted"
+
+    async def test_a_run_asked_to_roll_back_is_gone_when_it_is_recovered(self, storage: Storage) -> None:
+        """5.9"""
+        run = await start_on_new_thread(storage)
+        await storage.runs.cancel(run.run_id, "rollback", NOW)
+        assert [gone.run_id for gone in await storage.runs.recover(NOW)] == [run.run_id]
+        assert await storage.runs.get(run.run_id) is None
+        entries = await run_log(storage, run)
+        assert kinds(entries) == [Kind.RUN_QUEUED, Kind.STATE_RESET, Kind.RUN_ENDED]
+        assert entries[-1].data["status"] == "rolled_back"
+        assert (await the_thread(storage, run.thread_id)).status == "idle"
+
+    # Suspects
+
+    async def test_suspects_are_claimed_one_at_a_time(self, storage: Storage) -> None:
+        """5.7"""
+        suspects = await _suspects(storage, 3)
+        innocent = await accept(storage, await keep_thread(storage))
+        assert await _claim(storage, 10) == [suspects[0].run_id, innocent.run_id]
+        assert await _claim(storage, 10) == []
+        await storage.runs.finish((await the_run(storage, suspects[0].run_id)).fence, Ending("success"), NOW)
+        assert await _claim(storage, 10) == [suspects[1].run_id]
+
+    async def test_a_suspect_that_must_wait_does_not_use_up_the_limit(self, storage: Storage) -> None:
+        """5.7"""
+        suspects = await _suspects(storage, 2)
+        innocent = await accept(storage, await keep_thread(storage))
+        assert await _claim(storage, 1) == [suspects[0].run_id]
+        assert await _claim(storage, 1) == [innocent.run_id]
+
+    async def test_a_suspect_that_must_wait_keeps_its_place_in_its_thread(self, storage: Storage) -> None:
+        """5.7, 5.8: who waits behind it waits too."""
+        first, second = await _suspects(storage, 2)
+        await accept(storage, second.thread_id)
+        assert await _claim(storage, 10) == [first.run_id]
+        assert await storage.runs.next_due() is None, "nothing to look for until the suspect has ended"
+
+    async def test_an_innocent_run_does_not_hold_up_a_suspect(self, storage: Storage) -> None:
+        """5.7"""
+        [suspect] = await _suspects(storage, 1)
+        innocent = await start_on_new_thread(storage, due_at=NOW - 1)
+        assert innocent.crashes == 0
+        assert await _claim(storage, 10) == [suspect.run_id]
+
+    async def test_a_poison_run_does_not_end_its_neighbours(self, storage: Storage) -> None:
+        """5.7: after two common crashes only the run that is alone when the process dies is charged again."""
+        poison, neighbour = await _suspects(storage, 2)
+        assert await _claim(storage, 10) == [poison.run_id]
+        [recovered] = await storage.runs.recover(NOW)
+        assert (recovered.run_id, recovered.status) == (poison.run_id, "error")
+        assert await _claim(storage, 10) == [neighbour.run_id]
+        assert (await the_run(storage, neighbour.run_id)).crashes == 2
+
+    async def test_attempts_count_up_through_releases_and_crashes(self, storage: Storage) -> None:
+        """1.3, 5.4"""
+        run = await start(storage, await keep_thread(storage))
+        await storage.runs.release(run.fence, NOW)
+        await storage.runs.recover(NOW)
+        await claim_only(storage, run.run_id)
+        await storage.runs.recover(NOW)
+        [again] = await storage.runs.claim(1, now=NOW)
+        assert (again.attempt, again.crashes) == (3, 1)
+
+
+async def _claim(storage: Storage, limit: int) -> list[RunId]:
+    return [run.run_id for run in await storage.runs.claim(limit, now=NOW)]
+
+
+async def _suspects(storage: Storage, count: int) -> list[Run]:
+    """Runs on threads of their own that were in flight together in two crashes."""
+    runs = [await accept(storage, await keep_thread(storage)) for _ in range(count)]
+    for _ in range(2):
+        assert await _claim(storage, count) == [run.run_id for run in runs]
+        await storage.runs.recover(NOW)
+    return runs

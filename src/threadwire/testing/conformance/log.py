@@ -1,0 +1,383 @@
+"""What every thread log must do: sections 1 to 3 of spec/log.md."""
+
+import asyncio
+import threading
+from functools import partial
+from typing import Any
+
+import pytest
+
+from threadwire.core.entries import START, Draft, Entry, Fence, Kind
+from threadwire.core.ids import Seq, ThreadId
+from threadwire.core.records import Ending
+from threadwire.errors import Fenced, NotFound
+from threadwire.storage.abc import Storage
+from threadwire.testing.conformance.samples import (
+    NOW,
+    accept,
+    keep_thread,
+    new_thread_id,
+    note,
+    start,
+    start_on_new_thread,
+    values,
+    whole_log,
+    write,
+)
+
+PATIENCE = 20.0
+"""How long a wakeup may take before the test calls it lost, in seconds."""
+
+
+class LogConformance:
+    pytestmark = pytest.mark.anyio
+
+    # Entries
+
+    async def test_an_entry_comes_back_as_it_was_written(self, storage: Storage) -> None:
+        """1.1, 1.5, 1.6"""
+        run = await start_on_new_thread(storage)
+        data: dict[str, Any] = {"value": [None, True, 1, 2.5, "ü\u0000\U0001f600", {"": {"nested": []}}]}
+        draft = Draft(Kind.CUSTOM, data, ns=("outer:1", "inner|2"), at=NOW + 7)
+        await storage.log.append(run.thread_id, [draft], run.fence).wait()
+        [_, entry] = await whole_log(storage, run.thread_id)
+        assert entry == Entry(Seq(2), run.run_id, 1, NOW + 7, ("outer:1", "inner|2"), Kind.CUSTOM, data)
+
+    async def test_numbers_are_dense_from_one_in_every_thread(self, storage: Storage) -> None:
+        """1.2"""
+        threads = [await keep_thread(storage) for _ in range(2)]
+        for size in (1, 3, 2):
+            for thread_id in threads:
+                await storage.log.append(thread_id, [note(size)] * size).wait()
+        for thread_id in threads:
+            entries = await whole_log(storage, thread_id)
+            assert [entry.seq for entry in entries] == [1, 2, 3, 4, 5, 6]
+            assert await storage.log.last(thread_id) == 6
+
+    async def test_an_entry_cannot_be_changed_through_the_values_it_shares(self, storage: Storage) -> None:
+        """1.3: neither by who wrote it nor by who read it."""
+        thread_id = await keep_thread(storage)
+        draft = note(["first"])
+        commit = storage.log.append(thread_id, [draft])
+        draft.data["value"].append("by the writer")
+        await commit.wait()
+        for _ in range(2):
+            [entry] = await whole_log(storage, thread_id)
+            assert entry.data == {"value": ["first"]}
+            entry.data["value"].append("by a reader")
+
+    async def test_an_entry_outside_a_run_names_neither_run_nor_attempt(self, storage: Storage) -> None:
+        """1.4"""
+        thread_id = await keep_thread(storage)
+        await storage.log.append(thread_id, [note("outside")]).wait()
+        [entry] = await whole_log(storage, thread_id)
+        assert (entry.run_id, entry.attempt) == (None, 0)
+
+    async def test_a_kind_nobody_knows_is_kept(self, storage: Storage) -> None:
+        """1.7: it is readers who ignore it."""
+        thread_id = await keep_thread(storage)
+        await storage.log.append(thread_id, [Draft("from.the.future", {"x": 1}, at=NOW)]).wait()
+        [entry] = await whole_log(storage, thread_id)
+        assert (entry.kind, entry.data) == ("from.the.future", {"x": 1})
+
+    # Appending
+
+    async def test_the_drafts_of_one_append_stay_together(self, storage: Storage) -> None:
+        """2.1, under two writers."""
+        thread_id = await keep_thread(storage)
+
+        def append(writer: int) -> None:
+            for turn in range(50):
+                storage.log.append(thread_id, [note([writer, turn, part]) for part in range(3)])
+
+        await _on_threads(*(partial(append, writer) for writer in range(2)))
+        await storage.log.append(thread_id, [note("end")]).wait()
+        written = values(await whole_log(storage, thread_id))[:-1]
+        triples = [written[at : at + 3] for at in range(0, len(written), 3)]
+        assert len(triples) == 100
+        assert all([[*triple[0][:2], part] for part in range(3)] == triple for triple in triples)
+
+    async def test_appends_of_one_writer_keep_their_order_among_many(self, storage: Storage) -> None:
+        """2.2, and 1.2 under contention."""
+        thread_id = await keep_thread(storage)
+
+        def append(writer: int) -> None:
+            for turn in range(100):
+                storage.log.append(thread_id, [note([writer, turn])])
+
+        await _on_threads(*(partial(append, writer) for writer in range(4)))
+        await storage.log.append(thread_id, [note("end")]).wait()
+        entries = await whole_log(storage, thread_id)
+        assert [entry.seq for entry in entries] == list(range(1, 402))
+        for writer in range(4):
+            turns = [value[1] for value in values(entries)[:-1] if value[0] == writer]
+            assert turns == list(range(100))
+
+    async def test_a_committed_entry_can_be_read(self, storage: Storage) -> None:
+        """2.3, 2.4"""
+        thread_id = await keep_thread(storage)
+        for number in range(1, 20):
+            await storage.log.append(thread_id, [note(number)]).wait()
+            assert await storage.log.last(thread_id) == number
+            assert len(await whole_log(storage, thread_id)) == number
+
+    async def test_a_commit_can_be_awaited_twice_and_on_another_loop(self, storage: Storage) -> None:
+        """2.3: graphs append from a loop of their own."""
+        thread_id = await keep_thread(storage)
+
+        async def append_and_wait() -> None:
+            commit = storage.log.append(thread_id, [note("elsewhere")])
+            await commit.wait()
+            await commit.wait()
+
+        await asyncio.to_thread(lambda: asyncio.run(append_and_wait()))
+        assert values(await whole_log(storage, thread_id)) == ["elsewhere"]
+
+    async def test_a_later_commit_is_durable_only_when_the_earlier_ones_are(self, storage: Storage) -> None:
+        """2.2, 2.4"""
+        thread_id = await keep_thread(storage)
+        commits = [storage.log.append(thread_id, [note(number)]) for number in range(200)]
+        await commits[-1].wait()
+        assert values(await whole_log(storage, thread_id)) == list(range(200))
+        for commit in commits:
+            await commit.wait()
+
+    async def test_appending_nothing_adds_nothing(self, storage: Storage) -> None:
+        """2.1"""
+        thread_id = await keep_thread(storage)
+        await storage.log.append(thread_id, []).wait()
+        assert await storage.log.last(thread_id) == 0
+
+    async def test_appending_to_no_thread_is_refused(self, storage: Storage) -> None:
+        thread_id = new_thread_id()
+        with pytest.raises(NotFound):
+            storage.log.append(thread_id, [note("lost")])
+        assert await whole_log(storage, thread_id) == []
+
+    async def test_a_thread_can_be_written_as_soon_as_it_was_created(self, storage: Storage) -> None:
+        thread_id = await keep_thread(storage)
+        await storage.log.append(thread_id, [note("at once")]).wait()
+        assert await storage.log.last(thread_id) == 1
+
+    async def test_a_writer_that_waits_for_room_gets_everything_in(self, storage: Storage) -> None:
+        """2.7"""
+        run = await start_on_new_thread(storage)
+
+        async def outrun_the_disk() -> None:
+            for number in range(3000):
+                storage.log.append(run.thread_id, [note(number)], run.fence)
+                if storage.log.crowded:
+                    await storage.log.room()
+
+        await asyncio.to_thread(lambda: asyncio.run(outrun_the_disk()))
+        await write(storage, run, "end")
+        assert values(await whole_log(storage, run.thread_id)) == [*range(3000), "end"]
+
+    async def test_an_empty_queue_has_room(self, storage: Storage) -> None:
+        """2.7"""
+        assert not storage.log.crowded
+        await storage.log.room()
+
+    # The fence
+
+    async def test_a_fenced_entry_carries_its_run_and_attempt(self, storage: Storage) -> None:
+        """2.5"""
+        run = await start_on_new_thread(storage)
+        await write(storage, run, "mine")
+        entry = (await whole_log(storage, run.thread_id))[-1]
+        assert Fence(run.run_id, 1) == (entry.run_id, entry.attempt)
+
+    async def test_a_run_that_was_never_claimed_holds_nothing(self, storage: Storage) -> None:
+        """2.6"""
+        run = await accept(storage, await keep_thread(storage))
+        for attempt in (0, 1):
+            await _is_fenced(storage, run.thread_id, Fence(run.run_id, attempt))
+
+    async def test_another_attempt_holds_nothing(self, storage: Storage) -> None:
+        """2.5"""
+        run = await start_on_new_thread(storage)
+        for attempt in (0, 2, -1):
+            await _is_fenced(storage, run.thread_id, Fence(run.run_id, attempt))
+
+    async def test_an_attempt_holds_only_its_own_thread(self, storage: Storage) -> None:
+        """2.5: neither another thread nor one that does not exist."""
+        run = await start_on_new_thread(storage)
+        other = await start_on_new_thread(storage)
+        await _is_fenced(storage, other.thread_id, run.fence)
+        await _is_fenced(storage, new_thread_id(), run.fence)
+
+    async def test_a_finished_attempt_is_fenced(self, storage: Storage) -> None:
+        """2.6"""
+        run = await start_on_new_thread(storage)
+        assert await storage.runs.finish(run.fence, Ending("success"), NOW)
+        await _is_fenced(storage, run.thread_id, run.fence)
+
+    async def test_a_rolled_back_attempt_is_fenced(self, storage: Storage) -> None:
+        """2.6"""
+        run = await start_on_new_thread(storage)
+        assert await storage.runs.finish(run.fence, Ending("interrupted", rollback=True), NOW)
+        await _is_fenced(storage, run.thread_id, run.fence)
+
+    async def test_a_released_attempt_is_fenced_also_after_the_next_claim(self, storage: Storage) -> None:
+        """2.6"""
+        run = await start_on_new_thread(storage)
+        assert await storage.runs.release(run.fence, NOW)
+        await _is_fenced(storage, run.thread_id, run.fence)
+        [again] = await storage.runs.claim(1, now=NOW)
+        await _is_fenced(storage, run.thread_id, run.fence)
+        await write(storage, again, "the next attempt writes")
+
+    async def test_a_recovered_attempt_is_fenced(self, storage: Storage) -> None:
+        """2.6"""
+        run = await start_on_new_thread(storage)
+        await storage.runs.recover(NOW)
+        await _is_fenced(storage, run.thread_id, run.fence)
+
+    async def test_an_attempt_whose_thread_was_deleted_is_fenced(self, storage: Storage) -> None:
+        """2.6"""
+        run = await start_on_new_thread(storage)
+        await storage.threads.delete(run.thread_id)
+        await _is_fenced(storage, run.thread_id, run.fence)
+        assert not await storage.runs.finish(run.fence, Ending("success"), NOW)
+
+    async def test_an_attempt_asked_to_stop_still_holds_its_thread(self, storage: Storage) -> None:
+        """2.6: it has yet to write how it stopped."""
+        run = await start_on_new_thread(storage)
+        await storage.runs.cancel(run.run_id, "interrupt", NOW)
+        await write(storage, run, "still writing")
+        assert values(await whole_log(storage, run.thread_id)) == ["still writing"]
+
+    # Reading and following
+
+    async def test_reading_gives_what_follows_the_position_up_to_the_limit(self, storage: Storage) -> None:
+        """3.1"""
+        thread_id = await keep_thread(storage)
+        await storage.log.append(thread_id, [note(number) for number in range(1, 11)]).wait()
+
+        async def numbers(after: int, limit: int) -> list[int]:
+            return [entry.seq for entry in await storage.log.read(thread_id, Seq(after), limit=limit)]
+
+        assert await numbers(0, 3) == [1, 2, 3]
+        assert await numbers(3, 4) == [4, 5, 6, 7]
+        assert await numbers(8, 100) == [9, 10]
+        assert await numbers(10, 100) == []
+        assert await numbers(10**17, 100) == []
+
+    async def test_reading_one_run_gives_its_entries_alone(self, storage: Storage) -> None:
+        """3.1: the limit counts what is given, not what is passed over."""
+        first = await start_on_new_thread(storage)
+        await write(storage, first, "a", "b")
+        await storage.log.append(first.thread_id, [note("outside")]).wait()
+        await storage.runs.finish(first.fence, Ending("success"), NOW)
+        second = await start(storage, first.thread_id)
+        await write(storage, second, "c", "d")
+        read = partial(storage.log.read, first.thread_id, run_id=second.run_id)
+        assert [entry.seq for entry in await read(START)] == [6, 7, 8]
+        assert [entry.seq for entry in await read(START, limit=2)] == [6, 7]
+        assert [entry.seq for entry in await read(Seq(7), limit=2)] == [8]
+        assert await read(Seq(8)) == []
+        of_first = await storage.log.read(first.thread_id, START, run_id=first.run_id)
+        assert [entry.seq for entry in of_first] == [1, 2, 3, 5]
+
+    async def test_a_thread_that_does_not_exist_reads_as_empty(self, storage: Storage) -> None:
+        """3.1"""
+        assert await storage.log.read(new_thread_id(), START) == []
+        assert await storage.log.last(new_thread_id()) == 0
+
+    async def test_threads_do_not_see_each_other(self, storage: Storage) -> None:
+        """3.1"""
+        one, other = await keep_thread(storage), await keep_thread(storage)
+        await storage.log.append(one, [note("one")]).wait()
+        await storage.log.append(other, [note("other")]).wait()
+        assert values(await whole_log(storage, one)) == ["one"]
+        assert values(await whole_log(storage, other)) == ["other"]
+
+    async def test_watching_and_then_reading_misses_nothing(self, storage: Storage) -> None:
+        """3.2, with a writer on another thread of control."""
+        thread_id = await keep_thread(storage)
+
+        def append() -> None:
+            for number in range(500):
+                storage.log.append(thread_id, [note(number)])
+
+        writer = threading.Thread(target=append)
+        with storage.log.watch(thread_id) as wakeup:
+            writer.start()
+            entries: list[Entry] = []
+            while len(entries) < 500:
+                cursor = entries[-1].seq if entries else START
+                page = await storage.log.read(thread_id, cursor, limit=50)
+                entries += page
+                if not page:
+                    assert await wakeup.wait(PATIENCE), "an entry came without a wakeup"
+        writer.join()
+        assert values(entries) == list(range(500))
+
+    async def test_every_watcher_is_woken_and_only_by_its_own_thread(self, storage: Storage) -> None:
+        """3.2"""
+        one, other = await keep_thread(storage), await keep_thread(storage)
+        watch = storage.log.watch
+        with watch(one) as first, watch(one) as second, watch(other) as foreign:
+            await storage.log.append(one, [note("hello")]).wait()
+            assert await first.wait(PATIENCE)
+            assert await second.wait(PATIENCE)
+            assert not await foreign.wait(0)
+
+    async def test_watching_goes_on_after_another_watcher_has_left(self, storage: Storage) -> None:
+        """3.2"""
+        thread_id = await keep_thread(storage)
+        with storage.log.watch(thread_id) as stays:
+            with storage.log.watch(thread_id):
+                pass
+            await storage.log.append(thread_id, [note("hello")]).wait()
+            assert await stays.wait(PATIENCE)
+
+    async def test_accepting_and_ending_a_run_wakes_its_watchers(self, storage: Storage) -> None:
+        """3.2: entries that come with a row are entries like any other."""
+        thread_id = await keep_thread(storage)
+        with storage.log.watch(thread_id) as wakeup:
+            run = await accept(storage, thread_id)
+            assert await wakeup.wait(PATIENCE)
+        await storage.runs.claim(1, now=NOW)
+        with storage.log.watch(thread_id) as wakeup:
+            await storage.runs.finish(Fence(run.run_id, 1), Ending("success"), NOW)
+            assert await wakeup.wait(PATIENCE)
+
+    async def test_a_thread_can_be_watched_before_it_exists(self, storage: Storage) -> None:
+        """3.2: `accept` may create it."""
+        thread_id = new_thread_id()
+        with storage.log.watch(thread_id) as wakeup:
+            await accept(storage, thread_id, create_thread=True)
+            assert await wakeup.wait(PATIENCE)
+
+    async def test_hints_do_not_pile_up_for_ever(self, storage: Storage) -> None:
+        """3.3: there are at most as many as there were appends, and then silence."""
+        thread_id = await keep_thread(storage)
+        with storage.log.watch(thread_id) as wakeup:
+            for number in range(20):
+                await storage.log.append(thread_id, [note(number)]).wait()
+            assert await wakeup.wait(PATIENCE)
+            hints = 1
+            while await wakeup.wait(0.01):
+                hints += 1
+        assert hints <= 20
+
+    async def test_a_log_can_be_written_while_it_is_being_read(self, storage: Storage) -> None:
+        """3.4"""
+        thread_id = await keep_thread(storage)
+        await storage.log.append(thread_id, [note(1), note(2)]).wait()
+        page = await storage.log.read(thread_id, START, limit=1)
+        await storage.log.append(thread_id, [note(3)]).wait()
+        page += await storage.log.read(thread_id, page[-1].seq)
+        assert values(page) == [1, 2, 3]
+
+
+async def _is_fenced(storage: Storage, thread_id: ThreadId, fence: Fence) -> None:
+    before = await whole_log(storage, thread_id)
+    with pytest.raises(Fenced):
+        storage.log.append(thread_id, [note("stale"), note("stale too")], fence)
+    assert await whole_log(storage, thread_id) == before
+
+
+async def _on_threads(*targets: "partial[None]") -> None:
+    await asyncio.gather(*(asyncio.to_thread(target) for target in targets))

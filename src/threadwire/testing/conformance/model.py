@@ -1,0 +1,142 @@
+"""A storage as simply as it can be said, for the state machine to compare a driver with.
+
+It shares no code with any driver, nor with `core.run_state`: two that made the same mistake would agree.
+"""
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from threadwire.core.ids import RunId, ThreadId
+from threadwire.core.records import NewRun
+from threadwire.errors import NotFound, ThreadBusy
+
+Refusal = type[NotFound] | type[ThreadBusy]
+
+LEFT_AS = {"success": "idle", "error": "error", "timeout": "error", "interrupted": "interrupted"}
+
+
+class Line(NamedTuple):
+    """An entry, as far as the model cares."""
+
+    run_id: RunId | None
+    attempt: int
+    text: str
+
+
+@dataclass
+class Row:
+    """A run."""
+
+    run_id: RunId
+    thread_id: ThreadId
+    due: int
+    order: int
+    status: str = "pending"
+    attempt: int = 0
+    crashes: int = 0
+    cancel: str | None = None
+
+    @property
+    def place(self) -> tuple[int, int]:
+        return (self.due, self.order)
+
+
+@dataclass
+class Model:
+    logs: dict[ThreadId, list[Line]] = field(default_factory=dict)
+    left_as: dict[ThreadId, str] = field(default_factory=dict)
+    saved: dict[ThreadId, list[tuple[str, RunId]]] = field(default_factory=dict)
+    rows: dict[RunId, Row] = field(default_factory=dict)
+    accepted: int = 0
+
+    def create(self, thread_id: ThreadId) -> None:
+        self.logs[thread_id], self.saved[thread_id], self.left_as[thread_id] = [], [], "idle"
+
+    def delete(self, thread_id: ThreadId) -> None:
+        del self.logs[thread_id], self.saved[thread_id], self.left_as[thread_id]
+        self.rows = {row.run_id: row for row in self.rows.values() if row.thread_id != thread_id}
+
+    def active(self, thread_id: ThreadId) -> list[Row]:
+        return [row for row in self.of(thread_id) if row.status in ("pending", "running")]
+
+    def of(self, thread_id: ThreadId) -> list[Row]:
+        return [row for row in self.rows.values() if row.thread_id == thread_id]
+
+    def status(self, thread_id: ThreadId) -> str:
+        return "busy" if self.active(thread_id) else self.left_as[thread_id]
+
+    def write(self, row: Row, text: str) -> None:
+        self.logs[row.thread_id].append(Line(row.run_id, row.attempt, text))
+
+    def accept(self, new: NewRun) -> Refusal | tuple[RunId, ...]:
+        """Who is asked to stop, or why not."""
+        if new.thread_id not in self.logs:
+            return NotFound
+        active = self.active(new.thread_id)
+        if active and new.multitask_strategy == "reject":
+            return ThreadBusy
+        running = tuple(row.run_id for row in active if row.status == "running")
+        stops = new.multitask_strategy in ("interrupt", "rollback")
+        for row in active if stops else []:
+            self.cancel(row.run_id, new.multitask_strategy)
+        self.accepted += 1
+        self.rows[new.run_id] = Row(new.run_id, new.thread_id, new.due_at, self.accepted)
+        self.write(self.rows[new.run_id], "run.queued")
+        return running if stops else ()
+
+    def claim(self, limit: int, now: int) -> list[RunId]:
+        claimed: list[RunId] = []
+        for row in sorted(self.rows.values(), key=lambda row: row.place):
+            if len(claimed) < limit and row.due <= now and self.has_its_turn(row):
+                row.status, row.attempt = "running", row.attempt + 1
+                claimed.append(row.run_id)
+        return claimed
+
+    def has_its_turn(self, row: Row) -> bool:
+        rivals = [other for other in self.active(row.thread_id) if other is not row]
+        first = all(other.status == "pending" and other.place > row.place for other in rivals)
+        suspects = [other for other in self.rows.values() if other.crashes >= 2 and other.status == "running"]
+        return row.status == "pending" and first and (row.crashes < 2 or not suspects)
+
+    def next_due(self) -> int | None:
+        return min((row.due for row in self.rows.values() if self.has_its_turn(row)), default=None)
+
+    def holds(self, run_id: RunId) -> bool:
+        return run_id in self.rows and self.rows[run_id].status == "running"
+
+    def cancel(self, run_id: RunId, action: str) -> bool | None:
+        """Whether it ended at once; None if there was nothing to stop."""
+        row = self.rows.get(run_id)
+        if row is None or row.status not in ("pending", "running"):
+            return None
+        if row.status == "running":
+            row.cancel = row.cancel or action
+            return False
+        self.end(row, _STOPPED[action])
+        return True
+
+    def end(self, row: Row, how: str) -> None:
+        if how == "rolled_back":
+            self.write(row, "state.reset rollback")
+            del self.rows[row.run_id]
+            saved = self.saved[row.thread_id]
+            self.saved[row.thread_id] = [one for one in saved if one[1] != row.run_id]
+        else:
+            row.status, self.left_as[row.thread_id] = how, LEFT_AS[how]
+        self.write(row, f"run.ended {how}")
+
+    def crash(self) -> set[RunId]:
+        """Who was running."""
+        running = [row for row in self.rows.values() if row.status == "running"]
+        for row in running:
+            row.crashes += 1
+            if row.cancel is not None:
+                self.end(row, _STOPPED[row.cancel])
+            elif row.crashes == 3:
+                self.end(row, "error")
+            else:
+                row.status = "pending"
+        return {row.run_id for row in running}
+
+
+_STOPPED = {"interrupt": "interrupted", "rollback": "rolled_back"}

@@ -1,0 +1,396 @@
+"""How a run comes in and how it ends: section 5 of spec/log.md. Who runs when is `claims`."""
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from threadwire.core.entries import Fence, Kind
+from threadwire.core.ids import RunId, uuid7
+from threadwire.core.records import Ending, NewRun, Run, Settled
+from threadwire.core.run_state import user_interrupt
+from threadwire.errors import Conflict, NotFound, ThreadBusy
+from threadwire.storage.abc import Storage
+from threadwire.testing.conformance.samples import (
+    NOW,
+    a_run,
+    accept,
+    claim_only,
+    keep_thread,
+    kinds,
+    new_thread_id,
+    note,
+    run_log,
+    start,
+    start_on_new_thread,
+    the_run,
+    the_thread,
+    values,
+    whole_log,
+    write,
+)
+
+ENDED = [Kind.RUN_QUEUED, Kind.RUN_ENDED]
+ROLLED_BACK = [Kind.RUN_QUEUED, Kind.STATE_RESET, Kind.RUN_ENDED]
+
+
+class RunsConformance:
+    pytestmark = pytest.mark.anyio
+
+    # Accepting
+
+    async def test_an_accepted_run_is_kept_as_it_was_asked_for(self, storage: Storage) -> None:
+        new = a_run(
+            await keep_thread(storage),
+            due_at=NOW + 5,
+            multitask_strategy="reject",
+            metadata={"m": [1]},
+            kwargs={"input": {"messages": []}, "config": None},
+            idempotency_key="k",
+            owner="ada",
+        )
+        accepted = await storage.runs.accept(new)
+        assert (accepted.repeated, accepted.stopping) == (False, ())
+        assert accepted.run == Run(
+            run_id=new.run_id,
+            thread_id=new.thread_id,
+            assistant_id=new.assistant_id,
+            graph_id="agent",
+            status="pending",
+            created_at=NOW,
+            updated_at=NOW,
+            due_at=NOW + 5,
+            queued_seq=accepted.run.queued_seq,
+            multitask_strategy="reject",
+            metadata={"m": [1]},
+            kwargs={"input": {"messages": []}, "config": None},
+            idempotency_key="k",
+            owner="ada",
+        )
+        assert await storage.runs.get(new.run_id) == accepted.run
+
+    async def test_accepting_writes_the_first_entry_of_the_run(self, storage: Storage) -> None:
+        """5.1"""
+        run = await accept(storage, await keep_thread(storage))
+        [entry] = await whole_log(storage, run.thread_id)
+        assert (entry.seq, entry.kind, entry.run_id, entry.attempt) == (
+            run.queued_seq,
+            Kind.RUN_QUEUED,
+            run.run_id,
+            0,
+        )
+        assert entry.at == NOW
+        assert entry.data.items() >= {"assistant_id": run.assistant_id, "graph_id": "agent"}.items()
+
+    async def test_a_run_needs_its_thread(self, storage: Storage) -> None:
+        """5.1: or nothing."""
+        new = a_run(new_thread_id())
+        with pytest.raises(NotFound):
+            await storage.runs.accept(new)
+        assert await storage.runs.get(new.run_id) is None
+        assert await storage.threads.get(new.thread_id) is None
+
+    async def test_a_run_may_bring_its_thread(self, storage: Storage) -> None:
+        new = a_run(new_thread_id(), create_thread=True, thread_metadata={"user": "ada"}, owner="ada")
+        await storage.runs.accept(new)
+        thread = await the_thread(storage, new.thread_id)
+        assert (thread.metadata, thread.status, thread.owner) == ({"user": "ada"}, "busy", "ada")
+        assert (thread.created_at, thread.values) == (NOW, None)
+
+    async def test_a_thread_that_exists_gains_the_metadata_of_the_run(self, storage: Storage) -> None:
+        for create_thread in (False, True):
+            thread_id = await keep_thread(storage, metadata={"a": 1, "b": 1})
+            await accept(storage, thread_id, create_thread=create_thread, thread_metadata={"b": 2, "c": 2})
+            assert (await the_thread(storage, thread_id)).metadata == {"a": 1, "b": 2, "c": 2}
+
+    async def test_a_run_id_can_be_taken_once(self, storage: Storage) -> None:
+        run = await accept(storage, await keep_thread(storage))
+        with pytest.raises(Conflict):
+            await accept(storage, await keep_thread(storage), run_id=run.run_id)
+        assert await storage.runs.get(run.run_id) == run
+
+    # Idempotency
+
+    async def test_a_key_seen_before_returns_the_run_it_made(self, storage: Storage) -> None:
+        first = a_run(await keep_thread(storage), idempotency_key="k", owner="ada", multitask_strategy="reject")
+        made = (await storage.runs.accept(first)).run
+        again = await storage.runs.accept(replace(first, run_id=RunId(uuid7())))
+        assert (again.run, again.repeated) == (made, True)
+        assert len(await whole_log(storage, first.thread_id)) == 1
+
+    async def test_a_key_returns_its_run_also_when_that_is_over(self, storage: Storage) -> None:
+        run = await start_on_new_thread(storage, idempotency_key="k")
+        await storage.runs.finish(run.fence, Ending("success"), NOW)
+        again = await storage.runs.accept(a_run(run.thread_id, idempotency_key="k"))
+        assert (again.run.run_id, again.run.status, again.repeated) == (run.run_id, "success", True)
+
+    async def test_keys_of_different_owners_are_different_keys(self, storage: Storage) -> None:
+        thread_id = await keep_thread(storage)
+        runs = {
+            (await accept(storage, thread_id, idempotency_key="k", owner=owner)).run_id
+            for owner in (None, "ada", "bob", "", None, "ada")
+        }
+        assert len(runs) == 4
+
+    async def test_runs_without_a_key_are_never_repeats(self, storage: Storage) -> None:
+        thread_id = await keep_thread(storage)
+        accepted = [await storage.runs.accept(a_run(thread_id, owner="ada")) for _ in range(2)]
+        assert [one.repeated for one in accepted] == [False, False]
+
+    async def test_one_key_at_the_same_moment_makes_one_run(self, storage: Storage) -> None:
+        thread_id = await keep_thread(storage)
+        accepted = await asyncio.gather(*(storage.runs.accept(a_run(thread_id, idempotency_key="k")) for _ in range(8)))
+        assert len({one.run.run_id for one in accepted}) == 1
+        assert [one.repeated for one in accepted].count(False) == 1
+
+    # Multitasking
+
+    async def test_rejecting_while_a_run_is_active_changes_nothing(self, storage: Storage) -> None:
+        thread_id = await keep_thread(storage)
+        await accept(storage, thread_id, multitask_strategy="reject")
+        refused = a_run(thread_id, multitask_strategy="reject", thread_metadata={"x": 1})
+        for _ in range(2):  # while the first is pending, then while it is running
+            with pytest.raises(ThreadBusy):
+                await storage.runs.accept(refused)
+            await storage.runs.claim(1, now=NOW)
+        assert await storage.runs.get(refused.run_id) is None
+        assert (await the_thread(storage, thread_id)).metadata == {}
+        assert len(await whole_log(storage, thread_id)) == 1
+
+    async def test_of_many_that_would_rather_be_rejected_one_gets_in(self, storage: Storage) -> None:
+        thread_id = await keep_thread(storage)
+        runs = [a_run(thread_id, multitask_strategy="reject") for _ in range(8)]
+        results = await asyncio.gather(*map(storage.runs.accept, runs), return_exceptions=True)
+        assert sum(isinstance(result, ThreadBusy) for result in results) == 7
+        assert len(await storage.runs.list(thread_id)) == 1
+
+    async def test_enqueuing_leaves_the_others_alone(self, storage: Storage) -> None:
+        running = await start_on_new_thread(storage)
+        waiting = await accept(storage, running.thread_id)
+        accepted = await storage.runs.accept(a_run(running.thread_id))
+        assert accepted.stopping == ()
+        assert await storage.runs.get(running.run_id) == running
+        assert await storage.runs.get(waiting.run_id) == waiting
+        assert accepted.run.status == "pending"
+
+    async def test_interrupting_ends_what_waits_and_asks_what_runs_to_stop(self, storage: Storage) -> None:
+        running = await start_on_new_thread(storage)
+        waiting = await accept(storage, running.thread_id)
+        accepted = await storage.runs.accept(a_run(running.thread_id, multitask_strategy="interrupt"))
+        assert accepted.stopping == (running.run_id,)
+        assert (await the_run(storage, running.run_id)).cancel == "interrupt"
+        assert (await the_run(storage, running.run_id)).status == "running"
+        assert (await the_run(storage, waiting.run_id)).status == "interrupted"
+        entries = await whole_log(storage, running.thread_id)
+        assert kinds(entries)[-2:] == [Kind.RUN_ENDED, Kind.RUN_QUEUED]
+        assert [entry.run_id for entry in entries[-2:]] == [waiting.run_id, accepted.run.run_id]
+        assert not await storage.runs.claim(10, now=NOW)
+
+    async def test_rolling_back_removes_what_waits_and_asks_what_runs_to_roll_back(self, storage: Storage) -> None:
+        """5.9"""
+        running = await start_on_new_thread(storage)
+        waiting = await accept(storage, running.thread_id)
+        accepted = await storage.runs.accept(a_run(running.thread_id, multitask_strategy="rollback"))
+        assert accepted.stopping == (running.run_id,)
+        assert (await the_run(storage, running.run_id)).cancel == "rollback"
+        assert await storage.runs.get(waiting.run_id) is None
+        assert kinds(await run_log(storage, waiting)) == ROLLED_BACK
+
+    async def test_interrupting_an_idle_thread_is_accepting(self, storage: Storage) -> None:
+        for strategy in ("interrupt", "rollback", "reject"):
+            new: NewRun = a_run(await keep_thread(storage), multitask_strategy=strategy)
+            accepted = await storage.runs.accept(new)
+            assert (accepted.stopping, accepted.run.status) == ((), "pending")
+
+    # Rows
+
+    async def test_an_unknown_run_is_none(self, storage: Storage) -> None:
+        assert await storage.runs.get(RunId(uuid7())) is None
+
+    async def test_runs_are_listed_newest_first_by_status_and_in_pages(self, storage: Storage) -> None:
+        thread_id = await keep_thread(storage)
+        await accept(storage, await keep_thread(storage), created_at=NOW + 9, due_at=NOW + 9)
+        runs = [await accept(storage, thread_id, created_at=NOW + at) for at in range(4)]
+        await storage.runs.claim(1, now=NOW)
+        newest_first = [run.run_id for run in runs][::-1]
+
+        async def listed(**query: Any) -> list[RunId]:
+            return [run.run_id for run in await storage.runs.list(thread_id, **query)]
+
+        assert await listed() == newest_first
+        assert await listed(limit=2) == newest_first[:2]
+        assert await listed(limit=2, offset=3) == newest_first[3:]
+        assert await listed(status="running") == newest_first[3:]
+        assert await listed(status="pending", limit=1, offset=1) == newest_first[1:2]
+        assert await listed(status="error") == []
+        assert await storage.runs.list(new_thread_id()) == []
+
+    async def test_what_a_run_holds_cannot_be_changed_through_shared_values(self, storage: Storage) -> None:
+        new = a_run(await keep_thread(storage), kwargs={"input": [1]})
+        await storage.runs.accept(new)
+        new.kwargs["input"].append("by the writer")
+        for _ in range(2):
+            run = await the_run(storage, new.run_id)
+            assert run.kwargs == {"input": [1]}
+            run.kwargs["input"].append("by a reader")
+
+    async def test_a_finished_run_can_be_deleted_and_its_entries_stay(self, storage: Storage) -> None:
+        run = await start_on_new_thread(storage)
+        await storage.runs.finish(run.fence, Ending("success"), NOW)
+        await storage.runs.delete(run.run_id)
+        assert await storage.runs.get(run.run_id) is None
+        assert kinds(await run_log(storage, run)) == ENDED
+        with pytest.raises(NotFound):
+            await storage.runs.delete(run.run_id)
+
+    async def test_an_active_run_cannot_be_deleted(self, storage: Storage) -> None:
+        run = await accept(storage, await keep_thread(storage))
+        for _ in range(2):  # pending, then running
+            with pytest.raises(Conflict):
+                await storage.runs.delete(run.run_id)
+            await storage.runs.claim(1, now=NOW)
+        assert (await the_run(storage, run.run_id)).status == "running"
+
+    # Cancelling
+
+    async def test_cancelling_a_pending_run_ends_it_at_once(self, storage: Storage) -> None:
+        """5.3"""
+        run = await accept(storage, await keep_thread(storage, values={"n": 1}))
+        cancelled = await storage.runs.cancel(run.run_id, "interrupt", NOW + 4)
+        assert cancelled is not None
+        assert cancelled.at_once
+        assert cancelled.run == await storage.runs.get(run.run_id)
+        assert (cancelled.run.status, cancelled.run.error) == ("interrupted", user_interrupt("interrupt"))
+        entries = await run_log(storage, run)
+        assert kinds(entries) == ENDED
+        assert (entries[-1].seq, entries[-1].at) == (cancelled.run.ended_seq, NOW + 4)
+        assert entries[-1].data == {"status": "interrupted", "error": user_interrupt("interrupt")}
+        thread = await the_thread(storage, run.thread_id)
+        assert (thread.status, thread.error) == ("interrupted", user_interrupt("interrupt"))
+        assert thread.values == {"n": 1}
+
+    async def test_rolling_back_a_pending_run_leaves_only_its_entries(self, storage: Storage) -> None:
+        """5.9"""
+        run = await accept(storage, await keep_thread(storage, status="error", error={"e": 1}))
+        cancelled = await storage.runs.cancel(run.run_id, "rollback", NOW)
+        assert cancelled is not None
+        assert (cancelled.at_once, cancelled.run.run_id) == (True, run.run_id)
+        assert await storage.runs.get(run.run_id) is None
+        entries = await run_log(storage, run)
+        assert kinds(entries) == ROLLED_BACK
+        assert [entry.data for entry in entries[1:]] == [{"cause": "rollback"}, {"status": "rolled_back"}]
+        thread = await the_thread(storage, run.thread_id)
+        assert (thread.status, thread.error) == ("error", {"e": 1})
+
+    async def test_cancelling_a_running_run_is_noted_and_the_first_action_wins(self, storage: Storage) -> None:
+        for first, second in (("interrupt", "rollback"), ("rollback", "interrupt")):
+            run = await start_on_new_thread(storage)
+            for action in (first, second):
+                cancelled = await storage.runs.cancel(run.run_id, action, NOW)  # type: ignore[arg-type]
+                assert cancelled is not None
+                assert (cancelled.at_once, cancelled.run.cancel) == (False, first)
+                assert cancelled.run.status == "running"
+            assert (await the_run(storage, run.run_id)).cancel == first
+            assert kinds(await run_log(storage, run)) == [Kind.RUN_QUEUED]
+
+    async def test_cancelling_what_is_over_or_unknown_does_nothing(self, storage: Storage) -> None:
+        run = await start_on_new_thread(storage)
+        await storage.runs.finish(run.fence, Ending("success"), NOW)
+        before = await the_run(storage, run.run_id)
+        assert await storage.runs.cancel(run.run_id, "rollback", NOW) is None
+        assert await storage.runs.cancel(RunId(uuid7()), "interrupt", NOW) is None
+        assert await storage.runs.get(run.run_id) == before
+        assert kinds(await run_log(storage, run)) == ENDED
+
+    # Finishing
+
+    async def test_finishing_ends_entry_row_and_thread_together(self, storage: Storage) -> None:
+        """5.3"""
+        run = await start_on_new_thread(storage)
+        settled = Settled("interrupted", {"n": 2}, {"t": [{"value": "?"}]})
+        ending = Ending("success", interrupts=[{"id": "i", "value": "?"}], settled=settled)
+        assert await storage.runs.finish(run.fence, ending, NOW + 8)
+        ended = (await whole_log(storage, run.thread_id))[-1]
+        assert (ended.kind, ended.run_id, ended.attempt, ended.at) == (
+            Kind.RUN_ENDED,
+            run.run_id,
+            1,
+            NOW + 8,
+        )
+        assert ended.data == {"status": "success", "interrupts": [{"id": "i", "value": "?"}]}
+        row = await the_run(storage, run.run_id)
+        assert (row.status, row.ended_seq, row.updated_at, row.error) == ("success", ended.seq, NOW + 8, None)
+        thread = await the_thread(storage, run.thread_id)
+        assert (thread.status, thread.values, thread.interrupts, thread.error) == (
+            "interrupted",
+            {"n": 2},
+            {"t": [{"value": "?"}]},
+            None,
+        )
+        assert thread.state_updated_at == NOW + 8
+
+    async def test_finishing_takes_effect_after_all_the_attempt_appended(self, storage: Storage) -> None:
+        """5.3: `run.ended` is the last entry, though nobody waited for the others."""
+        run = await start_on_new_thread(storage)
+        for number in range(200):
+            storage.log.append(run.thread_id, [note(number)], run.fence)
+        await storage.runs.finish(run.fence, Ending("success"), NOW)
+        entries = await run_log(storage, run)
+        assert values(entries) == list(range(200))
+        assert entries[-1].kind == Kind.RUN_ENDED
+
+    @pytest.mark.parametrize(
+        ("status", "thread_status"),
+        [("success", "idle"), ("error", "error"), ("timeout", "error"), ("interrupted", "interrupted")],
+    )
+    async def test_ending_without_a_state_changes_status_and_error_alone(
+        self, storage: Storage, status: Any, thread_status: str
+    ) -> None:
+        before = {"values": {"n": 1}, "interrupts": {"t": []}, "state_updated_at": NOW - 1}
+        run = await start(storage, await keep_thread(storage, error={"old": 1}, **before))
+        error = None if status == "success" else {"error": "E", "message": status}
+        assert await storage.runs.finish(run.fence, Ending(status, error=error), NOW)
+        thread = await the_thread(storage, run.thread_id)
+        assert (thread.status, thread.error) == (thread_status, error)
+        assert {name: getattr(thread, name) for name in before} == before
+        row = await the_run(storage, run.run_id)
+        assert (row.status, row.error) == (status, error)
+        data = (await whole_log(storage, run.thread_id))[-1].data
+        assert data == ({"status": status} if error is None else {"status": status, "error": error})
+
+    async def test_a_rolled_back_run_leaves_its_entries_and_nothing_else(self, storage: Storage) -> None:
+        """5.9"""
+        thread_id = await keep_thread(storage, status="interrupted", values={"n": 1}, error={"e": 1})
+        run = await start(storage, thread_id)
+        await write(storage, run, "kept")
+        ending = Ending("interrupted", settled=Settled("idle", {"n": 99}), rollback=True)
+        assert await storage.runs.finish(run.fence, ending, NOW)
+        assert await storage.runs.get(run.run_id) is None
+        assert await storage.runs.list(thread_id) == []
+        entries = await run_log(storage, run)
+        assert kinds(entries) == [Kind.RUN_QUEUED, Kind.CUSTOM, Kind.STATE_RESET, Kind.RUN_ENDED]
+        assert [entry.data for entry in entries[2:]] == [{"cause": "rollback"}, {"status": "rolled_back"}]
+        thread = await the_thread(storage, thread_id)
+        assert (thread.status, thread.values, thread.error) == ("interrupted", {"n": 1}, {"e": 1})
+
+    async def test_a_run_ends_once(self, storage: Storage) -> None:
+        """5.3"""
+        run = await start_on_new_thread(storage)
+        endings = [Ending("success"), Ending("error", error={"e": 1}), Ending("interrupted", rollback=True)]
+        done = [await storage.runs.finish(run.fence, ending, NOW) for ending in endings]
+        assert done == [True, False, False]
+        assert (await the_run(storage, run.run_id)).status == "success"
+        assert kinds(await run_log(storage, run)) == ENDED
+
+    async def test_who_does_not_hold_the_thread_cannot_finish(self, storage: Storage) -> None:
+        """2.5, 2.6"""
+        run = await accept(storage, await keep_thread(storage))
+        nobody = [run.fence, Fence(run.run_id, 1), Fence(RunId(uuid7()), 1)]
+        for fence in nobody:
+            assert not await storage.runs.finish(fence, Ending("success"), NOW)
+        claimed = await claim_only(storage, run.run_id)
+        assert not await storage.runs.finish(Fence(run.run_id, 2), Ending("success"), NOW)
+        assert not await storage.runs.finish(Fence(run.run_id, 0), Ending("success"), NOW)
+        assert await storage.runs.get(run.run_id) == claimed
+        assert len(await whole_log(storage, run.thread_id)) == 1

@@ -1,0 +1,129 @@
+"""A chat model that answers by a script: for examples, tests and benchmarks that need no key.
+
+It streams the way real models do — words, then tool calls whose JSON arrives in pieces, then the usage — so
+that what works with it works with them.
+"""
+
+import asyncio
+import json
+import re
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from typing import Any
+
+from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
+from langchain_core.language_models import BaseChatModel, LanguageModelInput
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, ToolCall
+from langchain_core.messages.ai import UsageMetadata
+from langchain_core.messages.tool import tool_call_chunk
+from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
+from langchain_core.runnables import Runnable
+from langchain_core.tools import BaseTool
+from langchain_core.utils.function_calling import convert_to_openai_tool
+from pydantic import Field
+
+Reply = Callable[[list[BaseMessage]], AIMessage]
+
+_WORD = re.compile(r"\s*\S+|\s+")
+_ARGUMENT_PIECE = 12  # characters of a tool call's JSON in one chunk
+
+
+class ScriptedChatModel(BaseChatModel):
+    """Answers with `reply(conversation)`, `delay` seconds before each streamed chunk."""
+
+    reply: Reply = Field(exclude=True, repr=False)
+    delay: float = 0.0
+
+    @property
+    def _llm_type(self) -> str:
+        return "threadwire-scripted"
+
+    def bind_tools(
+        self,
+        tools: Sequence[dict[str, Any] | type | Callable[..., Any] | BaseTool],
+        *,
+        tool_choice: str | None = None,
+        **kwargs: Any,
+    ) -> Runnable[LanguageModelInput, AIMessage]:
+        return self.bind(tools=[convert_to_openai_tool(tool) for tool in tools], **kwargs)
+
+    def _generate(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: CallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> ChatResult:
+        answer = self.reply(messages)
+        usage = answer.usage_metadata or _usage(messages, answer)
+        whole = answer.model_copy(update={"usage_metadata": usage})
+        return ChatResult(generations=[ChatGeneration(message=whole)])
+
+    async def _agenerate(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: AsyncCallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> ChatResult:
+        return self._generate(messages)  # the inherited one would spend a thread on it
+
+    def _stream(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: CallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> Iterator[ChatGenerationChunk]:
+        for chunk in _chunks(messages, self.reply(messages)):
+            if self.delay:
+                time.sleep(self.delay)
+            yield ChatGenerationChunk(message=chunk)
+
+    async def _astream(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: AsyncCallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> AsyncIterator[ChatGenerationChunk]:
+        for chunk in _chunks(messages, self.reply(messages)):
+            # Also with no delay: a model always waits for its provider, and a graph that never lets go of the
+            # loop could be neither watched nor cancelled.
+            await asyncio.sleep(self.delay)
+            yield ChatGenerationChunk(message=chunk)
+
+
+def _chunks(conversation: list[BaseMessage], answer: AIMessage) -> Iterator[AIMessageChunk]:
+    if isinstance(answer.content, str):
+        for word in _WORD.findall(answer.content):
+            yield AIMessageChunk(content=word, id=answer.id)
+    else:
+        yield AIMessageChunk(content=answer.content, id=answer.id)
+    for index, call in enumerate(answer.tool_calls):
+        yield from _tool_call_chunks(index, call, answer.id)
+    yield AIMessageChunk(
+        content="" if isinstance(answer.content, str) else [],
+        id=answer.id,
+        additional_kwargs=answer.additional_kwargs,
+        response_metadata=answer.response_metadata,
+        usage_metadata=answer.usage_metadata or _usage(conversation, answer),
+        chunk_position="last",
+    )
+
+
+def _tool_call_chunks(index: int, call: ToolCall, message_id: str | None) -> Iterator[AIMessageChunk]:
+    """The name and id first, then the arguments: as providers send them."""
+    opening = tool_call_chunk(name=call["name"], args="", id=call["id"], index=index)
+    yield AIMessageChunk(content="", id=message_id, tool_call_chunks=[opening])
+    arguments = json.dumps(call["args"])
+    for start in range(0, len(arguments), _ARGUMENT_PIECE):
+        piece = tool_call_chunk(args=arguments[start : start + _ARGUMENT_PIECE], index=index)
+        yield AIMessageChunk(content="", id=message_id, tool_call_chunks=[piece])
+
+
+def _usage(conversation: list[BaseMessage], answer: AIMessage) -> UsageMetadata:
+    """Counted in words: no tokenizer, but the same text always costs the same."""
+    read = sum(len(message.text.split()) for message in conversation)
+    written = len(answer.text.split()) + sum(1 + len(call["args"]) for call in answer.tool_calls)
+    return UsageMetadata(input_tokens=read, output_tokens=written, total_tokens=read + written)

@@ -1,0 +1,174 @@
+"""A real `threadwire serve` in a process of its own: for end-to-end tests, and for tests that kill it.
+
+with running_server(Path("langgraph.json"), tmp_path / "data") as server:
+    client = get_client(url=server.url)
+    ...
+    server.kill()
+    server.start()  # again, on the same data and the same address
+"""
+
+import http.client
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+START_WITHIN = 30.0
+STOP_WITHIN = 30.0
+
+_ADDRESS = re.compile(r"Threadwire is listening on (http://\S+):(\d+)")
+
+
+class RunningServer:
+    """One server process, and after it ended, the next one on the same data."""
+
+    def __init__(
+        self,
+        config: Path,
+        data: Path,
+        *,
+        env: Mapping[str, str] | None = None,
+        command: str = "serve",
+        program: Path | None = None,
+    ) -> None:
+        self.config = config
+        self.data = data
+        self._command = command
+        self.env = dict(env or {})
+        self.program = program
+        """A script to run in place of `python -m threadwire`, with the same arguments."""
+        self._port = 0
+        self._lines: list[str] = []
+        self._grew = threading.Condition()
+        self._reader: threading.Thread | None = None
+        self._process: subprocess.Popen[str] | None = None
+        self.url = ""
+
+    @property
+    def process(self) -> "subprocess.Popen[str]":
+        assert self._process is not None, "the server has not been started"
+        return self._process
+
+    def start(self) -> None:
+        """Start the process and return once it answers. Started again, it keeps its address."""
+        assert self._process is None or self._process.poll() is not None, "the server is running"
+        if self._process is not None:
+            self._ended()
+        self._lines = []
+        arguments = ["--config", str(self.config), "--data", str(self.data), "--port", str(self._port)]
+        program = ["-m", "threadwire"] if self.program is None else [str(self.program)]
+        self._process = subprocess.Popen(
+            [sys.executable, *program, self._command, *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            env=self._environment(),
+            start_new_session=True,
+        )
+        assert self._process.stdout is not None
+        self._reader = threading.Thread(target=self._read, args=(self._process.stdout,), daemon=True)
+        self._reader.start()
+        try:
+            address = self.wait_for_log(_ADDRESS, START_WITHIN)
+            self._port = int(address[2])
+            self.url = f"{address[1]}:{address[2]}"
+            self._wait_until_ok(time.monotonic() + START_WITHIN)
+        except BaseException:
+            self.kill()
+            raise
+
+    def log(self) -> str:
+        """What the process has printed so far, since it was last started."""
+        with self._grew:
+            return "".join(self._lines)
+
+    def wait_for_log(self, pattern: str | re.Pattern[str], timeout: float = 10.0) -> re.Match[str]:
+        """Wait until the process has printed what `pattern` matches. `TimeoutError` if it never does."""
+        deadline = time.monotonic() + timeout
+        with self._grew:
+            while True:
+                if found := re.search(pattern, "".join(self._lines)):
+                    return found
+                left = deadline - time.monotonic()
+                if left <= 0 or (self._reader is None or not self._reader.is_alive()):
+                    printed = "".join(self._lines)
+                    raise TimeoutError(f"The server did not print {pattern!r}. It printed:\n{printed}")
+                self._grew.wait(min(left, 0.2))
+
+    def kill(self) -> None:
+        """End the process at once, as a crash would. Nothing happens if it has ended."""
+        self.process.kill()
+        self._ended()
+
+    def terminate(self, timeout: float = STOP_WITHIN) -> int:
+        """Ask the process to stop, wait until it has, and return its exit code."""
+        self.process.send_signal(signal.SIGTERM)
+        return self.wait(timeout)
+
+    def wait(self, timeout: float = STOP_WITHIN) -> int:
+        """Wait for the process to end by itself; return its exit code. `TimeoutExpired` if it does not."""
+        self.process.wait(timeout)
+        return self._ended()
+
+    def _ended(self) -> int:
+        code = self.process.wait(STOP_WITHIN)
+        if self._reader is not None:
+            self._reader.join(STOP_WITHIN)
+        if self.process.stdout is not None:
+            self.process.stdout.close()
+        return code
+
+    def _environment(self) -> dict[str, str]:
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith("THREADWIRE_")}
+        return {**inherited, "NO_COLOR": "1", "PYTHONUNBUFFERED": "1", **self.env}
+
+    def _read(self, output: IO[str]) -> None:
+        for line in output:
+            with self._grew:
+                self._lines.append(line)
+                self._grew.notify_all()
+
+    def _wait_until_ok(self, deadline: float) -> None:
+        while not self._is_ok():
+            if time.monotonic() > deadline or self.process.poll() is not None:
+                raise TimeoutError(f"The server does not answer. It printed:\n{self.log()}")
+            time.sleep(0.02)
+
+    def _is_ok(self) -> bool:
+        host, _, port = self.url.removeprefix("http://").rpartition(":")
+        connection = http.client.HTTPConnection(host.strip("[]"), int(port), timeout=5)
+        try:
+            connection.request("GET", "/ok")
+            return connection.getresponse().status == 200
+        except OSError:
+            return False
+        finally:
+            connection.close()
+
+
+@contextmanager
+def running_server(
+    config: Path,
+    data: Path,
+    *,
+    env: Mapping[str, str] | None = None,
+    command: str = "serve",
+    program: Path | None = None,
+) -> Iterator[RunningServer]:
+    """A server that runs until the block ends. `env` is added to the environment, from which other settings of
+    Threadwire are removed."""
+    server = RunningServer(config, data, env=env, command=command, program=program)
+    server.start()
+    try:
+        yield server
+    finally:
+        server.kill()

@@ -1,0 +1,50 @@
+import uuid
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from clients import OPENERS, Sdk
+
+from threadwire.testing.server import RunningServer, running_server
+
+PROJECT = Path(__file__).parent.parent / "graphs" / "langgraph.json"
+
+
+@pytest.fixture(scope="session")
+def project() -> Path:
+    return PROJECT
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    """One server on SQLite for all tests. Each test makes threads of its own."""
+    with running_server(PROJECT, tmp_path_factory.mktemp("server") / "data") as running:
+        yield running
+
+
+@pytest.fixture(params=OPENERS)
+async def sdk(request: pytest.FixtureRequest, server: RunningServer) -> AsyncIterator[Sdk]:
+    async with OPENERS[request.param](server.url) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def http(server: RunningServer) -> AsyncIterator[httpx.AsyncClient]:
+    """The wire without an SDK."""
+    async with httpx.AsyncClient(base_url=server.url, timeout=30) as client:
+        yield client
+
+
+@pytest.fixture
+def gate(tmp_path: Path) -> Iterator[Path]:
+    """The file that the `slow` graphs wait for when it is given as `until`. It appears at the latest when the test ends."""
+    path = tmp_path / "gate"
+    yield path
+    path.touch()
+
+
+@pytest.fixture
+def mark() -> str:
+    """A word no other test uses."""
+    return uuid.uuid4().hex

@@ -1,0 +1,178 @@
+"""Asking a person: interrupts, and what a client can answer."""
+
+import pytest
+from clients import collect, human, names, of
+
+pytestmark = pytest.mark.anyio
+
+
+async def open_questions(sdk, thread_id):
+    """The interrupts by the question they ask, as the state tells them."""
+    state = await sdk.threads.get_state(thread_id)
+    return {each["value"]: each["id"] for task in state["tasks"] for each in task["interrupts"]}
+
+
+async def test_an_interrupt_is_on_the_stream_the_thread_and_the_state(sdk):
+    thread_id = await sdk.thread()
+    parts = await collect(
+        sdk.runs.stream(thread_id, "approve", input={"topic": "x"}, stream_mode=["values", "updates"])
+    )
+    assert names(parts) == ["metadata", "values", "updates", "values"]
+    (asked,) = parts[2].data["__interrupt__"]
+    assert asked["value"] == {"question": "ok?", "topic": "x"}
+    assert parts[3].data == {"topic": "x", "__interrupt__": [asked]}
+
+    thread = await sdk.threads.get(thread_id)
+    shown = {"id": asked["id"], "value": asked["value"]}
+    assert thread["status"] == "interrupted"
+    assert list(thread["interrupts"].values()) == [[shown]]
+    assert thread["values"] == {"topic": "x"}
+    state = await sdk.threads.get_state(thread_id)
+    assert state["next"] == ["ask"]
+    assert state["interrupts"] == [shown]
+    assert list(thread["interrupts"]) == [state["tasks"][0]["id"]]
+    (run,) = await sdk.runs.list(thread_id)
+    assert run["status"] == "success"
+
+
+async def test_wait_tells_of_the_interrupt(sdk):
+    thread_id = await sdk.thread()
+    values = await sdk.runs.wait(thread_id, "approve", input={"topic": "x"})
+    assert [each["value"]["question"] for each in values["__interrupt__"]] == ["ok?"]
+
+
+@pytest.mark.parametrize("reply", ["yes", 0, False, "", [], {"nested": [1, None]}], ids=repr)
+async def test_an_answer_goes_to_the_node_that_asked(sdk, reply):
+    thread_id = await sdk.thread()
+    await sdk.runs.wait(thread_id, "approve", input={"topic": "x"})
+    parts = await collect(
+        sdk.runs.stream(thread_id, "approve", command={"resume": reply}, stream_mode=["values", "updates"])
+    )
+    assert [(part.event, part.data) for part in parts[1:]] == [
+        ("values", {"topic": "x"}),
+        ("updates", {"ask": {"answer": reply}}),
+        ("values", {"topic": "x", "answer": reply}),
+        ("updates", {"act": {"done": True}}),
+        ("values", {"topic": "x", "answer": reply, "done": True}),
+    ]
+    thread = await sdk.threads.get(thread_id)
+    assert (thread["status"], thread["interrupts"]) == ("idle", {})
+
+
+async def test_several_interrupts_are_open_at_once_and_answered_by_their_ids(sdk):
+    thread_id = await sdk.thread()
+    await sdk.runs.wait(thread_id, "approve_many", input={"answers": []})
+    questions = await open_questions(sdk, thread_id)
+    assert set(questions) == {"left?", "right?", "deep?"}
+    thread = await sdk.threads.get(thread_id)
+    assert {each["value"] for asked in thread["interrupts"].values() for each in asked} == set(questions)
+
+    # One answered, two left.
+    await sdk.runs.wait(thread_id, "approve_many", command={"resume": {questions["left?"]: "L"}})
+    assert set(await open_questions(sdk, thread_id)) == {"right?", "deep?"}
+    assert (await sdk.threads.get(thread_id))["status"] == "interrupted"
+
+    # Both others at once; then one node asks twice, one after the other.
+    await sdk.runs.wait(
+        thread_id, "approve_many", command={"resume": {questions["right?"]: "R", questions["deep?"]: "D"}}
+    )
+    assert set(await open_questions(sdk, thread_id)) == {"first?"}
+    await sdk.runs.wait(thread_id, "approve_many", command={"resume": "1"})
+    assert set(await open_questions(sdk, thread_id)) == {"second?"}
+    values = await sdk.runs.wait(thread_id, "approve_many", command={"resume": "2"})
+    assert sorted(values["answers"]) == ["deep=D", "first=1", "left=L", "right=R", "second=2"]
+    assert (await sdk.threads.get(thread_id))["status"] == "idle"
+
+
+async def test_a_nested_interrupt_is_seen_inside_and_outside(sdk):
+    thread_id = await sdk.thread()
+    parts = await collect(
+        sdk.runs.stream(
+            thread_id, "approve_many", input={"answers": []}, stream_mode="updates", stream_subgraphs=True
+        )
+    )
+    inside = [part for part in parts if part.event.startswith("updates|deep:")]
+    assert [each["value"] for part in inside for each in part.data["__interrupt__"]] == ["deep?"]
+    outside = [each["value"] for data in of(parts, "updates") for each in data.get("__interrupt__", [])]
+    assert sorted(outside) == ["deep?", "left?", "right?"]
+
+
+async def test_a_static_interrupt_stops_before_a_node(sdk):
+    thread_id = await sdk.thread()
+    parts = await collect(
+        sdk.runs.stream(
+            thread_id, "steps", input={"count": 2}, stream_mode=["values", "updates"], interrupt_before=["step"]
+        )
+    )
+    assert [(part.event, part.data) for part in parts[1:]] == [
+        ("values", {"count": 2, "done": []}),
+        ("updates", {"__interrupt__": []}),
+    ]
+    thread = await sdk.threads.get(thread_id)
+    assert (thread["status"], thread["interrupts"]) == ("interrupted", {})
+    assert (await sdk.threads.get_state(thread_id))["next"] == ["step"]
+    assert await sdk.runs.wait(thread_id, "steps", input=None) == {"count": 2, "done": [1, 2]}
+    assert (await sdk.threads.get(thread_id))["status"] == "idle"
+
+
+@pytest.mark.parametrize("after", [["step"], "*"], ids=["named", "any"])
+async def test_a_static_interrupt_stops_after_a_node(sdk, after):
+    thread_id = await sdk.thread()
+    values = await sdk.runs.wait(thread_id, "steps", input={"count": 3}, interrupt_after=after)
+    assert values["done"] == [1]
+    assert (await sdk.threads.get(thread_id))["status"] == "interrupted"
+    values = await sdk.runs.wait(thread_id, "steps", input=None, interrupt_after=after)
+    assert values["done"] == [1, 2]
+    assert (await sdk.runs.wait(thread_id, "steps", input=None))["done"] == [1, 2, 3]
+
+
+async def test_stars_stop_before_every_node(sdk):
+    thread_id = await sdk.thread()
+    await sdk.runs.wait(thread_id, "slow", input={"seconds": 0}, interrupt_before="*")
+    assert (await sdk.threads.get_state(thread_id))["next"] == ["begin"]
+    await sdk.runs.wait(thread_id, "slow", input=None, interrupt_before="*")
+    assert (await sdk.threads.get_state(thread_id))["next"] == ["wait"]
+
+
+async def test_a_command_may_go_to_a_node(sdk):
+    thread_id = await sdk.thread()
+    await sdk.runs.wait(thread_id, "approve", input={"topic": "x"})
+    values = await sdk.runs.wait(thread_id, "approve", command={"goto": "act"})
+    assert values["done"] is True
+
+
+async def test_a_command_may_send_a_node_its_own_input(sdk):
+    thread_id = await sdk.thread()
+    await sdk.runs.wait(thread_id, "echo", input={"text": "before"})
+    values = await sdk.runs.wait(
+        thread_id, "echo", command={"goto": {"node": "say_again", "input": {"text": "sent"}}}
+    )
+    assert values == {"text": "before", "echoed": "sent"}
+
+
+async def test_a_command_may_update_the_state_and_answer(sdk):
+    thread_id = await sdk.thread()
+    await sdk.runs.wait(thread_id, "approve", input={"topic": "x"})
+    values = await sdk.runs.wait(thread_id, "approve", command={"resume": "yes", "update": {"topic": "y"}})
+    assert values == {"topic": "y", "answer": "yes", "done": True}
+
+
+async def test_everything_at_once_can_be_answered(sdk):
+    thread_id = await sdk.thread()
+    values = await sdk.runs.wait(thread_id, "everything", input=human("hi"))
+    (asked,) = values["__interrupt__"]
+    assert asked["value"] == {"question": "publish?", "draft": "You said: The sum is 42."}
+    values = await sdk.runs.wait(thread_id, "everything", command={"resume": {"ok": True}})
+    assert values["review"] == {"ok": True}
+    assert [each["type"] for each in values["messages"]] == ["human", "ai", "tool", "ai", "ai", "ai"]
+
+
+async def test_an_open_question_stays_open_over_another_run_that_asks_it_again(sdk):
+    thread_id = await sdk.thread()
+    await sdk.runs.wait(thread_id, "approve", input={"topic": "x"})
+    first = await sdk.threads.get(thread_id)
+    again = await sdk.runs.wait(thread_id, "approve", input={"topic": "y"})
+    assert again["__interrupt__"][0]["value"] == {"question": "ok?", "topic": "y"}
+    second = await sdk.threads.get(thread_id)
+    assert second["status"] == "interrupted"
+    assert second["interrupts"] != first["interrupts"]

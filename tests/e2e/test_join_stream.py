@@ -1,0 +1,155 @@
+"""Joining a run that somebody else started, or coming back to one."""
+
+import anyio
+import pytest
+from clients import PATIENCE, collect, has_begun, human, names
+
+pytestmark = pytest.mark.anyio
+
+ALL = ["values", "updates", "messages-tuple", "custom"]
+
+
+async def finished(sdk, mode=ALL, **kwargs):
+    """A finished run with many events, and the parts that its own stream gave."""
+    thread_id = await sdk.thread()
+    parts = await collect(
+        sdk.runs.stream(thread_id, "nested", input=human("hello again"), stream_mode=mode, stream_resumable=True, **kwargs)
+    )
+    return thread_id, parts[0].data["run_id"], parts
+
+
+async def test_every_event_has_an_id_and_ids_rise(sdk):
+    _, _, parts = await finished(sdk, stream_subgraphs=True)
+    ids = [int(part.id) for part in parts]
+    assert ids == sorted(set(ids))
+
+
+@pytest.mark.parametrize("start", ["-1", "0"])
+async def test_a_finished_run_is_replayed_from_the_start(sdk, start):
+    thread_id, run_id, parts = await finished(sdk, stream_subgraphs=True)
+    assert await collect(sdk.runs.join_stream(thread_id, run_id, last_event_id=start)) == parts
+
+
+async def test_every_event_is_a_place_to_resume_from(sdk):
+    thread_id, run_id, parts = await finished(sdk, stream_subgraphs=True)
+    for position in range(len(parts)):
+        rest = await collect(sdk.runs.join_stream(thread_id, run_id, last_event_id=parts[position].id))
+        assert rest == parts[position + 1 :]
+
+
+async def test_accumulated_messages_are_resumed_with_what_they_had(sdk):
+    thread_id, run_id, parts = await finished(sdk, mode="messages", stream_subgraphs=True)
+    partial = [part for part in parts if part.event.startswith("messages/partial")][2]
+    rest = await collect(sdk.runs.join_stream(thread_id, run_id, last_event_id=partial.id))
+    assert rest == parts[parts.index(partial) + 1 :]
+
+
+async def test_a_finished_run_joined_without_an_id_says_nothing(sdk):
+    thread_id, run_id, _ = await finished(sdk)
+    assert await collect(sdk.runs.join_stream(thread_id, run_id)) == []
+
+
+async def test_a_run_can_be_joined_in_another_mode_than_it_was_started_in(sdk, http):
+    thread_id, run_id, _ = await finished(sdk, mode="values")
+    parts = await collect(sdk.runs.join_stream(thread_id, run_id, last_event_id="-1", stream_mode=["updates", "custom"]))
+    assert set(names(parts)) == {"metadata", "updates", "custom"}
+    at = f"/threads/{thread_id}/runs/{run_id}/stream"
+    repeated = await http.get(at, params={"stream_mode": ["updates", "custom"]}, headers={"Last-Event-ID": "-1"})
+    in_json = await http.get(at, params={"stream_mode": '["updates","custom"]'}, headers={"Last-Event-ID": "-1"})
+    assert repeated.text == in_json.text
+    assert "event: custom" in in_json.text
+
+
+async def test_a_live_run_joined_without_an_id_is_seen_from_now_on(sdk, gate):
+    thread_id = await sdk.thread()
+    run = await sdk.runs.create(thread_id, "slow", input={"until": str(gate)}, stream_mode=["values", "updates"])
+    await has_begun(sdk, run)
+    parts = []
+
+    async def watch():
+        async for part in sdk.runs.join_stream(thread_id, run["run_id"]):
+            parts.append(part)
+
+    with anyio.fail_after(PATIENCE):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(watch)
+            await _is_watched(sdk, thread_id, run["run_id"])
+            gate.touch()
+    assert [(part.event, part.data.get("steps") or part.data) for part in parts] == [
+        ("updates", {"wait": {"steps": ["waited"]}}),
+        ("values", ["begun", "waited"]),
+    ]
+
+
+async def test_a_live_run_is_caught_up_with_and_followed_to_its_end(sdk, gate):
+    thread_id = await sdk.thread()
+    run = await sdk.runs.create(thread_id, "slow", input={"until": str(gate)}, stream_mode="updates")
+    await has_begun(sdk, run)
+    parts = []
+    with anyio.fail_after(PATIENCE):
+        async for part in sdk.runs.join_stream(thread_id, run["run_id"], last_event_id="-1"):
+            parts.append(part)
+            if part.data == {"begin": {"steps": ["begun"]}}:
+                gate.touch()
+    assert [part.data for part in parts] == [
+        {"run_id": run["run_id"], "attempt": 1},
+        {"begin": {"steps": ["begun"]}},
+        {"wait": {"steps": ["waited"]}},
+    ]
+
+
+async def test_everybody_who_watches_a_run_sees_the_same(sdk):
+    thread_id = await sdk.thread()
+    run = await sdk.runs.create(
+        thread_id, "chat", input={**human("a b c d e f g"), "delay": 0.02}, stream_mode="messages-tuple"
+    )
+    seen = {}
+
+    async def watch(name):
+        seen[name] = await collect(sdk.runs.join_stream(thread_id, run["run_id"], last_event_id="0"))
+
+    with anyio.fail_after(PATIENCE):
+        async with anyio.create_task_group() as tasks:
+            for name in range(5):
+                tasks.start_soon(watch, name)
+    assert "".join(part.data[0]["content"] for part in seen[0][1:]) == "You said: a b c d e f g"
+    assert all(parts == seen[0] for parts in seen.values())
+
+
+async def test_a_stream_that_a_client_leaves_does_not_disturb_the_run(sdk, gate):
+    thread_id = await sdk.thread()
+    run = await sdk.runs.create(thread_id, "slow", input={"until": str(gate)})
+    async for part in sdk.runs.join_stream(thread_id, run["run_id"], last_event_id="-1"):
+        assert part.event == "metadata"
+        break
+    gate.touch()
+    assert (await sdk.runs.join(thread_id, run["run_id"]))["steps"] == ["begun", "waited"]
+
+
+async def test_a_position_that_is_none_is_refused(sdk, http):
+    thread_id, run_id, _ = await finished(sdk)
+    for wrong in ("abc", "-2", "1.5", "9" * 19, "1e3", "0x10"):
+        answer = await http.get(f"/threads/{thread_id}/runs/{run_id}/stream", headers={"Last-Event-ID": wrong})
+        assert answer.status_code == 400
+        assert answer.json() == {"detail": f"Invalid Last-Event-ID: {wrong!r} is not a sequence number"}
+
+
+async def test_a_position_ahead_of_everything_gives_nothing_from_a_finished_run(sdk):
+    thread_id, run_id, _ = await finished(sdk)
+    assert await collect(sdk.runs.join_stream(thread_id, run_id, last_event_id="999999999")) == []
+
+
+async def test_an_unknown_mode_is_refused(sdk, http):
+    thread_id, run_id, _ = await finished(sdk)
+    answer = await http.get(f"/threads/{thread_id}/runs/{run_id}/stream", params={"stream_mode": "nonsense"})
+    assert answer.status_code == 422
+    assert answer.json()["detail"].startswith("stream_mode: 'nonsense' is not one of")
+
+
+async def _is_watched(sdk, thread_id, run_id):
+    """Return once the join request has been made and answered: a second request on another connection comes after it."""
+    with anyio.fail_after(PATIENCE):
+        while ("GET", f"/threads/{thread_id}/runs/{run_id}/stream") not in sdk.requests:
+            await anyio.sleep(0.01)
+    for _ in range(5):
+        await sdk.runs.get(thread_id, run_id)

@@ -1,0 +1,81 @@
+"""The official JavaScript clients, unmodified, against a running server: see tests/js.
+
+Each file of tests/js is one test here, once for each version of the SDK that people have.
+"""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from relay import relay_to
+
+from threadwire.testing.server import RunningServer, running_server
+
+JS = Path(__file__).parent.parent / "js"
+CONFIG = JS / "agents" / "langgraph.json"
+SETTINGS = {"THREADWIRE_ALLOWED_ORIGINS": '["http://localhost:3000"]'}
+SDKS = ["langgraph-sdk-1", "langgraph-sdk-2"]
+KILL = "KILL THE SERVER"
+WITHIN = 110.0
+
+KILLED = "hook/killed.test.js"
+FILES = sorted(str(path.relative_to(JS)) for folder in ("client", "hook") for path in (JS / folder).glob("*.test.js"))
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    with running_server(CONFIG, tmp_path_factory.mktemp("data"), env=SETTINGS) as running:
+        yield running
+
+
+@pytest.mark.parametrize("sdk", SDKS)
+@pytest.mark.parametrize("file", [file for file in FILES if file != KILLED])
+def test_the_javascript_sdk_works_unchanged(server: RunningServer, file: str, sdk: str) -> None:
+    with node(file, sdk, server.url) as process:
+        printed, _ = process.communicate(timeout=WITHIN)
+    assert process.returncode == 0, printed
+
+
+@pytest.mark.parametrize("sdk", SDKS)
+def test_a_page_survives_a_server_killed_in_mid_answer(tmp_path: Path, sdk: str) -> None:
+    """The address stays, as behind a load balancer: 2.0.0 gives up if its one try, after a second, is refused."""
+    printed: list[str] = []
+    with (
+        running_server(CONFIG, tmp_path / "data") as server,
+        relay_to(server.url) as url,
+        node(KILLED, sdk, url) as process,
+    ):
+        assert process.stdout is not None
+        for line in process.stdout:
+            printed.append(line)
+            if line.strip() == KILL:
+                server.kill()
+                server.start()
+    assert process.returncode == 0, "".join(printed)
+    assert f"{KILL}\n" in printed
+
+
+@contextmanager
+def node(file: str, sdk: str, url: str) -> "Iterator[subprocess.Popen[str]]":
+    assert (JS / "node_modules" / sdk).is_dir(), "the JavaScript clients are not installed: run `make setup`"
+    executable = shutil.which("node")
+    assert executable, "these tests need Node 20 or later"
+    process = subprocess.Popen(
+        [executable, "--test-reporter=spec", file],
+        cwd=JS,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env={**os.environ, "SDK": sdk, "SERVER_URL": url},
+    )
+    with process:
+        try:
+            yield process
+            process.wait(WITHIN)
+        finally:
+            process.kill()

@@ -1,0 +1,276 @@
+import time
+
+import pytest
+from clients import collect, eventually, fresh_id, has_begun, human, refused, run_is
+
+pytestmark = pytest.mark.anyio
+
+
+def invalid_assistant(name):
+    known = (
+        "echo, chat, tools, nested, approve, approve_many, fails, slow, slow_sync, blocking, steps, everything,"
+        " private, functional, factory"
+    )
+    return (
+        f"Invalid assistant: '{name}'. Must be either:\n- A valid assistant UUID, or\n"
+        f"- One of the registered graphs: {known}"
+    )
+
+
+async def test_wait_gives_the_final_values(sdk):
+    thread_id = await sdk.thread()
+    assert await sdk.runs.wait(thread_id, "echo", input={"text": "hi"}) == {"text": "hi", "echoed": "hi"}
+
+
+async def test_wait_gives_only_the_output_schema(sdk):
+    thread_id = await sdk.thread()
+    answer = {"answer": "concluded after thinking about why"}
+    assert await sdk.runs.wait(thread_id, "private", input={"question": "why"}) == answer
+    (run,) = await sdk.runs.list(thread_id)
+    assert await sdk.runs.join(thread_id, run["run_id"]) == answer
+
+
+async def test_an_entrypoint_remembers_its_previous_answer(sdk):
+    thread_id = await sdk.thread()
+    first = await sdk.runs.wait(thread_id, "functional", input={"number": 2})
+    assert first == {"doubled": 4, "previous": None}
+    second = await sdk.runs.wait(thread_id, "functional", input={"number": 3})
+    assert second == {"doubled": 6, "previous": first}
+
+
+async def test_wait_tells_of_an_error_with_status_200(sdk, http):
+    thread_id = await sdk.thread()
+    error = {"error": "ValueError", "message": "boom!"}
+    assert await sdk.runs.wait(thread_id, "fails", input={}, raise_error=False) == {"__error__": error}
+    with pytest.raises(Exception, match="ValueError: boom!"):
+        await sdk.runs.wait(thread_id, "fails", input={})
+    answer = await http.post(f"/threads/{thread_id}/runs/wait", json={"assistant_id": "fails"})
+    assert (answer.status_code, answer.json()) == (200, {"__error__": error})
+    for run in await sdk.runs.list(thread_id):
+        assert run["status"] == "error"
+        assert await sdk.runs.join(thread_id, run["run_id"]) == {"__error__": error}
+
+
+async def test_a_run_in_the_background_has_the_shape_clients_expect(sdk):
+    thread_id = await sdk.thread()
+    created = await sdk.runs.create(thread_id, "echo", input={"text": 1}, metadata={"my": "run"})
+    assert created["status"] == "pending"
+    run = await run_is(sdk, created, "success")
+    assert set(run) == {
+        "run_id",
+        "thread_id",
+        "assistant_id",
+        "metadata",
+        "status",
+        "kwargs",
+        "multitask_strategy",
+        "created_at",
+        "updated_at",
+        "langsmith_session_name",
+    }
+    assert run["run_id"] == created["run_id"]
+    assert run["thread_id"] == thread_id
+    assert run["assistant_id"] == "046b5dc7-2108-582c-9c6c-31d556d138f0"
+    assert run["metadata"]["my"] == "run"
+    assert run["metadata"]["graph_id"] == "echo"
+    assert run["multitask_strategy"] == "enqueue"
+    assert run["kwargs"]["input"] == {"text": 1}
+    assert run["kwargs"]["stream_mode"] == ["values"]
+    assert run["kwargs"]["durability"] == "async"
+    assert await sdk.runs.join(thread_id, run["run_id"]) == {"text": 1, "echoed": 1}
+
+
+async def test_join_waits_for_a_run_to_end(sdk, gate):
+    thread_id = await sdk.thread()
+    run = await sdk.runs.create(thread_id, "slow", input={"until": str(gate)})
+    await has_begun(sdk, run)
+    gate.touch()
+    assert (await sdk.runs.join(thread_id, run["run_id"]))["steps"] == ["begun", "waited"]
+    assert (await sdk.runs.get(thread_id, run["run_id"]))["status"] == "success"
+
+
+async def test_runs_are_listed_newest_first_in_pages_and_by_status(sdk):
+    thread_id = await sdk.thread()
+    for number in range(3):
+        await sdk.runs.wait(thread_id, "echo", input={"text": number})
+    await sdk.runs.wait(thread_id, "fails", input={}, raise_error=False)
+    runs = await sdk.runs.list(thread_id)
+    assert [run["kwargs"]["input"] for run in runs] == [{}, {"text": 2}, {"text": 1}, {"text": 0}]
+    assert await sdk.runs.list(thread_id, limit=2, offset=1) == runs[1:3]
+    assert await sdk.runs.list(thread_id, status="error") == runs[:1]
+    assert await sdk.runs.list(thread_id, status="success") == runs[1:]
+    assert await sdk.runs.list(thread_id, status="running") == []
+    assert await sdk.runs.list(thread_id, limit=1, select=["run_id", "status"]) == [
+        {"run_id": runs[0]["run_id"], "status": "error"}
+    ]
+
+
+async def test_the_fields_of_a_list_may_be_named_in_a_json_array(sdk, http):
+    thread_id = await sdk.thread()
+    await sdk.runs.wait(thread_id, "echo", input={"text": 1})
+    listed = await http.get(f"/threads/{thread_id}/runs", params={"select": '["status"]'})
+    assert listed.json() == [{"status": "success"}]
+
+
+async def test_a_deleted_run_is_gone_and_its_state_stays(sdk):
+    thread_id = await sdk.thread()
+    await sdk.runs.wait(thread_id, "echo", input={"text": 1})
+    (run,) = await sdk.runs.list(thread_id)
+    await sdk.runs.delete(thread_id, run["run_id"])
+    with refused(404, "Not Found"):
+        await sdk.runs.get(thread_id, run["run_id"])
+    assert await sdk.runs.list(thread_id) == []
+    assert (await sdk.threads.get_state(thread_id))["values"]["echoed"] == 1
+
+
+async def test_deleting_a_run_that_is_under_way_stops_it(sdk, gate):
+    thread_id = await sdk.thread()
+    run = await sdk.runs.create(thread_id, "slow", input={"until": str(gate)})
+    await has_begun(sdk, run)
+    await sdk.runs.delete(thread_id, run["run_id"])
+    assert await sdk.runs.list(thread_id) == []
+    assert (await sdk.threads.get(thread_id))["status"] != "busy"
+
+
+async def test_an_assistant_is_named_by_its_id_or_its_graph(sdk):
+    thread_id = await sdk.thread()
+    for name in ("echo", "046b5dc7-2108-582c-9c6c-31d556d138f0"):
+        assert (await sdk.runs.wait(thread_id, name, input={"text": name}))["echoed"] == name
+
+
+async def test_configuration_reaches_the_graph(sdk):
+    thread_id = await sdk.thread()
+    config = {"configurable": {"greeting": "good day"}, "recursion_limit": 5, "tags": ["mine"]}
+    assert (await sdk.runs.wait(thread_id, "factory", input={"text": "you"}, config=config))["echoed"] == "good day you"
+    failed = await sdk.runs.wait(
+        thread_id, "steps", input={"count": 9}, config={"recursion_limit": 3}, raise_error=False
+    )
+    assert failed["__error__"]["error"] == "GraphRecursionError"
+
+
+async def test_a_run_on_a_thread_that_is_not_there_is_refused_or_makes_it(sdk):
+    missing = fresh_id()
+    for start in (sdk.runs.wait, sdk.runs.create):
+        with refused(404, "Thread or assistant not found."):
+            await start(missing, "echo", input={})
+    with refused(404, "Thread or assistant not found."):
+        await collect(sdk.runs.stream(missing, "echo", input={}))
+    made = await sdk.runs.wait(missing, "echo", input={"text": 1}, if_not_exists="create")
+    assert made["echoed"] == 1
+    assert (await sdk.threads.get(missing))["metadata"]["graph_id"] == "echo"
+
+
+async def test_an_unknown_assistant_is_refused(sdk):
+    thread_id = await sdk.thread()
+    for start in (sdk.runs.wait, sdk.runs.create):
+        with refused(422, invalid_assistant("nobody")):
+            await start(thread_id, "nobody", input={})
+        with refused(404, "Thread or assistant not found."):
+            await start(thread_id, fresh_id(), input={})
+    assert await sdk.runs.list(thread_id) == []
+
+
+async def test_an_unknown_run_is_not_found(sdk):
+    thread_id, other = await sdk.thread(), await sdk.thread()
+    await sdk.runs.wait(other, "echo", input={})
+    (elsewhere,) = await sdk.runs.list(other)
+    for run_id in (fresh_id(), elsewhere["run_id"]):
+        for call in (sdk.runs.get, sdk.runs.join, sdk.runs.delete):
+            with refused(404, "Not Found"):
+                await call(thread_id, run_id)
+        with refused(404, "Not Found"):
+            await collect(sdk.runs.join_stream(thread_id, run_id))
+        with refused(404, "No runs found to cancel."):
+            await sdk.runs.cancel(thread_id, run_id)
+    with refused(422, "Invalid run ID: must be a UUID"):
+        await sdk.runs.get(thread_id, "abc")
+
+
+async def test_a_run_may_be_told_to_wait_before_it_starts(sdk):
+    thread_id = await sdk.thread()
+    started = time.monotonic()
+    run = await sdk.runs.create(thread_id, "echo", input={"text": 1}, after_seconds=1)
+    assert (await sdk.runs.get(thread_id, run["run_id"]))["status"] == "pending"
+    await sdk.runs.join(thread_id, run["run_id"])
+    assert 1 <= time.monotonic() - started < 4
+
+
+@pytest.mark.parametrize("durability", ["sync", "async"])
+async def test_a_durable_run_keeps_every_checkpoint(sdk, durability):
+    thread_id = await sdk.thread()
+    await sdk.runs.wait(thread_id, "steps", input={"count": 3}, durability=durability)
+    assert [each["metadata"]["step"] for each in await sdk.threads.get_history(thread_id)] == [3, 2, 1, 0, -1]
+
+
+async def test_durability_exit_keeps_only_the_last_checkpoint(sdk):
+    thread_id = await sdk.thread()
+    await sdk.runs.wait(thread_id, "steps", input={"count": 3}, durability="exit")
+    (kept,) = await sdk.threads.get_history(thread_id)
+    assert kept["values"]["done"] == [1, 2, 3]
+
+
+async def test_the_same_idempotency_key_gives_the_same_run(sdk):
+    thread_id = await sdk.thread()
+    headers = {"Idempotency-Key": fresh_id()}
+    first = await sdk.runs.create(thread_id, "echo", input={"text": 1}, headers=headers)
+    again = await sdk.runs.create(thread_id, "echo", input={"text": 2}, headers=headers)
+    assert again["run_id"] == first["run_id"]
+    assert await sdk.runs.wait(thread_id, "echo", input={"text": 3}, headers=headers) == {"text": 1, "echoed": 1}
+    parts = await collect(sdk.runs.stream(thread_id, "echo", input={"text": 4}, headers=headers))
+    assert parts[0].data["run_id"] == first["run_id"]
+    assert len(await sdk.runs.list(thread_id)) == 1
+    other = await sdk.runs.create(thread_id, "echo", input={}, headers={"Idempotency-Key": fresh_id()})
+    assert other["run_id"] != first["run_id"]
+
+
+async def test_conversations_go_on(sdk):
+    thread_id = await sdk.thread()
+    await sdk.runs.wait(thread_id, "chat", input=human("one", "h1"))
+    values = await sdk.runs.wait(thread_id, "chat", input=human("two", "h2"))
+    assert [(each["type"], each["content"]) for each in values["messages"]] == [
+        ("human", "one"),
+        ("ai", "You said: one"),
+        ("human", "two"),
+        ("ai", "You said: two"),
+    ]
+
+
+async def test_many_threads_run_at_the_same_time(sdk, gate):
+    runs = []
+    for _ in range(20):
+        runs.append(await sdk.runs.create(await sdk.thread(), "slow", input={"until": str(gate)}))
+    for run in runs:
+        await has_begun(sdk, run)
+    gate.touch()
+    for run in runs:
+        await run_is(sdk, run, "success")
+
+
+async def test_a_key_that_cannot_be_honoured_is_refused(sdk):
+    thread_id = await sdk.thread()
+    with pytest.raises(Exception, match="webhook"):
+        await sdk.runs.create(thread_id, "echo", input={}, webhook="https://example.org/hook")
+    with pytest.raises(Exception, match="Cannot specify both input and command"):
+        await sdk.runs.create(thread_id, "echo", input={"text": 1}, command={"resume": 1})
+
+
+async def test_what_a_run_leaves_is_on_the_thread_when_wait_returns(sdk):
+    """Also in lists: whoever waits for a run must not see the thread as it was before."""
+    for number in range(20):
+        thread_id = await sdk.thread()
+        await sdk.runs.wait(thread_id, "echo", input={"text": number})
+        thread = await sdk.threads.get(thread_id)
+        assert (thread["status"], thread["values"]) == ("idle", {"text": number, "echoed": number})
+        assert (await sdk.runs.list(thread_id))[0]["status"] == "success"
+
+
+async def test_a_sync_node_does_not_hold_up_other_runs(sdk, gate):
+    slow = await sdk.runs.create(await sdk.thread(), "slow_sync", input={"until": str(gate)})
+    await has_begun(sdk, slow)
+    assert await sdk.runs.wait(await sdk.thread(), "echo", input={"text": 1}) == {"text": 1, "echoed": 1}
+    gate.touch()
+
+    async def over():
+        return (await sdk.runs.get(slow["thread_id"], slow["run_id"]))["status"] == "success"
+
+    await eventually(over)

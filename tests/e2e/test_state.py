@@ -1,0 +1,213 @@
+import pytest
+from clients import collect, fresh_id, has_begun, human, refused
+
+pytestmark = pytest.mark.anyio
+
+EMPTY = {
+    "values": {},
+    "next": [],
+    "tasks": [],
+    "metadata": None,
+    "created_at": None,
+    "checkpoint": None,
+    "parent_checkpoint": None,
+    "interrupts": [],
+    "checkpoint_id": None,
+    "parent_checkpoint_id": None,
+}
+
+
+async def stepped(sdk, count=3):
+    thread_id = await sdk.thread()
+    await sdk.runs.wait(thread_id, "steps", input={"count": count})
+    return thread_id
+
+
+async def test_a_thread_without_runs_has_an_empty_state(sdk):
+    thread_id = await sdk.thread()
+    assert await sdk.threads.get_state(thread_id) == EMPTY
+    assert await sdk.threads.get_history(thread_id) == []
+
+
+async def test_the_state_after_a_run_is_what_the_run_left(sdk):
+    thread_id = await stepped(sdk)
+    (run,) = await sdk.runs.list(thread_id)
+    state = await sdk.threads.get_state(thread_id)
+    assert state["values"] == {"count": 3, "done": [1, 2, 3]}
+    assert (state["next"], state["tasks"], state["interrupts"]) == ([], [], [])
+    assert state["checkpoint"] == {
+        "thread_id": thread_id,
+        "checkpoint_ns": "",
+        "checkpoint_id": state["checkpoint_id"],
+    }
+    assert state["parent_checkpoint"]["checkpoint_id"] == state["parent_checkpoint_id"]
+    assert state["created_at"].endswith("+00:00")
+    metadata = state["metadata"]
+    assert (metadata["source"], metadata["step"]) == ("loop", 3)
+    assert (metadata["run_id"], metadata["thread_id"]) == (run["run_id"], thread_id)
+    assert (metadata["graph_id"], metadata["run_attempt"]) == ("steps", 1)
+
+
+async def test_history_is_newest_first_and_linked_by_parents(sdk):
+    thread_id = await stepped(sdk)
+    history = await sdk.threads.get_history(thread_id)
+    assert [(each["metadata"]["source"], each["metadata"]["step"]) for each in history] == [
+        ("loop", 3),
+        ("loop", 2),
+        ("loop", 1),
+        ("loop", 0),
+        ("input", -1),
+    ]
+    assert [each["values"].get("done") for each in history] == [[1, 2, 3], [1, 2], [1], [], []]
+    assert [each["next"] for each in history] == [[], ["step"], ["step"], ["step"], ["__start__"]]
+    parents = [each["parent_checkpoint_id"] for each in history]
+    assert parents == [*(each["checkpoint_id"] for each in history[1:]), None]
+    assert history[0] == await sdk.threads.get_state(thread_id)
+
+
+async def test_history_is_limited_and_bounded(sdk):
+    thread_id = await stepped(sdk)
+    whole = await sdk.threads.get_history(thread_id)
+    assert await sdk.threads.get_history(thread_id, limit=2) == whole[:2]
+    for before in (whole[1]["checkpoint"], whole[1]["checkpoint_id"], {"configurable": whole[1]["checkpoint"]}):
+        assert await sdk.threads.get_history(thread_id, before=before) == whole[2:]
+    assert await sdk.threads.get_history(thread_id, before=whole[1]["checkpoint"], limit=1) == whole[2:3]
+    assert await sdk.threads.get_history(thread_id, before=whole[-1]["checkpoint"]) == []
+
+
+async def test_history_is_filtered_by_metadata(sdk):
+    thread_id = await stepped(sdk)
+    whole = await sdk.threads.get_history(thread_id)
+    assert await sdk.threads.get_history(thread_id, metadata={"source": "input"}) == whole[-1:]
+    assert await sdk.threads.get_history(thread_id, metadata={"step": 2, "source": "loop"}) == [whole[1]]
+    assert await sdk.threads.get_history(thread_id, metadata={"step": 99}) == []
+
+
+async def test_history_can_be_read_with_a_get_too(sdk, http):
+    thread_id = await stepped(sdk)
+    whole = await sdk.threads.get_history(thread_id)
+    got = await http.get(f"/threads/{thread_id}/history", params={"limit": 2, "before": whole[0]["checkpoint_id"]})
+    assert got.json() == whole[1:3]
+
+
+async def test_the_state_at_a_checkpoint_is_what_it_was_then(sdk):
+    thread_id = await stepped(sdk)
+    for then in await sdk.threads.get_history(thread_id):
+        by_id = await sdk.threads.get_state(thread_id, checkpoint_id=then["checkpoint_id"])
+        by_checkpoint = await sdk.threads.get_state(thread_id, checkpoint=then["checkpoint"])
+        assert by_id["values"] == by_checkpoint["values"] == then["values"]
+        assert by_id["next"] == then["next"]
+        assert by_id["checkpoint_id"] == then["checkpoint_id"]
+
+
+async def test_the_state_at_an_unknown_checkpoint_is_empty(sdk):
+    thread_id = await stepped(sdk)
+    for checkpoint_id in (fresh_id(), "no-such-checkpoint"):
+        state = await sdk.threads.get_state(thread_id, checkpoint_id=checkpoint_id)
+        assert (state["values"], state["next"], state["tasks"]) == ({}, [], [])
+        assert (state["metadata"], state["created_at"]) == (None, None)
+
+
+async def test_the_state_of_a_paused_subgraph_is_shown_when_asked_for(sdk):
+    thread_id = await sdk.thread()
+    await sdk.runs.wait(thread_id, "approve_many", input={"answers": []})
+    outside = await sdk.threads.get_state(thread_id)
+    (task,) = [task for task in outside["tasks"] if task["name"] == "deep"]
+    assert task["state"] is None
+    assert task["checkpoint"]["checkpoint_ns"] == f"deep:{task['id']}"
+    assert [each["value"] for each in task["interrupts"]] == ["deep?"]
+
+    inside = await sdk.threads.get_state(thread_id, subgraphs=True)
+    (task,) = [task for task in inside["tasks"] if task["name"] == "deep"]
+    nested = task["state"]
+    assert nested["next"] == ["ask_deep"]
+    assert nested["checkpoint"]["checkpoint_ns"] == f"deep:{task['id']}"
+    assert [each["value"] for each in nested["tasks"][0]["interrupts"]] == ["deep?"]
+
+    by_pointer = await sdk.threads.get_state(thread_id, checkpoint=nested["checkpoint"])
+    assert by_pointer["next"] == ["ask_deep"]
+
+
+async def test_updating_the_state_makes_a_checkpoint_and_settles_the_thread(sdk):
+    thread_id = await stepped(sdk)
+    before = await sdk.threads.get_state(thread_id)
+    moved = await sdk.threads.update_state(thread_id, {"done": [99]})
+    after = await sdk.threads.get_state(thread_id)
+    assert moved["checkpoint"] == moved["configurable"] == after["checkpoint"]
+    assert moved["checkpoint_id"] == after["checkpoint_id"]
+    assert after["values"] == {"count": 3, "done": [1, 2, 3, 99]}
+    assert after["metadata"]["source"] == "update"
+    assert after["parent_checkpoint_id"] == before["checkpoint_id"]
+    thread = await sdk.threads.get(thread_id)
+    assert (thread["values"], thread["status"]) == (after["values"], "idle")
+
+
+async def test_updating_as_a_node_decides_what_comes_next(sdk):
+    thread_id = await sdk.thread()
+    await sdk.runs.wait(thread_id, "approve", input={"topic": "x"})
+    await sdk.threads.update_state(thread_id, {"answer": "by update"}, as_node="ask")
+    state = await sdk.threads.get_state(thread_id)
+    assert (state["next"], state["values"]["answer"]) == (["act"], "by update")
+    thread = await sdk.threads.get(thread_id)
+    assert (thread["status"], thread["interrupts"]) == ("interrupted", {})
+    assert await sdk.runs.wait(thread_id, "approve", input=None) == {
+        "topic": "x",
+        "answer": "by update",
+        "done": True,
+    }
+    assert (await sdk.threads.get(thread_id))["status"] == "idle"
+
+
+async def test_updating_at_a_checkpoint_forks_from_there(sdk):
+    thread_id = await stepped(sdk)
+    history = await sdk.threads.get_history(thread_id)
+    early = history[2]
+    assert early["values"]["done"] == [1]
+    for kwargs in ({"checkpoint_id": early["checkpoint_id"]}, {"checkpoint": early["checkpoint"]}):
+        await sdk.threads.update_state(thread_id, {"done": [50]}, as_node="step", **kwargs)
+        state = await sdk.threads.get_state(thread_id)
+        assert state["values"]["done"] == [1, 50]
+        assert state["next"] == ["step"]
+        assert state["parent_checkpoint_id"] == early["checkpoint_id"]
+        assert (await sdk.threads.get(thread_id))["values"]["done"] == [1, 50]
+
+
+async def test_a_run_can_fork_from_a_checkpoint(sdk):
+    thread_id = await stepped(sdk)
+    history = await sdk.threads.get_history(thread_id)
+    early = history[2]
+    for kwargs in ({"checkpoint_id": early["checkpoint_id"]}, {"checkpoint": early["checkpoint"]}):
+        parts = await collect(
+            sdk.runs.stream(thread_id, "steps", input=None, stream_mode="updates", **kwargs)
+        )
+        assert [part.data for part in parts[1:]] == [{"step": {"done": [2]}}, {"step": {"done": [3]}}]
+    assert len(await sdk.threads.get_history(thread_id, limit=100)) > len(history)
+
+
+async def test_a_fork_with_new_input_leaves_the_other_branch_readable(sdk):
+    thread_id = await sdk.thread()
+    await sdk.runs.wait(thread_id, "chat", input=human("one", "h1"))
+    first = await sdk.threads.get_state(thread_id)
+    await sdk.runs.wait(thread_id, "chat", input=human("two", "h2"))
+    second = await sdk.threads.get_state(thread_id)
+    forked = await sdk.runs.wait(thread_id, "chat", input=human("three", "h3"), checkpoint=first["checkpoint"])
+    assert [each["content"] for each in forked["messages"]] == ["one", "You said: one", "three", "You said: three"]
+    old = await sdk.threads.get_state(thread_id, checkpoint=second["checkpoint"])
+    assert [each["content"] for each in old["values"]["messages"]] == ["one", "You said: one", "two", "You said: two"]
+
+
+async def test_the_state_cannot_be_updated_while_a_run_is_under_way(sdk, gate):
+    thread_id = await sdk.thread()
+    run = await sdk.runs.create(thread_id, "slow", input={"until": str(gate)})
+    await has_begun(sdk, run)
+    with refused(409, f"Thread {thread_id} has in-flight runs: ['{run['run_id']}']"):
+        await sdk.threads.update_state(thread_id, {"steps": ["mine"]})
+
+
+async def test_updates_that_make_no_sense_are_refused(sdk):
+    thread_id = await sdk.thread()
+    with pytest.raises(Exception, match="has no assigned graph ID"):
+        await sdk.threads.update_state(thread_id, {"text": 1})
+    await sdk.runs.wait(thread_id, "echo", input={"text": 1})
+    with refused(400, "Node nobody does not exist"):
+        await sdk.threads.update_state(thread_id, {"text": 1}, as_node="nobody")

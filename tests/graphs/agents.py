@@ -1,0 +1,412 @@
+"""Deterministic graphs for the end-to-end and the kill tests. No keys, no network; message ids are given."""
+
+import asyncio
+import operator
+import time
+from pathlib import Path
+from typing import Annotated, Any, TypedDict
+
+from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, ToolCall, ToolMessage
+from langchain_core.runnables import RunnableConfig
+from langchain_core.tools import tool
+from langgraph.config import get_stream_writer
+from langgraph.func import entrypoint, task
+from langgraph.graph import END, START, StateGraph
+from langgraph.graph.message import add_messages
+from langgraph.prebuilt import ToolNode
+from langgraph.types import interrupt
+
+from threadwire.testing.scripted import ScriptedChatModel
+
+# -- echo: one step ---------------------------------------------------------------------------------------------------
+
+
+class Echo(TypedDict, total=False):
+    text: Any
+    echoed: Any
+
+
+def say_again(state: Echo) -> Echo:
+    return {"echoed": state.get("text")}
+
+
+echo = StateGraph(Echo).add_node("say_again", say_again).add_edge(START, "say_again").compile()
+
+
+# -- chat: tokens. {"messages": [...], "delay"?: seconds before each token} -------------------------------------------
+
+
+class Talk(TypedDict, total=False):
+    messages: Annotated[list[AnyMessage], add_messages]
+    delay: float
+
+
+def answer(conversation: list[BaseMessage]) -> AIMessage:
+    return AIMessage(f"You said: {conversation[-1].text}", id=f"ai-{len(conversation)}")
+
+
+async def model(state: Talk) -> Talk:
+    scripted = ScriptedChatModel(reply=answer, delay=state.get("delay", 0))
+    return {"messages": [await scripted.ainvoke(state["messages"])]}
+
+
+chat = StateGraph(Talk).add_node("model", model).add_edge(START, "model").compile()
+
+
+# -- tools: a model calls a tool, whose arguments are streamed, and answers from its result ---------------------------
+
+
+@tool
+def add(a: int, b: int) -> str:
+    """Add two numbers."""
+    return str(a + b)
+
+
+def answer_with_tool(conversation: list[BaseMessage]) -> AIMessage:
+    last, message_id = conversation[-1], f"ai-{len(conversation)}"
+    if isinstance(last, ToolMessage):
+        return AIMessage(f"The sum is {last.text}.", id=message_id)
+    call = ToolCall(name="add", args={"a": 20, "b": 22}, id=f"call-{len(conversation)}", type="tool_call")
+    return AIMessage("Let me add that.", id=message_id, tool_calls=[call])
+
+
+async def model_with_tool(state: Talk) -> Talk:
+    scripted = ScriptedChatModel(reply=answer_with_tool, delay=state.get("delay", 0)).bind_tools([add])
+    return {"messages": [await scripted.ainvoke(state["messages"])]}
+
+
+def wants_tool(state: Talk) -> str:
+    last = state["messages"][-1]
+    return "tools" if isinstance(last, AIMessage) and last.tool_calls else END
+
+
+tools = (
+    StateGraph(Talk)
+    .add_node("model", model_with_tool)
+    .add_node("tools", ToolNode([add]))
+    .add_edge(START, "model")
+    .add_conditional_edges("model", wants_tool, ["tools", END])
+    .add_edge("tools", "model")
+    .compile()
+)
+
+
+# -- nested: a subgraph with tokens and custom events -----------------------------------------------------------------
+
+
+class Notes(TypedDict, total=False):
+    messages: Annotated[list[AnyMessage], add_messages]
+    notes: Annotated[list[str], operator.add]
+
+
+async def note_before(state: Notes) -> Notes:
+    get_stream_writer()({"at": "before"})
+    return {"notes": ["before"]}
+
+
+async def note_after(state: Notes) -> Notes:
+    get_stream_writer()({"at": "after"})
+    return {"notes": ["after"]}
+
+
+class Inner(TypedDict, total=False):
+    """The subgraph's mood is its own; only its messages come out."""
+
+    messages: Annotated[list[AnyMessage], add_messages]
+    mood: str
+
+
+async def feel(state: Inner) -> Inner:
+    get_stream_writer()({"at": "inside"})
+    return {"mood": "calm"}
+
+
+inner = (
+    StateGraph(Inner)
+    .add_node("feel", feel)
+    .add_node("speak", model)
+    .add_edge(START, "feel")
+    .add_edge("feel", "speak")
+    .compile()
+)
+
+nested = (
+    StateGraph(Notes)
+    .add_node("before", note_before)
+    .add_node("inner", inner)
+    .add_node("after", note_after)
+    .add_edge(START, "before")
+    .add_edge("before", "inner")
+    .add_edge("inner", "after")
+    .compile()
+)
+
+
+# -- approve: one interrupt -------------------------------------------------------------------------------------------
+
+
+class Approval(TypedDict, total=False):
+    topic: str
+    answer: Any
+    done: bool
+
+
+def ask(state: Approval) -> Approval:
+    return {"answer": interrupt({"question": "ok?", "topic": state.get("topic")})}
+
+
+def act(state: Approval) -> Approval:
+    return {"done": True}
+
+
+approve = (
+    StateGraph(Approval)
+    .add_node("ask", ask)
+    .add_node("act", act)
+    .add_edge(START, "ask")
+    .add_edge("ask", "act")
+    .compile()
+)
+
+
+# -- approve_many: two in parallel and one in a subgraph beside them; then one node that asks twice in sequence -------
+
+
+class Approvals(TypedDict, total=False):
+    answers: Annotated[list[str], operator.add]
+
+
+def ask_left(state: Approvals) -> Approvals:
+    return {"answers": [f"left={interrupt('left?')}"]}
+
+
+def ask_right(state: Approvals) -> Approvals:
+    return {"answers": [f"right={interrupt('right?')}"]}
+
+
+def ask_deep(state: Approvals) -> Approvals:
+    return {"answers": [f"deep={interrupt('deep?')}"]}
+
+
+def ask_twice(state: Approvals) -> Approvals:
+    first = interrupt("first?")
+    second = interrupt("second?")
+    return {"answers": [f"first={first}", f"second={second}"]}
+
+
+deep = StateGraph(Approvals).add_node("ask_deep", ask_deep).add_edge(START, "ask_deep").compile()
+
+approve_many = (
+    StateGraph(Approvals)
+    .add_node("left", ask_left)
+    .add_node("right", ask_right)
+    .add_node("deep", deep)
+    .add_node("twice", ask_twice)
+    .add_edge(START, "left")
+    .add_edge(START, "right")
+    .add_edge(START, "deep")
+    .add_edge(["left", "right", "deep"], "twice")
+    .compile()
+)
+
+
+# -- fails ------------------------------------------------------------------------------------------------------------
+
+
+def boom(state: Echo) -> Echo:
+    raise ValueError("boom!")
+
+
+fails = StateGraph(Echo).add_node("boom", boom).add_edge(START, "boom").compile()
+
+
+# -- slow, slow_sync, blocking: {"seconds"?: how long, "until"?: a file to wait for, "spin"?: burn the processor} -----
+
+
+class Delay(TypedDict, total=False):
+    seconds: float
+    until: str
+    spin: bool
+    steps: Annotated[list[str], operator.add]
+
+
+def arrived(path: str | None) -> bool:
+    return path is None or Path(path).exists()
+
+
+def begin(state: Delay) -> Delay:
+    return {"steps": ["begun"]}
+
+
+async def wait(state: Delay) -> Delay:
+    await asyncio.sleep(state.get("seconds", 0))
+    while not arrived(state.get("until")):  # noqa: ASYNC110 - a file has no event to wait on
+        await asyncio.sleep(0.01)
+    return {"steps": ["waited"]}
+
+
+def wait_in_thread(state: Delay) -> Delay:
+    time.sleep(state.get("seconds", 0))
+    while not arrived(state.get("until")):
+        time.sleep(0.01)
+    return {"steps": ["waited"]}
+
+
+async def block(state: Delay) -> Delay:
+    deadline = time.monotonic() + state.get("seconds", 0)
+    if not state.get("spin"):
+        time.sleep(state.get("seconds", 0))  # noqa: ASYNC251 - blocking the loop is what this graph is for
+    while time.monotonic() < deadline:
+        pass
+    return {"steps": ["waited"]}
+
+
+def _delayed(node: Any) -> Any:
+    return (
+        StateGraph(Delay)
+        .add_node("begin", begin)
+        .add_node("wait", node)
+        .add_edge(START, "begin")
+        .add_edge("begin", "wait")
+        .compile()
+    )
+
+
+slow = _delayed(wait)
+slow_sync = _delayed(wait_in_thread)
+blocking = _delayed(block)
+
+
+# -- steps: {"count": N, "file"?: where each step leaves a line, "delay"?: seconds in each step} ----------------------
+
+
+class Steps(TypedDict, total=False):
+    count: int
+    file: str
+    delay: float
+    done: Annotated[list[int], operator.add]
+
+
+async def step(state: Steps) -> Steps:
+    number = len(state.get("done", [])) + 1
+    await asyncio.sleep(state.get("delay", 0))
+    leave_line(state.get("file"), number)
+    return {"done": [number]}
+
+
+def leave_line(path: str | None, number: int) -> None:
+    if path is not None:
+        with open(path, "a") as file:
+            file.write(f"{number}\n")
+
+
+def more_steps(state: Steps) -> str:
+    return "step" if len(state["done"]) < state["count"] else END
+
+
+steps = (
+    StateGraph(Steps)
+    .add_node("step", step)
+    .add_edge(START, "step")
+    .add_conditional_edges("step", more_steps, ["step", END])
+    .compile()
+    .with_config(recursion_limit=100_000)
+)
+
+
+# -- everything: a tool call, a subgraph with tokens and custom events, an interrupt, an answer -----------------------
+
+
+class Everything(TypedDict, total=False):
+    messages: Annotated[list[AnyMessage], add_messages]
+    notes: Annotated[list[str], operator.add]
+    review: Any
+
+
+def call_tool(state: Everything) -> Everything:
+    get_stream_writer()({"at": "call"})
+    return {"notes": ["called"]}
+
+
+def review(state: Everything) -> Everything:
+    return {"review": interrupt({"question": "publish?", "draft": state["messages"][-1].text})}
+
+
+everything = (
+    StateGraph(Everything)
+    .add_node("start", call_tool)
+    .add_node("model", model_with_tool)
+    .add_node("tools", ToolNode([add]))
+    .add_node("inner", inner)
+    .add_node("review", review)
+    .add_node("final", model)
+    .add_edge(START, "start")
+    .add_edge("start", "model")
+    .add_conditional_edges(
+        "model", lambda state: "tools" if wants_tool(state) == "tools" else "inner", ["tools", "inner"]
+    )
+    .add_edge("tools", "model")
+    .add_edge("inner", "review")
+    .add_edge("review", "final")
+    .compile()
+)
+
+
+# -- private: what goes in, what is kept and what comes out are three different things --------------------------------
+
+
+class Question(TypedDict):
+    question: str
+
+
+class Answer(TypedDict):
+    answer: str
+
+
+class Whole(Question, Answer, total=False):
+    secret: str
+
+
+def think(state: Question) -> Whole:
+    return {"secret": f"thinking about {state['question']}"}
+
+
+def conclude(state: Whole) -> Answer:
+    return {"answer": f"concluded after {state['secret']}"}
+
+
+private = (
+    StateGraph(Whole, input_schema=Question, output_schema=Answer)
+    .add_node("think", think)
+    .add_node("conclude", conclude)
+    .add_edge(START, "think")
+    .add_edge("think", "conclude")
+    .compile()
+)
+
+
+# -- functional: an entrypoint with a task, and a memory of its previous answer ---------------------------------------
+
+
+@task
+async def double(number: int) -> int:
+    return number * 2
+
+
+@entrypoint()
+async def functional(given: dict[str, Any], *, previous: Any = None) -> dict[str, Any]:
+    get_stream_writer()({"doubling": given["number"]})
+    return {"doubled": await double(given["number"]), "previous": previous}
+
+
+# -- factory: a graph made for each opening, that knows its configuration ---------------------------------------------
+
+
+async def factory(config: RunnableConfig) -> Any:
+    await asyncio.sleep(0)
+    greeting = config.get("configurable", {}).get("greeting", "hello")
+
+    def greet(state: Echo) -> Echo:
+        return {"echoed": f"{greeting} {state.get('text')}"}
+
+    return StateGraph(Echo).add_node("greet", greet).add_edge(START, "greet").compile()

@@ -1,0 +1,150 @@
+"""Graphs for the tests that kill the server, resume at every position and race on one thread."""
+
+import asyncio
+import operator
+import os
+import signal
+import time
+from typing import Annotated, Any, TypedDict
+
+from langchain_core.messages import AIMessage, AnyMessage, BaseMessage
+from langgraph.config import get_stream_writer
+from langgraph.graph import END, START, StateGraph
+from langgraph.graph.message import add_messages
+from langgraph.types import interrupt
+
+from threadwire.testing.scripted import ScriptedChatModel
+
+
+class Race(TypedDict, total=False):
+    messages: Annotated[list[AnyMessage], add_messages]
+    count: int
+    words: int
+    file: str
+    delay: float
+    done: Annotated[list[int], operator.add]
+    approved: Any
+
+
+def leave_line(path: str | None, line: str) -> None:
+    if path is not None:
+        with open(path, "a") as file:
+            file.write(line + "\n")
+
+
+# -- marathon: many fast steps that each count in an outside file, then an answer of many words ------------------------
+
+
+async def step(state: Race) -> Race:
+    number = len(state.get("done", [])) + 1
+    await asyncio.sleep(state.get("delay", 0))
+    leave_line(state.get("file"), str(number))
+    get_stream_writer()({"step": number})
+    return {"done": [number]}
+
+
+def more_steps(state: Race) -> str:
+    return "step" if len(state.get("done", [])) < state.get("count", 0) else "answer"
+
+
+async def answer(state: Race) -> Race:
+    words = " ".join(f"word{number}" for number in range(state.get("words", 10)))
+
+    def reply(conversation: list[BaseMessage]) -> AIMessage:
+        return AIMessage(words)
+
+    model = ScriptedChatModel(reply=reply, delay=state.get("delay", 0))
+    return {"messages": [await model.ainvoke(state["messages"])]}
+
+
+marathon = (
+    StateGraph(Race)
+    .add_node("step", step)
+    .add_node("answer", answer)
+    .add_edge(START, "step")
+    .add_conditional_edges("step", more_steps, ["step", "answer"])
+    .compile()
+    .with_config(recursion_limit=10_000)
+)
+
+
+# -- poison: takes the whole process with it ---------------------------------------------------------------------------
+
+
+async def die(state: Race) -> Race:
+    await asyncio.sleep(0.05)
+    os.kill(os.getpid(), signal.SIGKILL)
+    return {}
+
+
+poison = StateGraph(Race).add_node("die", die).add_edge(START, "die").compile()
+
+
+# -- long: thousands of entries of every kind --------------------------------------------------------------------------
+
+
+def ask(state: Race) -> Race:
+    return {"approved": interrupt({"question": "publish?"})}
+
+
+class Answered(TypedDict):
+    messages: Annotated[list[AnyMessage], add_messages]
+
+
+inner = StateGraph(Race, output_schema=Answered).add_node("answer", answer).add_edge(START, "answer").compile()
+
+long = (
+    StateGraph(Race)
+    .add_node("step", step)
+    .add_node("answer", answer)
+    .add_node("inner", inner)
+    .add_node("ask", ask)
+    .add_edge(START, "step")
+    .add_conditional_edges("step", more_steps, ["step", "answer"])
+    .add_edge("answer", "inner")
+    .add_edge("inner", "ask")
+    .compile()
+    .with_config(recursion_limit=10_000)
+)
+
+
+# -- probe: leaves a line when it enters a node and when it leaves it, so that an overlap can be seen ------------------
+
+
+class Probe(TypedDict, total=False):
+    name: str
+    file: str
+    hold: float
+    log: Annotated[list[str], operator.add]
+
+
+async def hold(state: Probe) -> Probe:
+    leave_line(state["file"], f"enter {state['name']}")
+    try:
+        await asyncio.sleep(state["hold"])
+    finally:
+        leave_line(state["file"], f"leave {state['name']}")
+    return {"log": [state["name"]]}
+
+
+def hold_sync(state: Probe) -> Probe:
+    leave_line(state["file"], f"enter {state['name']}")
+    time.sleep(state["hold"])
+    leave_line(state["file"], f"leave {state['name']}")
+    return {"log": [state["name"]]}
+
+
+def _twice(node: Any) -> Any:
+    return (
+        StateGraph(Probe)
+        .add_node("first", node)
+        .add_node("second", node)
+        .add_edge(START, "first")
+        .add_edge("first", "second")
+        .add_edge("second", END)
+        .compile()
+    )
+
+
+probe = _twice(hold)
+probe_sync = _twice(hold_sync)

@@ -1,0 +1,160 @@
+"""kill -9, at random moments and at named ones. What a client was shown stays true, and every run ends."""
+
+import os
+import random
+import threading
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from crashing_server import POINTS
+from watching import Watcher, get, new_thread, post, replay
+
+from threadwire.testing.server import RunningServer, running_server
+
+PROJECT = Path(__file__).parent / "project" / "langgraph.json"
+CRASHING = Path(__file__).parent / "crashing_server.py"
+CYCLES = int(os.environ.get("KILL_CYCLES", "50"))
+MODES = ["values", "messages-tuple", "updates", "custom", "tasks", "checkpoints"]
+
+pytestmark = pytest.mark.timeout(7200 if CYCLES > 50 else 900)
+
+
+def race(tmp_path: Path, name: str, *, count: int = 12, words: int = 60, delay: float = 0.004) -> dict[str, Any]:
+    """A run of many fast steps that each count in an outside file; the user's message has no id."""
+    return {
+        "assistant_id": "marathon",
+        "input": {
+            "messages": [{"role": "user", "content": "run!"}],
+            "count": count,
+            "words": words,
+            "delay": delay,
+            "file": str(tmp_path / f"{name}.txt"),
+        },
+        "stream_mode": MODES,
+        "stream_subgraphs": True,
+    }
+
+
+def watch_to_the_end(watcher: Watcher, server: RunningServer) -> None:
+    """Watch; whenever the server has died, start it again and resume."""
+    for _ in range(20):
+        if watcher.watch():
+            return
+        if server.process.poll() is not None:
+            server.start()
+    raise AssertionError(f"the run never ended: {server.log()}")
+
+
+def assert_nothing_was_lost(watcher: Watcher) -> None:
+    """What was shown, piece by piece over however many lives, is byte for byte what a replay shows."""
+    assert watcher.ids == sorted(set(watcher.ids))
+    assert watcher.shown == replay(watcher.server, f"{watcher.run_path}/stream")
+
+
+def assert_right_ending(watcher: Watcher, kills: int) -> None:
+    asked = watcher.body["input"]
+    assert watcher.status() == "success"
+    state = get(watcher.server, f"/threads/{watcher.thread_id}/state")
+    assert state["next"] == []
+    assert state["values"]["done"] == list(range(1, asked["count"] + 1))
+    assert [message["type"] for message in state["values"]["messages"]] == ["human", "ai"]
+    assert state["values"]["messages"][1]["content"].split() == [f"word{n}" for n in range(asked["words"])]
+    assert_at_most_one_step_repeated(Path(asked["file"]), asked["count"], kills)
+
+
+def assert_at_most_one_step_repeated(file: Path, count: int, kills: int) -> None:
+    """Under default durability a kill costs at most one super-step twice."""
+    times = Counter(int(line) for line in file.read_text().split())
+    assert sorted(times) == list(range(1, count + 1))
+    assert sum(times.values()) - count <= kills, times
+
+
+def test_kill_at_random_moments(tmp_path: Path) -> None:
+    chance = random.Random(int(os.environ.get("KILL_SEED", "7")))
+    with running_server(PROJECT, tmp_path / "data") as server:
+        for cycle in range(CYCLES):
+            watcher = Watcher(server, new_thread(server), race(tmp_path, f"cycle{cycle}"))
+            kills = chance.choice([1, 1, 1, 2])
+            for _ in range(kills):
+                killer = threading.Timer(chance.uniform(0.0, 0.45), server.process.kill)
+                killer.start()
+                ended = watcher.watch()
+                killer.cancel()
+                killer.join()
+                if server.process.poll() is not None or not ended:
+                    server.process.kill()
+                    server.process.wait()
+                    server.start()
+            watch_to_the_end(watcher, server)
+            assert_nothing_was_lost(watcher)
+            assert_right_ending(watcher, kills)
+
+
+@pytest.mark.parametrize("point", [point for point in POINTS if "recovery" not in point])
+@pytest.mark.parametrize("time", [1, 5])
+def test_kill_at_a_named_point(point: str, time: int, tmp_path: Path) -> None:
+    times = time if "checkpoint" in point else 1
+    if time > times:
+        times = 2  # the points that a run passes once: die at the second run's
+    with running_server(PROJECT, tmp_path / "data", program=CRASHING, env={"CRASH_AT": f"{point}:{times}"}) as server:
+        watchers = [
+            Watcher(server, new_thread(server), race(tmp_path, f"run{number}", count=6, words=8, delay=0))
+            for number in range(2)
+        ]
+        for watcher in watchers:
+            ended = watcher.watch()
+            if not ended:
+                server.process.wait(10)
+                server.program = None
+                server.start()
+                watch_to_the_end(watcher, server)
+        assert server.program is None, "the server never got to the point"
+        for watcher in watchers:
+            assert_nothing_was_lost(watcher)
+            assert_right_ending(watcher, kills=1)
+
+
+@pytest.mark.parametrize("point", ["before-recovery", "after-recovery"])
+def test_kill_during_recovery(point: str, tmp_path: Path) -> None:
+    with running_server(PROJECT, tmp_path / "data") as server:
+        watcher = Watcher(server, new_thread(server), race(tmp_path, "run", delay=0.01))
+        threading.Timer(0.15, server.process.kill).start()
+        assert not watcher.watch()
+        server.process.wait(10)
+        server.program, server.env["CRASH_AT"] = CRASHING, f"{point}:1"
+        with pytest.raises(TimeoutError):
+            server.start()
+        server.program = None
+        server.start()
+        watch_to_the_end(watcher, server)
+        assert_nothing_was_lost(watcher)
+        assert_right_ending(watcher, kills=2)
+
+
+def test_a_poison_run_ends_in_error_and_its_neighbours_succeed(tmp_path: Path) -> None:
+    with running_server(PROJECT, tmp_path / "data") as server:
+        healthy = []
+        for number in range(10):
+            thread_id = new_thread(server)
+            body = race(tmp_path, f"healthy{number}", count=5, words=20, delay=0.02)
+            run = post(server, f"/threads/{thread_id}/runs", body)
+            healthy.append(f"/threads/{thread_id}/runs/{run['run_id']}")
+        thread_id = new_thread(server)
+        run = post(server, f"/threads/{thread_id}/runs", {"assistant_id": "poison", "input": {"count": 1}})
+        poison = f"/threads/{thread_id}/runs/{run['run_id']}"
+        for _ in range(3):
+            server.process.wait(30)
+            server.start()
+        for path in healthy:
+            assert "__error__" not in get(server, f"{path}/join")
+            assert get(server, path)["status"] == "success"
+        assert get(server, f"{poison}/join") == {
+            "__error__": {
+                "error": "max_attempts",
+                "message": "The server died 3 times while this run was in flight.",
+            }
+        }
+        assert get(server, poison)["status"] == "error"
+        assert server.process.poll() is None

@@ -1,0 +1,203 @@
+"""Resuming at any position gives exactly the bytes that a client which never left was shown (spec 4.4)."""
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import apsw
+import pytest
+from watching import Watcher, get, new_thread, post, replay, request
+
+from threadwire.core.entries import Entry
+from threadwire.core.ids import RunId, Seq
+from threadwire.core.records import Run
+from threadwire.engine.follow import KEEP_FRAMES, Followers
+from threadwire.protocols.langgraph.encode import MODES, RunStreamEncoder, StreamOptions
+from threadwire.storage.abc import Log
+from threadwire.storage.sqlite import open_sqlite_storage
+from threadwire.testing.server import RunningServer, running_server
+
+PROJECT = Path(__file__).parent / "project" / "langgraph.json"
+MODE_SETS = [
+    ("values",),
+    ("messages",),
+    ("messages-tuple", "values", "updates", "custom"),
+    ("tasks", "checkpoints", "debug", "custom"),
+    ("events",),
+    tuple(sorted(MODES)),
+]
+
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(900)]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    with running_server(PROJECT, tmp_path_factory.mktemp("resume") / "data") as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def watcher(server: RunningServer) -> Watcher:
+    """Killed in the middle of its first answer, and watched over both of its lives."""
+    body = {
+        "assistant_id": "long",
+        "input": {"messages": [{"role": "user", "content": "go"}], "count": 60, "words": 2400, "delay": 0},
+        "stream_mode": sorted(MODES - {"values", "messages"}),
+        "stream_subgraphs": True,
+    }
+    watcher = Watcher(server, new_thread(server), body)
+    assert not watcher.watch(kill_at=1500), "the run ended before it could be killed"
+    server.kill()
+    server.start()
+    assert watcher.watch()
+    assert watcher.status() == "success"
+    assert get(server, f"/threads/{watcher.thread_id}")["status"] == "interrupted"
+    return watcher
+
+
+@pytest.fixture(scope="module")
+async def entries(watcher: Watcher, server: RunningServer, tmp_path_factory: pytest.TempPathFactory) -> list[Entry]:
+    server.terminate()
+    run_id = RunId(str(watcher.run_path).rsplit("/", 1)[1])
+    async with open_sqlite_storage(server.data) as storage:
+        run = await storage.runs.get(run_id)
+        assert run is not None
+        found = await read_all(storage.log, run)
+    server.start()
+    return found
+
+
+async def read_all(log: Log, run: Run) -> list[Entry]:
+    entries: list[Entry] = []
+    after = Seq(0)
+    while page := await log.read(run.thread_id, after, limit=700, run_id=run.run_id):
+        entries += page
+        after = page[-1].seq
+    return entries
+
+
+def frames_of(entries: list[Entry], options: StreamOptions) -> list[tuple[int, bytes]]:
+    encoder = RunStreamEncoder(options)
+    return [(entry.seq, frame) for entry in entries if (frame := encoder.feed(entry))]
+
+
+async def test_the_run_is_what_this_file_is_about(entries: list[Entry]) -> None:
+    assert len(entries) >= 5000
+    assert {entry.attempt for entry in entries if entry.attempt} == {1, 2}
+    assert {"messages", "custom", "state", "updates", "tasks", "debug", "events", "input.requested"} <= {
+        entry.kind for entry in entries
+    }
+    assert any(entry.ns for entry in entries)
+
+
+async def test_what_was_shown_live_over_two_lives_is_what_a_replay_shows(
+    watcher: Watcher, entries: list[Entry]
+) -> None:
+    assert watcher.ids == sorted(set(watcher.ids))
+    assert watcher.shown == replay(watcher.server, f"{watcher.run_path}/stream")
+
+
+@pytest.mark.parametrize("subgraphs", [True, False], ids=["subgraphs", "root only"])
+@pytest.mark.parametrize("modes", MODE_SETS, ids="+".join)
+async def test_resuming_at_every_id_gives_the_rest_to_the_byte(
+    modes: tuple[str, ...],
+    subgraphs: bool,
+    watcher: Watcher,
+    server: RunningServer,
+    entries: list[Entry],
+    tmp_path: Path,
+) -> None:
+    """With the engine's own followers, on the file of a server that was killed, stopped and started again."""
+    options = StreamOptions(frozenset(modes), subgraphs)
+    expected = frames_of(entries, options)
+    whole = b"".join(frame for _, frame in expected)
+    copy = copy_of(server, tmp_path)
+    async with open_sqlite_storage(copy) as storage:
+        run = await storage.runs.get(RunId(str(watcher.run_path).rsplit("/", 1)[1]))
+        assert run is not None
+        followers = Followers(storage.log)
+        offset = 0
+        # What fits into memory is tried at every id; what is longer is read from the log for each follower.
+        stride = 1 if len(whole) < KEEP_FRAMES else 97
+        for number, (seq, frame) in enumerate(expected):
+            offset += len(frame)
+            if number % stride:
+                continue
+            with followers.follow(run, options, partial(RunStreamEncoder, options), Seq(seq)) as follower:
+                at = offset
+                while (piece := await follower.next(5.0)) is not None:
+                    assert whole.startswith(piece, at), f"resumed at {seq}, the bytes differ from {at} on"
+                    at += len(piece)
+                assert at == len(whole)
+
+
+def copy_of(server: RunningServer, tmp_path: Path) -> Path:
+    """The data of the running server as a backup would find it."""
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    source = apsw.Connection(str(server.data / "threadwire.db"), flags=apsw.SQLITE_OPEN_READONLY)
+    target = apsw.Connection(str(copy / "threadwire.db"))
+    with target.backup("main", source, "main") as backup:
+        backup.step()
+    target.close()
+    source.close()
+    return copy
+
+
+@pytest.mark.parametrize("subgraphs", [True, False], ids=["subgraphs", "root only"])
+@pytest.mark.parametrize("modes", MODE_SETS, ids="+".join)
+async def test_a_fresh_encoder_primed_up_to_an_id_goes_on_as_the_first_one_did(
+    modes: tuple[str, ...], subgraphs: bool, entries: list[Entry]
+) -> None:
+    options = StreamOptions(frozenset(modes), subgraphs)
+    expected = dict(frames_of(entries, options))
+    for primed in range(0, len(entries), 331):
+        encoder = RunStreamEncoder(options)
+        for entry in entries[:primed]:
+            encoder.feed(entry)
+        for entry in entries[primed : primed + 40]:
+            assert encoder.feed(entry) == expected.get(entry.seq, b"")
+
+
+async def test_resuming_over_http_at_many_ids_after_a_restart(watcher: Watcher, entries: list[Entry]) -> None:
+    whole = replay(watcher.server, f"{watcher.run_path}/stream")
+    ends: dict[int, int] = {}
+    at = 0
+    for seq, frame in watcher.frames:
+        at += len(frame)
+        ends[seq] = at
+    for seq in [*watcher.ids[:5], *watcher.ids[5:-5:250], *watcher.ids[-5:]]:
+        assert replay(watcher.server, f"{watcher.run_path}/stream", str(seq)) == whole[ends[seq] :]
+
+
+@pytest.mark.parametrize("start", ["0", "-1", "000"])
+async def test_zero_and_minus_one_mean_from_the_start(start: str, watcher: Watcher, entries: list[Entry]) -> None:
+    assert replay(watcher.server, f"{watcher.run_path}/stream", start) == watcher.shown
+
+
+@pytest.mark.parametrize("beyond", ["last", "999999999"])
+async def test_beyond_the_end_there_is_nothing(beyond: str, watcher: Watcher, entries: list[Entry]) -> None:
+    after = str(watcher.ids[-1]) if beyond == "last" else beyond
+    assert replay(watcher.server, f"{watcher.run_path}/stream", after) == b""
+
+
+async def test_without_an_id_a_finished_run_shows_nothing(watcher: Watcher, entries: list[Entry]) -> None:
+    status, body = request(watcher.server, "GET", f"{watcher.run_path}/stream")
+    assert (status, body) == (200, None)
+
+
+@pytest.mark.parametrize("nonsense", ["abc", "-2", "1.5", "1e3", "٣", str(2**70), "1 2", "+1", "0x10", ""])
+async def test_a_nonsense_id_is_refused_and_never_replays_everything(
+    nonsense: str, watcher: Watcher, entries: list[Entry]
+) -> None:
+    headers = {"Last-Event-ID": nonsense.encode().decode("latin-1")}
+    status, body = request(watcher.server, "GET", f"{watcher.run_path}/stream", headers=headers)
+    assert status == 400
+    assert "Last-Event-ID" in body["detail"]
+
+
+async def test_the_run_goes_on_when_its_interrupt_is_answered(watcher: Watcher, entries: list[Entry]) -> None:
+    thread = f"/threads/{watcher.thread_id}"
+    values = post(watcher.server, f"{thread}/runs/wait", {"assistant_id": "long", "command": {"resume": "yes"}})
+    assert values["approved"] == "yes"
+    assert len(values["done"]) == 60

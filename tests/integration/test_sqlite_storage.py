@@ -1,0 +1,388 @@
+"""What is the embedded driver's own: its file, its lock, its size and what a kill leaves of it."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from threadwire.core.entries import START, Draft, Fence, Kind
+from threadwire.core.ids import AssistantId, RunId, Seq, ThreadId, uuid7
+from threadwire.core.records import Ending, NewRun, Run, Settled, Thread
+from threadwire.errors import DataDirectoryLocked, Fenced, StorageError
+from threadwire.storage.abc import Storage
+from threadwire.storage.sqlite import open_sqlite_storage
+from threadwire.storage.sqlite.log import SqliteLog
+from threadwire.storage.sqlite.schema import migrations
+from threadwire.storage.sqlite.segments import decode, encode, pack, unpack
+
+pytestmark = pytest.mark.anyio
+
+NOW = 1_700_000_000_000
+
+
+@pytest.fixture
+async def storage(tmp_path: Path) -> AsyncIterator[Storage]:
+    async with open_sqlite_storage(tmp_path) as storage:
+        yield storage
+
+
+def token(text: str) -> Draft:
+    return Draft(Kind.MESSAGES, [0, text], at=NOW)
+
+
+async def start(storage: Storage) -> Run:
+    new = NewRun(
+        run_id=RunId(uuid7()),
+        thread_id=ThreadId(uuid7()),
+        assistant_id=AssistantId(uuid7()),
+        graph_id="agent",
+        created_at=NOW,
+        due_at=NOW,
+        create_thread=True,
+    )
+    await storage.runs.accept(new)
+    [run] = await storage.runs.claim(1, now=NOW)
+    return run
+
+
+# The file
+
+
+async def test_a_fresh_directory_gets_the_newest_schema(tmp_path: Path) -> None:
+    async with open_sqlite_storage(tmp_path / "not" / "there" / "yet"):
+        pass
+    assert _version(tmp_path / "not" / "there" / "yet") == len(migrations())
+
+
+async def test_opening_again_finds_everything(tmp_path: Path) -> None:
+    async with open_sqlite_storage(tmp_path) as storage:
+        run = await start(storage)
+        storage.log.append(run.thread_id, [token("a"), token("b")], run.fence)  # nobody waits: closing does
+    for _ in range(2):
+        async with open_sqlite_storage(tmp_path) as storage:
+            entries = await storage.log.read(run.thread_id, START)
+            assert [entry.kind for entry in entries] == [Kind.RUN_QUEUED, Kind.MESSAGES, Kind.MESSAGES]
+            assert await storage.runs.get(run.run_id) == run
+    assert _version(tmp_path) == len(migrations())
+
+
+async def test_closing_leaves_one_file(tmp_path: Path) -> None:
+    async with open_sqlite_storage(tmp_path) as storage:
+        await start(storage)
+    assert set(os.listdir(tmp_path)) == {"threadwire.db", "lock"}
+
+
+async def test_a_database_of_a_newer_version_is_left_alone(tmp_path: Path) -> None:
+    async with open_sqlite_storage(tmp_path):
+        pass
+    newer = len(migrations()) + 1
+    db = apsw.Connection(str(tmp_path / "threadwire.db"))
+    db.execute(f"PRAGMA user_version = {newer}")
+    db.close()
+    with pytest.raises(StorageError, match="newer Threadwire"):
+        async with open_sqlite_storage(tmp_path):
+            pass
+    assert _version(tmp_path) == newer
+
+
+async def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "threadwire.db").write_bytes(b"This is no database, whatever its name says. " * 100)
+    with pytest.raises(StorageError, match="cannot be opened"):
+        async with open_sqlite_storage(tmp_path):
+            pass
+
+
+async def test_a_directory_is_served_once(tmp_path: Path) -> None:
+    async with open_sqlite_storage(tmp_path):
+        with pytest.raises(DataDirectoryLocked, match="in use by another"):
+            async with open_sqlite_storage(tmp_path):
+                pass
+    async with open_sqlite_storage(tmp_path):
+        pass
+
+
+async def test_a_closed_storage_refuses_work(tmp_path: Path) -> None:
+    async with open_sqlite_storage(tmp_path) as storage:
+        run = await start(storage)
+    with pytest.raises(StorageError, match="closed"):
+        storage.log.append(run.thread_id, [token("late")], run.fence)
+
+
+async def test_an_attempt_holds_its_thread_until_it_is_recovered_in_the_next_process(tmp_path: Path) -> None:
+    async with open_sqlite_storage(tmp_path) as storage:
+        run = await start(storage)
+    async with open_sqlite_storage(tmp_path) as storage:
+        await storage.log.append(run.thread_id, [token("still")], run.fence).wait()
+        await storage.runs.recover(NOW)
+        with pytest.raises(Fenced):
+            storage.log.append(run.thread_id, [token("no more")], run.fence)
+
+
+def _version(directory: Path) -> int:
+    db = apsw.Connection(str(directory / "threadwire.db"), flags=apsw.SQLITE_OPEN_READONLY)
+    version = int(db.pragma("user_version"))
+    db.close()
+    return version
+
+
+# The log
+
+
+async def test_a_streamed_token_costs_at_most_200_bytes(tmp_path: Path) -> None:
+    """Even if every token is a transaction of its own, which is the worst case."""
+    async with open_sqlite_storage(tmp_path) as storage:
+        run = await start(storage)
+    before = _size(tmp_path)
+    async with open_sqlite_storage(tmp_path) as storage:
+        for number in range(2000):
+            await storage.log.append(run.thread_id, [token(f"tok{number % 7} ")], run.fence).wait()
+    assert (_size(tmp_path) - before) / 2000 <= 200
+
+
+async def test_tokens_that_come_faster_than_the_disk_share_rows(tmp_path: Path) -> None:
+    async with open_sqlite_storage(tmp_path) as storage:
+        run = await start(storage)
+    before = _size(tmp_path)
+    async with open_sqlite_storage(tmp_path) as storage:
+        for number in range(5000):
+            storage.log.append(run.thread_id, [token(f"tok{number % 7} ")], run.fence)
+    assert (_size(tmp_path) - before) / 5000 <= 50
+
+
+async def test_entries_read_the_same_from_memory_and_from_disk(storage: Storage) -> None:
+    run = await start(storage)
+    drafts = [Draft("unknown.kind", {"n": number, "text": "ü" * 50}, ("a:1",), NOW + number) for number in range(450)]
+    drafts[7] = Draft(Kind.STATE, {"full": True, "set": {"big": "x" * 300_000}}, at=NOW)
+    await storage.log.append(run.thread_id, drafts, run.fence).wait()
+    for after in (0, 1, 7, 8, 199, 200, 201, 300, 451):
+        for limit in (1, 3, 1000):
+            recent = await storage.log.read(run.thread_id, Seq(after), limit=limit)
+            assert len(recent) == min(limit, 451 - after)
+            _forget_recent(storage, run.thread_id)
+            assert await storage.log.read(run.thread_id, Seq(after), limit=limit) == recent
+            assert await storage.log.last(run.thread_id) == 451
+            of_run = await storage.log.read(run.thread_id, Seq(after), limit=limit, run_id=run.run_id)
+            assert of_run == recent
+
+
+def _forget_recent(storage: Storage, thread_id: ThreadId) -> None:
+    assert isinstance(storage.log, SqliteLog)
+    storage.log._tails.forget(thread_id)
+
+
+def _size(directory: Path) -> int:
+    return (directory / "threadwire.db").stat().st_size
+
+
+_TEXT = st.text(st.characters(exclude_categories=["Cs"]))
+_NUMBERS = st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False, allow_infinity=False)
+_JSON = st.recursive(
+    st.none() | st.booleans() | _NUMBERS | _TEXT,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(_TEXT, inner, max_size=4),
+    max_leaves=8,
+)
+_DRAFTS = st.builds(
+    Draft,
+    kind=st.sampled_from(list(Kind)) | st.text("abc.", min_size=1),
+    data=_JSON,
+    ns=st.lists(st.text("ab:|", min_size=1), max_size=2).map(tuple),
+    at=st.integers(1, 2**45),
+)
+
+
+@given(drafts=st.lists(_DRAFTS, min_size=1, max_size=20), filler=st.integers(0, 30_000), first=st.integers(1, 2**40))
+def test_what_is_packed_can_be_unpacked(drafts: list[Draft], filler: int, first: int) -> None:
+    drafts = [*drafts, Draft(Kind.CUSTOM, {"value": "f" * filler}, at=5)]
+    run_id = RunId(uuid7())
+    encoded = encode(drafts, lambda: NOW)
+    entries = [
+        entry
+        for offset, _, at, packed, data in pack(encoded)
+        for entry in unpack(first + offset, run_id, 3, at, packed, data)
+    ]
+    assert entries == decode(encoded, first, run_id, 3)
+    assert [Draft(entry.kind, entry.data, entry.ns, entry.at) for entry in entries] == drafts
+    assert [entry.seq for entry in entries] == list(range(first, first + len(drafts)))
+
+
+# When the database refuses
+
+
+async def test_what_a_full_disk_refuses_is_told_and_breaks_the_attempt(storage: Storage, tmp_path: Path) -> None:
+    """An entry that was lost must not be followed by later ones as if nothing had happened."""
+    run, neighbour = await start(storage), await start(storage)
+    await storage.log.append(run.thread_id, [token("kept")], run.fence).wait()
+    _limit_pages(storage, 1)
+    big = Draft(Kind.CUSTOM, {"value": os.urandom(200_000).hex()}, at=NOW)
+    lost = storage.log.append(run.thread_id, [big], run.fence)
+    after = storage.log.append(run.thread_id, [token("after")], run.fence)
+    for commit in (lost, after):
+        with pytest.raises(StorageError):
+            await commit.wait()
+    _limit_pages(storage, 2**30)
+    with pytest.raises(StorageError):
+        storage.log.append(run.thread_id, [token("later")], run.fence)
+    with pytest.raises(StorageError):
+        await storage.checkpoints.saver(run.fence).aput(*_checkpoint(run))
+    with pytest.raises(StorageError):
+        await storage.runs.finish(run.fence, Ending("success"), NOW)
+    await storage.log.append(neighbour.thread_id, [token("unharmed")], neighbour.fence).wait()
+    assert await storage.runs.finish(run.fence, Ending("error", error={"message": "disk"}), NOW)
+    entries = await storage.log.read(run.thread_id, START)
+    assert [entry.seq for entry in entries] == [1, 2, 3]
+    assert [entry.kind for entry in entries] == [Kind.RUN_QUEUED, Kind.MESSAGES, Kind.RUN_ENDED]
+
+
+async def test_one_work_that_cannot_be_done_does_not_harm_its_neighbours(storage: Storage) -> None:
+    """They share a transaction; it is taken back, and each is tried alone."""
+    run = await start(storage)
+    commits = [storage.log.append(run.thread_id, [token(f"{n}")], run.fence) for n in range(20)]
+    bad = Thread(ThreadId(uuid7()), created_at=2**70, updated_at=NOW)  # no column can hold that
+    with pytest.raises(StorageError):
+        await storage.threads.create(bad)
+    commits += [storage.log.append(run.thread_id, [token(f"{n}")], run.fence) for n in range(20, 40)]
+    for commit in commits:
+        await commit.wait()
+    entries = await storage.log.read(run.thread_id, Seq(1))
+    assert [entry.data[1] for entry in entries] == [str(n) for n in range(40)]
+    assert await storage.threads.get(bad.thread_id) is None
+
+
+def _limit_pages(storage: Storage, pages: int) -> None:
+    """The way SQLite offers to have a disk that is full: the file may not grow beyond what it is."""
+    assert isinstance(storage.log, SqliteLog)
+    storage.log._writer._db.execute(f"PRAGMA max_page_count = {pages}").fetchall()
+
+
+def _checkpoint(run: Run) -> Any:
+    checkpoint = {
+        "v": 4,
+        "id": uuid7(),
+        "ts": "2023-11-14T22:13:20+00:00",
+        "channel_values": {"value": ["v"]},
+        "channel_versions": {"value": "1"},
+        "versions_seen": {},
+        "updated_channels": None,
+    }
+    config = {"configurable": {"thread_id": run.thread_id, "checkpoint_ns": ""}}
+    return config, checkpoint, {"source": "loop", "step": 0, "parents": {}, "run_id": run.run_id}, {"value": "1"}
+
+
+# Checkpoints
+
+
+@pytest.mark.parametrize("capability", ["delete_for_runs", "copy_thread", "prune"])
+async def test_the_saver_has_langgraphs_extended_capabilities(storage: Storage, capability: str) -> None:
+    from langgraph.checkpoint.conformance import checkpointer_test, validate
+
+    async def saver() -> Any:
+        yield storage.checkpoints.saver()
+
+    report = await validate(checkpointer_test(name=capability)(saver), capabilities={capability})
+    assert report.results[capability].failures == []
+    assert report.results[capability].passed
+
+
+async def test_rolling_back_leaves_no_blob_behind_and_takes_none_that_is_needed(
+    storage: Storage, tmp_path: Path
+) -> None:
+    saver = storage.checkpoints.saver()
+    run = await start(storage)
+    config, checkpoint, metadata, versions = _checkpoint(run)
+    before = await saver.aput(config, checkpoint, {**metadata, "run_id": "another"}, versions)
+    child = {
+        **checkpoint,
+        "id": uuid7(),
+        "channel_values": {"value": ["v"], "own": ["o"]},
+        "channel_versions": {"value": "1", "own": "1"},
+    }
+    await saver.aput(before, child, metadata, {"own": "1"})  # type: ignore[arg-type]
+    assert await storage.runs.finish(run.fence, Ending("interrupted", rollback=True), NOW)
+    found = await saver.aget_tuple(config)
+    assert found is not None
+    assert found.checkpoint["channel_values"] == {"value": ["v"]}
+    db = apsw.Connection(str(tmp_path / "threadwire.db"))
+    assert db.execute("SELECT channel FROM checkpoint_blobs").fetchall() == [("value",)]
+    db.close()
+
+
+async def test_a_checkpoint_of_a_type_nobody_allowed_is_not_revived(storage: Storage) -> None:
+    """Strict by construction, not by an environment variable."""
+    run = await start(storage)
+    saver = storage.checkpoints.saver()
+    config, checkpoint, metadata, versions = _checkpoint(run)
+    checkpoint["channel_values"]["value"] = Settled("idle", {"a": 1})
+    await saver.aput(config, checkpoint, metadata, versions)
+    found = await saver.aget_tuple(config)
+    assert found is not None
+    assert not isinstance(found.checkpoint["channel_values"]["value"], Settled)
+    allowed = await saver.with_allowlist([("threadwire.core.records", "Settled")]).aget_tuple(config)
+    assert allowed is not None
+    assert allowed.checkpoint["channel_values"]["value"] == Settled("idle", {"a": 1})
+
+
+# A kill
+
+_WRITE_UNTIL_KILLED = """
+import asyncio, sys
+from pathlib import Path
+from threadwire.core.entries import Draft, Fence, Kind
+from threadwire.storage.sqlite import open_sqlite_storage
+
+async def main(directory, thread_id, run_id, attempt):
+    fence = Fence(run_id, int(attempt))
+    async with open_sqlite_storage(Path(directory)) as storage:
+        number = 0
+        while True:
+            commits = []
+            for _ in range(5):
+                commits.append(storage.log.append(thread_id, [Draft(Kind.CUSTOM, {"value": number}, at=1)], fence))
+                number += 1
+            await commits[-1].wait()
+            sys.stdout.write(f"{number}\\n")  # all below this number are acknowledged
+            sys.stdout.flush()
+
+asyncio.run(main(*sys.argv[1:]))
+"""
+
+
+async def test_a_kill_loses_nothing_acknowledged_and_leaves_no_hole(tmp_path: Path) -> None:
+    """1.2, 1.3, 2.4"""
+    for cycle in range(4):
+        async with open_sqlite_storage(tmp_path) as storage:
+            run = await start(storage)
+        acknowledged = _write_and_kill(tmp_path, run.thread_id, run.fence, 30 + 17 * cycle)
+        async with open_sqlite_storage(tmp_path) as storage:
+            entries = await storage.log.read(run.thread_id, START, limit=1_000_000)
+            assert [entry.seq for entry in entries] == list(range(1, len(entries) + 1))
+            assert [entry.data["value"] for entry in entries[1:]] == list(range(len(entries) - 1))
+            assert len(entries) - 1 >= acknowledged
+            assert [gone.run_id for gone in await storage.runs.recover(NOW)][:1] != []
+            for left in await storage.runs.list(run.thread_id):
+                await storage.runs.cancel(left.run_id, "interrupt", NOW)
+    db = apsw.Connection(str(tmp_path / "threadwire.db"))
+    assert db.execute("PRAGMA integrity_check").get == "ok"
+    db.close()
+
+
+def _write_and_kill(directory: Path, thread_id: ThreadId, fence: Fence, lines: int) -> int:
+    """How many entries had been acknowledged when the writer was killed, without any warning."""
+    arguments = [sys.executable, "-c", _WRITE_UNTIL_KILLED, str(directory), thread_id, fence.run_id, str(fence.attempt)]
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        for _ in range(lines):
+            acknowledged = process.stdout.readline()
+            assert acknowledged, "the writer ended by itself"
+        process.send_signal(signal.SIGKILL)
+        for line in process.stdout:
+            if line.endswith("\n"):
+                acknowledged = line
+    return int(acknowledged)

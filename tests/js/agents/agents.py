@@ -1,0 +1,97 @@
+"""What the JavaScript clients talk to. The answers are scripted, and long where a test needs time to interfere."""
+
+import asyncio
+from typing import Annotated, Any, TypedDict
+
+from langchain_core.messages import AIMessage, AnyMessage, BaseMessage
+from langchain_core.tools import tool
+from langgraph.config import get_stream_writer
+from langgraph.graph import START, StateGraph
+from langgraph.graph.message import add_messages
+from langgraph.graph.state import CompiledStateGraph
+from langgraph.types import interrupt
+
+from threadwire.testing.scripted import ScriptedChatModel
+
+Graph = CompiledStateGraph[Any, Any, Any, Any]
+
+
+class Chat(TypedDict, total=False):
+    messages: Annotated[list[AnyMessage], add_messages]
+    answer: Any
+
+
+def words(first: str, count: int) -> str:
+    return " ".join(f"{first}{number}" for number in range(count))
+
+
+def speaker(text: str, *, delay: float = 0.0, message_id: str | None = None) -> Any:
+    model = ScriptedChatModel(reply=lambda _: AIMessage(content=text, id=message_id), delay=delay)
+
+    async def speak(state: Chat) -> Chat:
+        get_stream_writer()({"speaking": text[:5]})
+        return {"messages": [await model.ainvoke(state["messages"])]}
+
+    return speak
+
+
+def sequence(**nodes: Any) -> Graph:
+    return StateGraph(Chat).add_sequence(list(nodes.items())).add_edge(START, next(iter(nodes))).compile()
+
+
+chat = sequence(model=speaker("Hello from the model"))
+slow_chat = sequence(model=speaker(words("w", 60), delay=0.05))
+same_id_chat = sequence(model=speaker(words("w", 60), delay=0.05, message_id="the-answer"))
+two_answers = sequence(opening=speaker(words("a", 5)), closing=speaker(words("b", 60), delay=0.05))
+nested_chat = sequence(inner=sequence(model=speaker("Hello from within")))
+
+
+@tool
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+def call_or_tell(conversation: list[BaseMessage]) -> AIMessage:
+    if conversation[-1].type == "tool":
+        return AIMessage(content=f"The sum is {conversation[-1].text}")
+    return AIMessage(content="", tool_calls=[{"name": "add", "args": {"a": 1, "b": 2}, "id": "call-1"}])
+
+
+_calling = ScriptedChatModel(reply=call_or_tell)
+
+
+async def call(state: Chat) -> Chat:
+    return {"messages": [await _calling.ainvoke(state["messages"])]}
+
+
+async def use(state: Chat) -> Chat:
+    asked = state["messages"][-1]
+    assert isinstance(asked, AIMessage)
+    return {"messages": [await add.ainvoke({**asked.tool_calls[0], "type": "tool_call"})]}
+
+
+tool_chat = sequence(call=call, use=use, tell=call)
+
+
+async def ask(state: Chat) -> Chat:
+    return {"answer": interrupt({"question": "May I?"})}
+
+
+approve = sequence(ask=ask, model=speaker("Done as you said"))
+
+
+async def boom(state: Chat) -> Chat:
+    raise ValueError("boom!")
+
+
+fails = sequence(boom=boom)
+
+
+async def forever(state: Chat) -> Chat:
+    get_stream_writer()("waiting")
+    await asyncio.sleep(3600)
+    return {"answer": "never"}
+
+
+waits = sequence(wait=forever)

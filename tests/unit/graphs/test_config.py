@@ -1,0 +1,206 @@
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from threadwire.errors import ConfigError
+from threadwire.graphs.config import GraphSource, load_config, prepare_environment
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    """A folder to write a langgraph.json into. What a test does to the process is undone."""
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr(os, "environ", dict(os.environ))
+    return tmp_path
+
+
+def write(folder: Path, content: object) -> Path:
+    path = folder / "langgraph.json"
+    path.write_text(content if isinstance(content, str) else json.dumps(content))
+    return path
+
+
+def mistake_in(folder: Path, content: object) -> str:
+    path = write(folder, content)
+    with pytest.raises(ConfigError) as caught:
+        load_config(path)
+    assert "\n" not in caught.value.message
+    return caught.value.message.removeprefix(f"{path}: ")
+
+
+GRAPHS = {"agent": "./agent.py:graph"}
+
+
+def test_a_graph_is_a_file_and_a_name(project):
+    config = load_config(write(project, {"graphs": GRAPHS}))
+    assert config.root == project
+    assert config.graphs == {"agent": GraphSource("./agent.py", "graph")}
+    assert (config.dependencies, config.env) == ([], {})
+
+
+def test_a_graph_may_have_a_description_and_opt_out_of_streaming(project):
+    entry = {"path": "pkg.agents:make", "description": "Does it.", "stream_models": False, "later": 1}
+    config = load_config(write(project, {"graphs": {"agent": entry}}))
+    assert config.graphs["agent"] == GraphSource("pkg.agents", "make", "Does it.", stream_models=False)
+
+
+@pytest.mark.parametrize(
+    ("path", "is_file"),
+    [
+        ("./agent.py:graph", True),
+        ("agent.py:graph", True),
+        ("src/agent.py:graph", True),
+        ("C:\\agents\\agent.py:graph", True),
+        ("./agent.ts:graph", True),
+        ("agent:graph", False),
+        ("package.module:graph", False),
+    ],
+)
+def test_files_are_told_from_modules(project, path, is_file):
+    source = load_config(write(project, {"graphs": {"agent": path}})).graphs["agent"]
+    assert source.is_file is is_file
+    assert source.attribute == "graph"
+    assert str(source) == path
+
+
+def test_keys_of_other_tools_are_left_alone(project):
+    content = {"graphs": GRAPHS, "python_version": "3.12", "$schema": "x", "dockerfile_lines": ["RUN true"]}
+    assert load_config(write(project, content)).graphs
+
+
+def test_a_byte_order_mark_is_no_mistake(project):
+    path = project / "langgraph.json"
+    path.write_text(json.dumps({"graphs": GRAPHS}), encoding="utf-8-sig")
+    assert load_config(path).graphs
+
+
+def test_a_relative_path_is_resolved_where_the_command_runs(project, monkeypatch):
+    write(project, {"graphs": GRAPHS})
+    monkeypatch.chdir(project)
+    assert load_config(Path("langgraph.json")).root == project
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(ConfigError, match=r"nowhere\.json does not exist\. Pass the path of your langgraph"):
+        load_config(tmp_path / "nowhere.json")
+
+
+def test_a_folder_is_not_a_file(tmp_path):
+    with pytest.raises(ConfigError, match=r"is a folder\. Name the configuration file in it"):
+        load_config(tmp_path)
+
+
+def test_bytes_that_are_no_text_are_refused(tmp_path):
+    path = tmp_path / "langgraph.json"
+    path.write_bytes(b"\xff\xfe\xff")
+    with pytest.raises(ConfigError, match="cannot be read"):
+        load_config(path)
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ('{"graphs": {\n  "a": }', "not JSON at line 2, column 8: Expecting value."),
+        ([], "must be a JSON object, not a list."),
+        ({}, '"graphs" is missing. Add e.g. "graphs": {"agent": "./agent.py:graph"}.'),
+        ({"graphs": {}}, '"graphs" is empty. Add e.g. "agent": "./agent.py:graph".'),
+        ({"graphs": ["a"]}, '"graphs" must be an object of names and sources, not a list.'),
+        ({"graphs": {" ": "./a.py:b"}}, '"graphs" has a graph without a name.'),
+        (
+            {"graphs": {"a": 3}},
+            '"graphs"."a" must be "./file.py:name" or an object with "path", not a number.',
+        ),
+        ({"graphs": {"a": {}}}, '"graphs"."a" has no "path". Add e.g. "path": "./agent.py:graph".'),
+        (
+            {"graphs": {"a": {"path": ["x"]}}},
+            '"graphs"."a": the path must be a text like "./agent.py:graph", not a list.',
+        ),
+        (
+            {"graphs": {"a": "./agent.py"}},
+            '"graphs"."a": "./agent.py" does not say which object to serve. '
+            'Write it as "./file.py:name" or "package.module:name".',
+        ),
+        (
+            {"graphs": {"a": {"path": "./a.py:b", "description": 1}}},
+            '"graphs"."a": "description" must be a text, not a number.',
+        ),
+        (
+            {"graphs": {"a": {"path": "./a.py:b", "stream_models": "no"}}},
+            '"graphs"."a": "stream_models" must be true or false, not a text.',
+        ),
+        (
+            {"graphs": GRAPHS, "dependencies": "."},
+            '"dependencies" must be a list of folders and package names.',
+        ),
+        ({"graphs": GRAPHS, "env": {"A": None}}, '"env"."A" must be a text, not null.'),
+        ({"graphs": GRAPHS, "env": {"A": {}}}, '"env"."A" must be a text, not an object.'),
+        (
+            {"graphs": GRAPHS, "env": True},
+            '"env" must be an object of variables or the path of a .env file, not true.',
+        ),
+    ],
+)
+def test_a_mistake_is_one_line_that_says_what_to_do(project, content, says):
+    assert mistake_in(project, content) == says
+
+
+@pytest.mark.parametrize("path", [":graph", "./agent.py:", "./agent.py:not a name", "./agent.py:1"])
+def test_both_halves_of_a_source_are_needed(project, path):
+    assert "does not say which object to serve" in mistake_in(project, {"graphs": {"a": path}})
+
+
+def test_a_missing_folder_is_named(project):
+    says = mistake_in(project, {"graphs": GRAPHS, "dependencies": ["./lib"]})
+    assert says == f'"dependencies": the folder "./lib" does not exist ({project / "lib"}).'
+
+
+def test_a_missing_env_file_is_named(project):
+    says = mistake_in(project, {"graphs": GRAPHS, "env": ".env"})
+    assert says == f'"env": the file ".env" does not exist ({project / ".env"}).'
+
+
+def test_an_env_file_that_is_no_text_is_refused(project):
+    (project / ".env").write_bytes(b"A=\xff\xff")
+    assert '"env": the file ".env" cannot be read' in mistake_in(project, {"graphs": GRAPHS, "env": ".env"})
+
+
+def test_folders_are_kept_and_packages_are_not(project):
+    (project / "lib").mkdir()
+    content = {"graphs": GRAPHS, "dependencies": [".", "./lib", "lib", "langchain_openai"]}
+    config = load_config(write(project, content))
+    assert config.dependencies == [project, project / "lib", project / "lib"]
+
+
+def test_variables_may_be_given_directly(project):
+    content = {"graphs": GRAPHS, "env": {"A": "text", "B": 3, "C": True}}
+    assert load_config(write(project, content)).env == {"A": "text", "B": "3", "C": "true"}
+
+
+def test_variables_may_be_in_a_file(project):
+    (project / ".env").write_text("# keys\nA=1\nexport B='two words'\nC\n")
+    assert load_config(write(project, {"graphs": GRAPHS, "env": ".env"})).env == {"A": "1", "B": "two words"}
+
+
+def test_loading_changes_nothing(project):
+    before = (list(sys.path), dict(os.environ))
+    load_config(write(project, {"graphs": GRAPHS, "dependencies": ["."], "env": {"THREADWIRE_TEST_A": "1"}}))
+    assert (sys.path, dict(os.environ)) == before
+
+
+def test_preparing_twice_is_preparing_once(project):
+    (project / "lib").mkdir()
+    config = load_config(write(project, {"graphs": GRAPHS, "dependencies": [".", "./lib"]}))
+    prepare_environment(config)
+    prepare_environment(config)
+    assert sys.path[-2:] == [str(project), str(project / "lib")]
+    assert sys.path.count(str(project)) == 1
+
+
+def test_the_config_wins_over_the_environment(project):
+    os.environ["THREADWIRE_TEST_A"] = "from the shell"
+    config = load_config(write(project, {"graphs": GRAPHS, "env": {"THREADWIRE_TEST_A": "from the file"}}))
+    prepare_environment(config)
+    assert os.environ["THREADWIRE_TEST_A"] == "from the file"

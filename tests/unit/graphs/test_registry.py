@@ -1,0 +1,491 @@
+import json
+import sys
+from textwrap import dedent
+from types import SimpleNamespace
+
+import pytest
+
+from threadwire.errors import GraphUnavailable
+from threadwire.graphs.config import load_config, prepare_environment
+from threadwire.graphs.registry import draw, load_registry
+
+pytestmark = pytest.mark.anyio
+
+PRELUDE = """
+import contextlib
+from dataclasses import dataclass
+from langchain_core.runnables import RunnableConfig
+from langgraph.graph import END, START, MessagesState, StateGraph
+from langgraph_sdk.runtime import ServerRuntime
+
+def step(state):
+    return {}
+
+builder = StateGraph(MessagesState).add_node("step", step).add_edge(START, "step")
+graph = builder.compile(name="compiled")
+seen = []
+"""
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    """Writes files and loads the graphs they hold; modules and paths are forgotten afterwards."""
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    before = set(sys.modules)
+
+    def load(graphs, **files):
+        for name, code in files.items():
+            (tmp_path / f"{name}.py").write_text(dedent(code))
+        (tmp_path / "langgraph.json").write_text(json.dumps({"dependencies": ["."], "graphs": graphs}))
+        config = load_config(tmp_path / "langgraph.json")
+        prepare_environment(config)
+        return load_registry(config)
+
+    yield SimpleNamespace(load=load, root=tmp_path)
+    for name in set(sys.modules) - before:
+        if str(tmp_path) in str(getattr(sys.modules[name], "__file__", "")):
+            del sys.modules[name]
+
+
+def factory(project, code):
+    """A registry with one graph, made by the factory `make` of `code`, and the module it is in."""
+    registry = project.load({"agent": "agent:make"}, agent=PRELUDE + dedent(code))
+    return registry, sys.modules["agent"]
+
+
+def failure(project, code, attribute="graph"):
+    registry = project.load({"agent": f"./agent.py:{attribute}"}, agent=code)
+    return registry.failures()["agent"]
+
+
+# What may be served
+
+
+async def test_a_compiled_graph_is_served_as_it_is(project):
+    registry = project.load({"agent": "agent:graph"}, agent=PRELUDE)
+    assert registry.failures() == {}
+    async with registry.open("agent", {}) as graph:
+        assert graph is sys.modules["agent"].graph
+
+
+async def test_a_builder_is_compiled_once(project):
+    registry = project.load({"agent": "./agent.py:builder"}, agent=PRELUDE)
+    async with registry.open("agent", {}) as first, registry.open("agent", {}) as second:
+        assert first is second
+        assert await first.ainvoke({"messages": "hello"})
+
+
+async def test_an_entrypoint_is_a_graph(project):
+    code = """
+    from langgraph.func import entrypoint
+
+    @entrypoint()
+    def double(number: int) -> int:
+        return 2 * number
+    """
+    registry = project.load({"double": "./agent.py:double"}, agent=code)
+    async with registry.open("double", {}) as graph:
+        assert await graph.ainvoke(21) == 42
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "def make(): return graph",
+        "def make(): return builder",
+        "async def make(): return graph",
+        "@contextlib.contextmanager\ndef make(): yield graph",
+        "@contextlib.asynccontextmanager\nasync def make(): yield graph",
+        "async def make():\n    return contextlib.nullcontext(graph)",
+        "class Maker:\n    def __call__(self): return graph\nmake = Maker()",
+        "import functools\nmake = functools.partial(lambda which: which, graph)",
+    ],
+)
+async def test_every_kind_of_factory_makes_a_graph(project, code):
+    registry, _ = factory(project, code)
+    assert registry.failures() == {}
+    async with registry.open("agent", {}) as graph:
+        assert await graph.ainvoke({"messages": "hello"})
+
+
+@pytest.mark.parametrize(
+    "signature",
+    [
+        "config: RunnableConfig",
+        "settings: RunnableConfig",
+        "settings: RunnableConfig | None",
+        "settings: 'RunnableConfig'",
+        "settings: dict",
+        "settings: 'Missing | RunnableConfig'",
+        "config",
+        "anything",
+        "anything, /",
+        "*, config",
+        "config=None",
+        "config, other=1, *args, **kwargs",
+    ],
+)
+async def test_a_factory_gets_the_config(project, signature):
+    name = signature.replace("*, ", "").partition(",")[0].partition(":")[0].partition("=")[0]
+    registry, module = factory(project, f"def make({signature}):\n    seen.append({name})\n    return graph")
+    assert registry.failures() == {}
+    config = {"configurable": {"thread_id": "t"}}
+    async with registry.open("agent", config):
+        assert module.seen == [config]
+
+
+@pytest.mark.parametrize(
+    "signature",
+    [
+        "runtime",
+        "server: ServerRuntime",
+        "server: ServerRuntime[int]",
+        "server: ServerRuntime | None",
+        "server: 'ServerRuntime[Missing]'",
+    ],
+)
+async def test_a_factory_gets_the_runtime(project, signature):
+    name = signature.partition(":")[0]
+    registry, module = factory(project, f"def make({signature}):\n    seen.append({name})\n    return graph")
+    config = {"configurable": {"langgraph_auth_user": "somebody"}}
+    async with registry.open("agent", config, store="the store", context=7):
+        (runtime,) = module.seen
+    assert runtime.access_context == "threads.create_run"
+    assert (runtime.store, runtime.user) == ("the store", "somebody")
+    assert runtime.execution_runtime.context == 7
+
+
+async def test_a_factory_may_want_both(project):
+    registry, module = factory(
+        project,
+        """
+        async def make(runtime: ServerRuntime, config: RunnableConfig):
+            seen.append((config, runtime.access_context))
+            return graph
+        """,
+    )
+    async with registry.open("agent", {"tags": ["a"]}):
+        assert module.seen == [({"tags": ["a"]}, "threads.create_run")]
+
+
+async def test_a_read_is_told_from_a_run(project):
+    registry, module = factory(project, "def make(runtime):\n    seen.append(runtime)\n    return graph")
+    async with registry.open("agent", {}, access="assistants.read"):
+        assert module.seen[0].access_context == "assistants.read"
+        assert module.seen[0].execution_runtime is None
+
+
+async def test_the_context_becomes_the_class_the_factory_names(project):
+    registry, module = factory(
+        project,
+        """
+        @dataclass
+        class Place:
+            city: str
+
+        def make(runtime: ServerRuntime[Place]):
+            seen.append(runtime.execution_runtime.context)
+            return graph
+        """,
+    )
+    async with registry.open("agent", {}, context={"city": "Bern"}):
+        assert module.seen == [module.Place("Bern")]
+
+
+async def test_a_parameter_with_a_default_is_left_alone(project):
+    registry, module = factory(project, "def make(size=3):\n    seen.append(size)\n    return graph")
+    async with registry.open("agent", {}):
+        assert module.seen == [3]
+
+
+async def test_a_factory_is_called_for_every_opening(project):
+    registry, module = factory(project, "def make():\n    seen.append(1)\n    return graph")
+    for _ in range(3):
+        async with registry.open("agent", {}):
+            pass
+    assert len(module.seen) == 3
+
+
+RESOURCE = """
+@contextlib.asynccontextmanager
+async def make():
+    seen.append("opened")
+    try:
+        yield graph
+    finally:
+        seen.append("closed")
+"""
+
+
+async def test_a_resource_is_open_while_the_graph_is(project):
+    registry, module = factory(project, RESOURCE)
+    async with registry.open("agent", {}):
+        assert module.seen == ["opened"]
+    assert module.seen == ["opened", "closed"]
+
+
+async def test_a_resource_is_closed_when_the_run_fails(project):
+    registry, module = factory(project, RESOURCE)
+    with pytest.raises(ZeroDivisionError):
+        async with registry.open("agent", {}):
+            raise ZeroDivisionError
+    assert module.seen == ["opened", "closed"]
+
+
+async def test_a_factory_cannot_hide_that_a_run_failed(project):
+    registry, _ = factory(
+        project,
+        """
+        @contextlib.contextmanager
+        def make():
+            with contextlib.suppress(Exception):
+                yield graph
+        """,
+    )
+    with pytest.raises(ZeroDivisionError):
+        async with registry.open("agent", {}):
+            raise ZeroDivisionError
+
+
+async def test_what_a_factory_raises_goes_through(project):
+    registry, _ = factory(project, "def make():\n    raise PermissionError('no key')")
+    with pytest.raises(PermissionError, match="no key"):
+        async with registry.open("agent", {}):
+            pass
+
+
+# What is wrong, in one line
+
+
+async def test_an_unknown_graph_is_named_beside_the_known_ones(project):
+    registry = project.load({"a": "agent:graph", "b": "agent:graph"}, agent=PRELUDE)
+    with pytest.raises(GraphUnavailable, match=r"^There is no graph 'c'\. The graphs are: a, b\.$"):
+        async with registry.open("c", {}):
+            pass
+
+
+async def test_one_bad_graph_does_not_stop_the_others(project):
+    registry = project.load({"bad": "./bad.py:graph", "good": "./agent.py:graph"}, agent=PRELUDE)
+    assert registry.ids() == ["bad", "good"]
+    assert list(registry.failures()) == ["bad"]
+    async with registry.open("good", {}) as graph:
+        assert graph.name == "compiled"
+    with pytest.raises(GraphUnavailable, match=r"^Graph 'bad' could not be loaded: file not found"):
+        async with registry.open("bad", {}):
+            pass
+
+
+def test_a_missing_file_is_named(project):
+    registry = project.load({"agent": "./sub/agent.py:graph"})
+    assert registry.failures() == {
+        "agent": f"file not found: ./sub/agent.py ({project.root / 'sub' / 'agent.py'})"
+    }
+
+
+def test_javascript_is_refused(project):
+    (project.root / "agent.ts").write_text("export const graph = 1")
+    registry = project.load({"agent": "./agent.ts:graph"})
+    assert registry.failures()["agent"] == (
+        "./agent.ts is not a Python file. Only graphs written in Python are served."
+    )
+
+
+def test_a_missing_package_is_named_with_the_line_that_wants_it(project):
+    assert failure(project, "import json\nimport no_such_package\n") == (
+        "importing ./agent.py failed: ModuleNotFoundError: No module named 'no_such_package' (agent.py:2)"
+    )
+
+
+def test_an_error_in_a_module_it_imports_is_placed_there(project):
+    registry = project.load(
+        {"agent": "./agent.py:graph"},
+        agent="import settings_of_agent",
+        settings_of_agent="x = 1\ny = x / 0\n",
+    )
+    assert registry.failures()["agent"] == (
+        "importing ./agent.py failed: ZeroDivisionError: division by zero (settings_of_agent.py:2)"
+    )
+
+
+def test_an_error_inside_a_library_is_placed_where_it_was_called(project):
+    says = failure(project, "import json\n\ngraph = json.loads('{')\n")
+    assert says.startswith("importing ./agent.py failed: JSONDecodeError: ")
+    assert says.endswith("(agent.py:3)")
+
+
+def test_a_syntax_error_is_placed(project):
+    says = failure(project, "x = 1\ndef broken(:\n")
+    assert says == "importing ./agent.py failed: SyntaxError: invalid syntax (agent.py:2)"
+
+
+def test_a_message_of_many_lines_becomes_one(project):
+    says = failure(project, "raise ValueError('first\\nsecond')")
+    assert says == "importing ./agent.py failed: ValueError: first (agent.py:1)"
+
+
+def test_a_module_that_exits_does_not_end_the_server(project):
+    assert (
+        failure(project, "raise SystemExit(3)") == "importing ./agent.py failed: SystemExit: 3 (agent.py:1)"
+    )
+
+
+def test_a_module_that_failed_leaves_nothing_behind(project):
+    before = set(sys.modules)
+    failure(project, "raise ValueError")
+    assert set(sys.modules) == before
+
+
+def test_a_missing_module_is_named(project):
+    registry = project.load({"agent": "no_such_package.agent:graph"})
+    assert registry.failures()["agent"] == (
+        "importing no_such_package.agent failed: ModuleNotFoundError: No module named 'no_such_package'"
+    )
+
+
+def test_a_missing_name_is_answered_with_the_names_there_are(project):
+    code = PRELUDE + "def make_agent(): return graph\ndef other(): pass\n_hidden_graph = graph\n"
+    assert failure(project, code, "grph") == (
+        "./agent.py has no 'grph'. In it are: builder, graph, make_agent."
+    )
+
+
+def test_a_module_without_graphs_says_so(project):
+    assert failure(project, "x = 1") == "./agent.py has no 'graph'. Nothing in it looks like a graph."
+
+
+@pytest.mark.parametrize(
+    ("code", "what"),
+    [
+        ("graph = 'text'", "an object of type str"),
+        ("graph = None", "None"),
+        ("class graph: pass", "a class (graph)"),
+        ("graph = max", "an object of type builtin_function_or_method"),
+    ],
+)
+def test_something_else_is_called_what_it_is(project, code, what):
+    assert failure(project, code) == (
+        f"./agent.py:graph is {what}. It must be a compiled graph, a StateGraph, an @entrypoint, "
+        "or a function that returns one."
+    )
+
+
+def test_a_builder_that_does_not_compile_says_why(project):
+    code = PRELUDE + "broken = StateGraph(MessagesState).add_edge(START, 'nowhere')"
+    says = failure(project, code, "broken")
+    assert says.startswith("./agent.py:broken does not compile: ValueError: ")
+    assert "nowhere" in says
+
+
+def test_a_parameter_nobody_can_fill_is_named(project):
+    registry, _ = factory(project, "def make(config, database): return graph")
+    assert registry.failures()["agent"] == (
+        "agent:make takes a parameter 'database' that the server cannot fill. "
+        "A factory may take 'config: RunnableConfig' and 'runtime: ServerRuntime'."
+    )
+
+
+@pytest.mark.parametrize(
+    ("code", "says"),
+    [
+        (
+            "def make(): return 'text'",
+            "The factory of graph 'agent' returned an object of type str, not a graph.",
+        ),
+        ("def make(): pass", "The factory of graph 'agent' returned None, not a graph."),
+        (
+            "async def make(): yield graph",
+            "The factory of graph 'agent' is a generator. Decorate it with @contextlib.asynccontextmanager.",
+        ),
+        (
+            "def make(): yield graph",
+            "The factory of graph 'agent' is a generator. Decorate it with @contextlib.contextmanager.",
+        ),
+    ],
+)
+async def test_a_factory_that_makes_something_else_is_refused(project, code, says):
+    registry, _ = factory(project, code)
+    with pytest.raises(GraphUnavailable) as caught:
+        async with registry.open("agent", {}):
+            pass
+    assert caught.value.message == says
+
+
+# Modules
+
+
+def test_graphs_of_one_file_share_its_module(project):
+    code = PRELUDE + "import counted_imports; counted_imports.count += 1"
+    project.load(
+        {"a": "./agent.py:graph", "b": "./agent.py:builder"}, agent=code, counted_imports="count = 0"
+    )
+    assert sys.modules["counted_imports"].count == 1
+
+
+async def test_a_file_is_a_module_that_can_be_found_by_name(project):
+    code = (
+        PRELUDE
+        + "@dataclass\nclass Stored:\n    x: int\ndef make():\n    seen.append(Stored)\n    return graph"
+    )
+    project.load({"agent": "./agent.py:make"}, agent=code)
+    (module,) = [
+        m for m in sys.modules.values() if getattr(m, "__file__", "") == str(project.root / "agent.py")
+    ]
+    assert sys.modules[module.Stored.__module__] is module
+
+
+def test_the_module_name_does_not_depend_on_where_the_project_lies(project, tmp_path_factory):
+    def module_name(root):
+        (root / "agent.py").write_text(PRELUDE)
+        (root / "langgraph.json").write_text(json.dumps({"graphs": {"agent": "./agent.py:graph"}}))
+        before = set(sys.modules)
+        load_registry(load_config(root / "langgraph.json"))
+        (name,) = {name for name in set(sys.modules) - before if name.startswith("threadwire_graphs_")}
+        del sys.modules[name]
+        return name
+
+    assert module_name(project.root) == module_name(tmp_path_factory.mktemp("elsewhere"))
+
+
+async def test_two_projects_with_a_file_of_the_same_name_are_kept_apart(project, tmp_path_factory):
+    other = tmp_path_factory.mktemp("other")
+    first = project.load({"agent": "./agent.py:graph"}, agent=PRELUDE)
+    (other / "agent.py").write_text(PRELUDE.replace('"compiled"', '"another"'))
+    (other / "langgraph.json").write_text(json.dumps({"graphs": {"agent": "./agent.py:graph"}}))
+    before = set(sys.modules)
+    second = load_registry(load_config(other / "langgraph.json"))
+    async with first.open("agent", {}) as one, second.open("agent", {}) as two:
+        assert (one.name, two.name) == ("compiled", "another")
+    (name,) = set(sys.modules) - before
+    del sys.modules[name]
+
+
+# What the config says about a graph
+
+
+def test_description_and_opt_out_are_known_for_failed_graphs_too(project):
+    entry = {"path": "./missing.py:graph", "description": "Does it.", "stream_models": False}
+    registry = project.load({"bad": entry, "plain": "./missing.py:graph"})
+    assert (registry.description("bad"), registry.stream_models("bad")) == ("Does it.", False)
+    assert (registry.description("plain"), registry.stream_models("plain")) == (None, True)
+    with pytest.raises(GraphUnavailable, match="There is no graph 'other'"):
+        registry.description("other")
+
+
+# Drawing
+
+
+async def test_a_drawing_shows_every_edge(project):
+    code = PRELUDE + (
+        "def route(state): return 'again'\n"
+        "loop = (StateGraph(MessagesState).add_node('model', step).add_node('tools', step)\n"
+        "    .add_edge(START, 'model').add_edge('tools', 'model')\n"
+        "    .add_conditional_edges('model', route, {'again': 'tools', END: END}))\n"
+    )
+    registry = project.load({"loop": "./agent.py:loop"}, agent=code)
+    async with registry.open("loop", {}) as graph:
+        assert draw(graph).splitlines() == [
+            "__start__ → model",
+            "model     ⇢ __end__ (conditional)",
+            "model     ⇢ tools (conditional: again)",
+            "tools     → model",
+        ]

@@ -1,0 +1,124 @@
+import json
+import time
+
+import pytest
+from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage
+from langchain_core.tools import tool
+from langgraph.graph import START, MessagesState, StateGraph
+
+from threadwire.testing.scripted import ScriptedChatModel
+
+pytestmark = pytest.mark.anyio
+
+TEXT = "  Two  words,\nthen a line.\n"
+CALL = {"name": "look_up", "args": {"city": "Zürich", "days": [1, 2, 3]}, "id": "call_1", "type": "tool_call"}
+
+
+def saying(answer: AIMessage, **settings) -> ScriptedChatModel:
+    return ScriptedChatModel(reply=lambda conversation: answer, **settings)
+
+
+def joined(chunks: list[AIMessageChunk]) -> AIMessageChunk:
+    return sum(chunks[1:], chunks[0])
+
+
+async def test_the_reply_sees_the_conversation():
+    model = ScriptedChatModel(reply=lambda conversation: AIMessage(conversation[-1].text.upper()))
+    assert (await model.ainvoke([HumanMessage("one"), HumanMessage("two")])).text == "TWO"
+    assert model.invoke("three").text == "THREE"
+
+
+async def test_text_streams_by_the_word_and_nothing_is_lost():
+    chunks = [chunk async for chunk in saying(AIMessage(TEXT)).astream("hi")]
+    assert [chunk.text for chunk in chunks] == ["  Two", "  words,", "\nthen", " a", " line.", "\n", ""]
+    assert joined(chunks).text == TEXT
+
+
+def test_it_streams_without_a_loop_too():
+    chunks = list(saying(AIMessage(TEXT, tool_calls=[CALL])).stream("hi"))
+    assert joined(chunks).text == TEXT
+    assert joined(chunks).tool_calls == [CALL]
+
+
+async def test_tool_calls_arrive_in_pieces():
+    second = {**CALL, "id": "call_2", "args": {}}
+    chunks = [chunk async for chunk in saying(AIMessage("", tool_calls=[CALL, second])).astream("hi")]
+    pieces = [chunk.tool_call_chunks[0] for chunk in chunks if chunk.tool_call_chunks]
+    first = [piece for piece in pieces if piece["index"] == 0]
+    assert (first[0]["name"], first[0]["id"], first[0]["args"]) == ("look_up", "call_1", "")
+    assert len(first) > 3
+    assert json.loads("".join(piece["args"] for piece in first)) == CALL["args"]
+    assert joined(chunks).tool_calls == [CALL, second]
+
+
+async def test_the_last_chunk_carries_the_usage():
+    chunks = [chunk async for chunk in saying(AIMessage("three short words")).astream("one two")]
+    assert [chunk.usage_metadata is not None for chunk in chunks] == [False, False, False, True]
+    assert chunks[-1].usage_metadata == {"input_tokens": 2, "output_tokens": 3, "total_tokens": 5}
+    assert chunks[-1].chunk_position == "last"
+
+
+async def test_the_whole_answer_has_the_same_usage():
+    answer = await saying(AIMessage("three short words")).ainvoke("one two")
+    assert answer.usage_metadata == {"input_tokens": 2, "output_tokens": 3, "total_tokens": 5}
+
+
+async def test_a_reply_that_states_its_usage_is_believed():
+    usage = {"input_tokens": 70, "output_tokens": 7, "total_tokens": 77}
+    model = saying(AIMessage("hello", usage_metadata=usage))
+    assert (await model.ainvoke("hi")).usage_metadata == usage
+    assert joined([chunk async for chunk in model.astream("hi")]).usage_metadata == usage
+
+
+async def test_ids_and_metadata_of_the_reply_are_kept():
+    model = saying(AIMessage("hello there", id="m1", response_metadata={"model": "script"}))
+    whole = joined([chunk async for chunk in model.astream("hi")])
+    assert (whole.id, whole.response_metadata["model"]) == ("m1", "script")
+
+
+async def test_content_blocks_stream_as_they_are():
+    blocks = [{"type": "text", "text": "hello"}]
+    whole = joined([chunk async for chunk in saying(AIMessage(blocks)).astream("hi")])
+    assert whole.content == blocks
+
+
+async def test_tools_can_be_bound():
+    @tool
+    def look_up(city: str) -> str:
+        """Find a city."""
+        return city
+
+    bound = saying(AIMessage("", tool_calls=[CALL])).bind_tools([look_up])
+    assert bound.kwargs["tools"][0]["function"]["name"] == "look_up"
+    assert (await bound.ainvoke("hi")).tool_calls == [CALL]
+
+
+async def test_a_graph_streams_its_words():
+    model = saying(AIMessage("hello you there"))
+
+    async def answer(state: MessagesState):
+        return {"messages": [await model.ainvoke(state["messages"])]}
+
+    graph = StateGraph(MessagesState).add_node(answer).add_edge(START, "answer").compile()
+    parts = [part async for part, _ in graph.astream({"messages": "hi"}, stream_mode="messages")]
+    assert [part.text for part in parts] == ["hello", " you", " there", ""]
+
+
+async def test_every_chunk_waits_for_the_delay():
+    model = saying(AIMessage("one two three"), delay=0.01)
+    started = time.perf_counter()
+    chunks = [chunk async for chunk in model.astream("hi")]
+    assert time.perf_counter() - started >= 0.01 * len(chunks)
+
+
+async def test_a_token_is_cheap():
+    """The budgets compare against bare LangGraph with this model, so it must not be what is measured."""
+    model = saying(AIMessage("word " * 2_000))
+
+    async def cost() -> float:
+        started = time.process_time()
+        count = len([chunk async for chunk in model._astream([])])
+        return (time.process_time() - started) / count
+
+    # CPU time, and the best of several: what else the machine does is not the model's.
+    assert min([await cost() for _ in range(5)]) < 40e-6
