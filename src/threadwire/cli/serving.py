@@ -1,23 +1,25 @@
 """`threadwire dev` and `threadwire serve`."""
 
 from pathlib import Path
+from typing import Any
 
 import anyio
 import structlog
+from pydantic import ValidationError
 from rich.console import Console
 from rich.markup import escape
 
 from threadwire.engine.lifecycle import Engine
-from threadwire.errors import ThreadwireError
+from threadwire.errors import ConfigError, ThreadwireError
 from threadwire.server.serving import serve
-from threadwire.settings import Settings, refuse_unknown
+from threadwire.settings import PREFIX, Settings, refuse_unknown
 
 LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 
 
 def run_server(*, config: Path, host: str, port: int, data: Path, insecure_no_auth: bool, dev: bool) -> None:
     refuse_unknown()
-    settings = Settings(config=config, host=host, port=port, data=data, insecure_no_auth=insecure_no_auth)
+    settings = _settings(config=config, host=host, port=port, data=data, insecure_no_auth=insecure_no_auth)
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(LEVELS.get(settings.log_level, 20)))
     console = Console(highlight=False, soft_wrap=True)
 
@@ -37,6 +39,16 @@ def run_server(*, config: Path, host: str, port: int, data: Path, insecure_no_au
         anyio.run(lambda: serve(settings, dev=dev, announce=announce), backend_options={"use_uvloop": True})
     except BaseExceptionGroup as group:
         raise _first(group) from group
+
+
+def _settings(**given: Any) -> Settings:
+    try:
+        return Settings(**given)
+    except ValidationError as error:
+        wrong = error.errors()[0]
+        name = ".".join(map(str, wrong["loc"]))
+        shown = f"--{name}" if name in given else f"{PREFIX}{name.upper()}"
+        raise ConfigError(f"{shown} makes no sense: {wrong['msg']}") from error
 
 
 def _first(group: BaseException) -> BaseException:

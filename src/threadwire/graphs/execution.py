@@ -34,6 +34,9 @@ class Recorder(Protocol):
 
     async def room(self) -> None: ...
 
+    async def settled(self) -> None:
+        """Return once everything recorded so far is durable, and every checkpoint put before it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
@@ -67,11 +70,16 @@ class Execution:
         bound = graph.copy(update=_ours(graph, saver, store))
         self._started()
         record, recorder, feed = self._recorder.record, self._recorder, self._normalizer.feed
+        # A step's tasks are announced before they run. Waiting there for the disk, and not where the checkpoint is put,
+        # lets LangGraph prepare the step meanwhile, and still a crash repeats no step but the one it interrupts.
+        stepwise = self._kwargs.get("durability") != "exit"
         try:
             async with aclosing(self._stream(bound)) as parts:
                 async for ns, mode, part in parts:
                     record(feed(ns, mode, part, time.time_ns() // 1_000_000))
-                    if recorder.crowded:
+                    if mode == "tasks" and stepwise and "input" in part:
+                        await recorder.settled()
+                    elif recorder.crowded:
                         await recorder.room()
         except Exception as error:  # a graph's own code: whatever it raises is how the run ended
             return Ending(status="error", error=describe(error), settled=self._settled("error", describe(error)))
@@ -164,7 +172,8 @@ class Execution:
             "context": self._kwargs.get("context") or None,
             "interrupt_before": self._kwargs.get("interrupt_before"),
             "interrupt_after": self._kwargs.get("interrupt_after"),
-            "durability": self._kwargs.get("durability") or "async",
+            # LangGraph's own `async` puts checkpoints in the background, any number of steps behind; see `drive`.
+            "durability": "exit" if self._kwargs.get("durability") == "exit" else "sync",
         }
         if "events" in self._asked:
             return self._with_events(graph, config, options)

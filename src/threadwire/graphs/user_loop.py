@@ -185,10 +185,16 @@ def _blocking_place(frame: FrameType | None) -> tuple[str | None, str | None]:
         code = frame.f_code
         if place is None and "site-packages" not in code.co_filename and "/lib/python" not in code.co_filename:
             place = f"{code.co_filename}:{frame.f_lineno} in {code.co_name}"
-        if code.co_name in ("arun_with_retry", "run_with_retry"):
-            node = getattr(frame.f_locals.get("task"), "name", None)
+        if node is None and "/langgraph/" in code.co_filename:
+            node = _node_of(frame.f_locals.get("config"))
         frame = frame.f_back
     return node, place
+
+
+def _node_of(config: Any) -> str | None:
+    """LangGraph calls each node in a task of its own, whose outermost frame has the config that names the node."""
+    metadata = config.get("metadata") if isinstance(config, dict) else None
+    return metadata.get("langgraph_node") if isinstance(metadata, dict) else None
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { afterEach, test } from "node:test";
 
+import { longAnswer } from "../support/answers.js";
 import { closeAll, openChat } from "../support/chat.js";
 import { client, says } from "../support/sdk.js";
 import { until } from "../support/until.js";
@@ -17,14 +18,13 @@ test("a first message makes a thread, and the answer grows word by word", async 
   assert.ok(chat.busy());
   await chat.isDone();
 
-  const text = Array.from({ length: 60 }, (_, number) => `w${number}`).join(" ");
   assert.deepEqual(chat.shown(), [
     { type: "human", text: "hi" },
-    { type: "ai", text },
+    { type: "ai", text: longAnswer },
   ]);
   assert.equal(threads.length, 1);
   const { values } = await client.threads.getState(threads[0]);
-  assert.equal(values.messages.at(-1).content, text);
+  assert.equal(values.messages.at(-1).content, longAnswer);
   const lengths = chat.everShown.map((shown) => shown[1]?.text.length ?? 0);
   assert.ok(new Set(lengths).size > 20, "the answer did not come in pieces");
   assert.deepEqual(lengths, lengths.toSorted((a, b) => a - b), "the answer did not only grow");

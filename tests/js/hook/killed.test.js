@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 
+import { longAnswer, words } from "../support/answers.js";
 import { closeAll, openChat } from "../support/chat.js";
 import { all, client } from "../support/sdk.js";
 import { until } from "../support/until.js";
@@ -9,25 +10,16 @@ after(closeAll);
 
 const KILL = "KILL THE SERVER\n"; // read by tests/e2e/test_js_clients.py, which starts it again on the same data
 
-/**
- * @param {string} first
- * @param {number} count
- */
-const words = (first, count) => Array.from({ length: count }, (_, number) => `${first}${number}`).join(" ");
-
-/** What is killed in mid-answer, and the answers that must have been shown in the end, once each. */
+/** What is killed in mid-answer, and the answers that must be shown in the end. A plain page did not ask to rejoin. */
 const conversations = [
-  { title: "an answer", assistantId: "slow_chat", answers: [words("w", 60)] },
-  { title: "an answer whose id is the same again", assistantId: "same_id_chat", answers: [words("w", 60)] },
+  { title: "an answer", assistantId: "slow_chat", answers: [longAnswer] },
+  { title: "an answer whose id is the same again", assistantId: "same_id_chat", answers: [longAnswer] },
   { title: "a second answer", assistantId: "two_answers", answers: [words("a", 5), words("b", 60)] },
-  { title: "an answer on a page that asked for no rejoining", assistantId: "slow_chat", answers: [words("w", 60)], plain: true },
+  { title: "an answer on a plain page", assistantId: "slow_chat", answers: [longAnswer], plain: true },
 ];
 
-/** @type {{ chat: ReturnType<typeof openChat>, threadId: string }[]} */
-let opened = [];
-
 test("a server killed in mid-answer", async (context) => {
-  opened = await Promise.all(
+  const opened = await Promise.all(
     conversations.map(async ({ assistantId, plain }) => {
       const { thread_id: threadId } = await client.threads.create();
       return { threadId, chat: openChat({ assistantId, threadId, reconnectOnMount: !plain }) };
@@ -53,9 +45,10 @@ test("a server killed in mid-answer", async (context) => {
 
     await context.test(`${title} is not doubled either for one who sees it all again`, async () => {
       const [{ run_id }] = await client.runs.list(threadId);
-      const later = openChat({ assistantId, threadId });
+      let finished = false;
+      const later = openChat({ assistantId, threadId, onFinish: () => (finished = true) });
       later.join(run_id);
-      await until("both attempts are shown", () => later.everShown.length > 10 && !later.busy());
+      await until("both attempts have been shown", () => finished && !later.busy());
       assert.deepEqual(later.shown(), expected);
       assertAlwaysPartOf(expected, later.everShown);
     });

@@ -1,15 +1,15 @@
 import assert from "node:assert/strict";
 import { after, describe, test } from "node:test";
 
+import { longAnswer } from "../support/answers.js";
 import { closeAll, openChat } from "../support/chat.js";
 import { client, says } from "../support/sdk.js";
 
 after(closeAll);
 
-const text = Array.from({ length: 60 }, (_, number) => `w${number}`).join(" ");
 const conversation = [
   { type: "human", text: "hi" },
-  { type: "ai", text },
+  { type: "ai", text: longAnswer },
 ];
 
 describe("in mid-answer", { concurrency: true }, () => {

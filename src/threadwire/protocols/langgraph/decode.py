@@ -238,9 +238,10 @@ def decode_query_modes(given: list[str]) -> frozenset[str] | None:
 
 
 def decode_query_list(given: list[str], name: str) -> list[str]:
-    """Names in a query: repeated keys (`a&a`), or, as one SDK sends them, one JSON array."""
+    """Names in a query: repeated keys (`a&a`), or, as one SDK sends them, one JSON array; an empty one, as another
+    sends when nothing is asked for, names nothing."""
     names: list[str] = []
-    for each in given:
+    for each in filter(None, given):
         names.extend(_json_list(each, name) if each.startswith("[") else [each])
     return names
 

@@ -10,7 +10,8 @@ from threadwire.core.records import Assistant, AssistantQuery
 from threadwire.storage.sqlite.keys import key_of, name_of
 from threadwire.storage.sqlite.readers import Readers
 from threadwire.storage.sqlite.rows import fetch, from_text, to_text
-from threadwire.storage.sqlite.writer import Transaction, Writer
+from threadwire.storage.sqlite.transaction import Transaction
+from threadwire.storage.sqlite.writer import Writer
 
 _SORT = {
     "assistant_id": "assistant",

@@ -8,7 +8,7 @@ State is mutable and goes on changing once LangGraph has handed it over, so it i
 """
 
 import random
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from functools import lru_cache, partial
 from typing import Any, NamedTuple, cast
 
@@ -25,7 +25,6 @@ from langgraph.checkpoint.base import (
     get_checkpoint_metadata,
 )
 from langgraph.checkpoint.serde.base import SerializerProtocol
-from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 from threadwire.core.entries import Fence
 from threadwire.core.ids import RunId, ThreadId
@@ -33,21 +32,19 @@ from threadwire.core.records import Durability
 from threadwire.storage.sqlite.keys import Key, key_of, name_of
 from threadwire.storage.sqlite.readers import Readers
 from threadwire.storage.sqlite.rows import fetch, from_text, to_text
-from threadwire.storage.sqlite.writer import Operation, Transaction, Writer
+from threadwire.storage.sqlite.transaction import Transaction
+from threadwire.storage.sqlite.upkeep import (
+    copy_thread,
+    delete_for_runs,
+    delete_thread,
+    prune,
+    strict_serializer,
+)
+from threadwire.storage.sqlite.writer import Operation, Writer
 
-_TABLES = ("checkpoints", "checkpoint_blobs", "checkpoint_writes")
 _INLINE_TEXT = 64
 _PAGE = 50
 _ROW = "thread, ns, checkpoint, parent, type, data, metadata"
-
-
-def strict_serializer() -> JsonPlusSerializer:
-    """Said in so many words, because the default trusts every type: no pickle, and only types known to be safe."""
-    return JsonPlusSerializer(pickle_fallback=False, allowed_msgpack_modules=None)
-
-
-# For what the driver itself reads in a checkpoint: names and versions, never a user's types.
-_PLAIN = strict_serializer()
 
 
 class SqliteCheckpoints:
@@ -264,28 +261,28 @@ class SqliteSaver(BaseCheckpointSaver[str]):
     # Removing and copying
 
     def delete_thread(self, thread_id: str) -> None:
-        self._take(ThreadId(thread_id), partial(_delete_thread, thread_id)).kept_here()
+        self._take(ThreadId(thread_id), partial(delete_thread, thread_id)).kept_here()
 
     async def adelete_thread(self, thread_id: str) -> None:
-        await self._take(ThreadId(thread_id), partial(_delete_thread, thread_id)).kept()
+        await self._take(ThreadId(thread_id), partial(delete_thread, thread_id)).kept()
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
-        self._unfenced(partial(_delete_for_runs, run_ids)).kept_here()
+        self._unfenced(partial(delete_for_runs, run_ids)).kept_here()
 
     async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
-        await self._unfenced(partial(_delete_for_runs, run_ids)).kept()
+        await self._unfenced(partial(delete_for_runs, run_ids)).kept()
 
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
-        self._unfenced(partial(_copy_thread, source_thread_id, target_thread_id)).kept_here()
+        self._unfenced(partial(copy_thread, source_thread_id, target_thread_id)).kept_here()
 
     async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
-        await self._unfenced(partial(_copy_thread, source_thread_id, target_thread_id)).kept()
+        await self._unfenced(partial(copy_thread, source_thread_id, target_thread_id)).kept()
 
     def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
-        self._unfenced(partial(_prune, thread_ids, strategy)).kept_here()
+        self._unfenced(partial(prune, thread_ids, strategy)).kept_here()
 
     async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
-        await self._unfenced(partial(_prune, thread_ids, strategy)).kept()
+        await self._unfenced(partial(prune, thread_ids, strategy)).kept()
 
     def _unfenced(self, operation: Callable[[Transaction], None]) -> Operation[None]:
         """What spans threads is upkeep, and no attempt's business."""
@@ -487,121 +484,3 @@ def _selection(config: RunnableConfig | None, before: RunnableConfig | None) -> 
         terms.append("checkpoint < ?")
         bindings.append(limit)
     return terms, bindings
-
-
-# Removing and copying
-
-
-def delete_checkpoints_of(db: apsw.Connection, thread_id: ThreadId, run_id: RunId) -> None:
-    """Remove what a run has left on a thread, in every namespace."""
-    thread = key_of(thread_id)
-    sql = "SELECT ns, checkpoint FROM checkpoints WHERE thread = ? AND run = ?"
-    by_namespace: dict[str, set[str]] = {}
-    for ns, checkpoint in fetch(db, sql, (thread, key_of(run_id))):
-        by_namespace.setdefault(ns, set()).add(checkpoint)
-    for ns, gone in by_namespace.items():
-        _remove(db, thread, ns, gone)
-
-
-def _delete_thread(thread_id: str, transaction: Transaction) -> None:
-    for table in _TABLES:
-        transaction.db.execute(f"DELETE FROM {table} WHERE thread = ?", (key_of(thread_id),))
-
-
-def _delete_for_runs(run_ids: Iterable[str], transaction: Transaction) -> None:
-    for run_id in run_ids:
-        sql = "SELECT DISTINCT thread FROM checkpoints WHERE run = ?"
-        for (thread,) in fetch(transaction.db, sql, (key_of(run_id),)):
-            delete_checkpoints_of(transaction.db, ThreadId(name_of(thread)), RunId(run_id))
-
-
-def _copy_thread(source: str, target: str, transaction: Transaction) -> None:
-    columns = {
-        "checkpoints": "ns, checkpoint, parent, run, type, data, metadata",
-        "checkpoint_blobs": "ns, channel, version, type, data",
-        "checkpoint_writes": "ns, checkpoint, task, idx, path, channel, type, data",
-    }
-    for table in _TABLES:
-        transaction.db.execute(
-            f"INSERT OR REPLACE INTO {table} SELECT ?, {columns[table]} FROM {table} WHERE thread = ?",
-            (key_of(target), key_of(source)),
-        )
-
-
-def _prune(thread_ids: Iterable[str], strategy: str, transaction: Transaction) -> None:
-    for thread_id in thread_ids:
-        if strategy == "delete":
-            _delete_thread(thread_id, transaction)
-        else:
-            _keep_latest(transaction.db, key_of(thread_id))
-
-
-def _keep_latest(db: apsw.Connection, thread: Key) -> None:
-    by_namespace: dict[str, set[str]] = {}
-    for ns, checkpoint in fetch(db, "SELECT ns, checkpoint FROM checkpoints WHERE thread = ?", (thread,)):
-        by_namespace.setdefault(ns, set()).add(checkpoint)
-    for ns, checkpoints in by_namespace.items():
-        _remove(db, thread, ns, checkpoints - _needed(db, thread, ns, max(checkpoints)))
-
-
-def _needed(db: apsw.Connection, thread: Key, ns: str, newest: str) -> set[str]:
-    """The checkpoint itself; and if it has delta channels, its ancestors back to where each of them has a value."""
-    needed: set[str] = set()
-    deltas: set[str] | None = None
-    current: str | None = newest
-    while current is not None:
-        sql = f"SELECT {_ROW} FROM checkpoints WHERE thread = ? AND ns = ? AND checkpoint = ?"
-        row = fetch(db, sql, (thread, ns, current))
-        if not row:
-            break
-        needed.add(current)
-        _, _, _, parent, kind, data, metadata = row[0]
-        if deltas is None:
-            deltas = set(from_text(metadata).get("counters_since_delta_snapshot") or ())
-        deltas -= _stored_channels(db, thread, ns, _PLAIN.loads_typed((kind, data)))
-        current = parent if deltas else None
-    return needed
-
-
-def _stored_channels(db: apsw.Connection, thread: Key, ns: str, checkpoint: Checkpoint) -> set[str]:
-    stored = set(checkpoint["channel_values"])
-    sql = "SELECT 1 FROM checkpoint_blobs WHERE thread = ? AND ns = ? AND channel = ? AND version = ?"
-    for channel, version in checkpoint["channel_versions"].items():
-        if db.execute(sql, (thread, ns, channel, str(version))).get is not None:
-            stored.add(channel)
-    return stored
-
-
-def _remove(db: apsw.Connection, thread: Key, ns: str, gone: set[str]) -> None:
-    """Remove checkpoints of one namespace, their writes, and the blobs that no other checkpoint uses.
-
-    Only some of the others need to be asked. A version passes from a checkpoint to its children until the channel is
-    written again; so if one that is older than all that go shares a version with one that goes, then so does the
-    nearest ancestor that stays, and that is a parent of one that goes.
-    """
-    if not gone:
-        return
-    versions: set[tuple[str, str]] = set()
-    parents: set[str] = set()
-    for checkpoint in gone:
-        sql = "SELECT parent, type, data FROM checkpoints WHERE thread = ? AND ns = ? AND checkpoint = ?"
-        for parent, kind, data in fetch(db, sql, (thread, ns, checkpoint)):
-            versions |= _versions(kind, data)
-            parents.add(parent)
-    for table in ("checkpoints", "checkpoint_writes"):
-        sql = f"DELETE FROM {table} WHERE thread = ? AND ns = ? AND checkpoint = ?"
-        db.executemany(sql, [(thread, ns, checkpoint) for checkpoint in gone])
-    others = "SELECT checkpoint, type, data FROM checkpoints WHERE thread = ? AND ns = ?"
-    later = fetch(db, f"{others} AND checkpoint > ?", (thread, ns, min(gone)))
-    before = [
-        row for parent in parents - {None} for row in fetch(db, f"{others} AND checkpoint = ?", (thread, ns, parent))
-    ]
-    for _, kind, data in [*later, *before]:
-        versions -= _versions(kind, data)
-    sql = "DELETE FROM checkpoint_blobs WHERE thread = ? AND ns = ? AND channel = ? AND version = ?"
-    db.executemany(sql, [(thread, ns, channel, version) for channel, version in versions])
-
-
-def _versions(kind: str, data: bytes) -> set[tuple[str, str]]:
-    checkpoint: Checkpoint = _PLAIN.loads_typed((kind, data))
-    return {(channel, str(version)) for channel, version in checkpoint["channel_versions"].items()}

@@ -35,7 +35,7 @@ class SqliteStorage:
     ) -> None:
         self.log = SqliteLog(writer, readers, tails, watchers, clock)
         self.threads = SqliteThreads(writer, readers, clock)
-        self.runs = SqliteRuns(writer, readers, clock)
+        self.runs = SqliteRuns(writer, readers)
         self.assistants = SqliteAssistants(writer, readers)
         self.checkpoints = SqliteCheckpoints(writer, readers)
 

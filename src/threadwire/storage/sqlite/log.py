@@ -88,8 +88,8 @@ def _read(thread_id: ThreadId, after: int, limit: int, run_id: RunId | None, db:
     run = None if run_id is None else key_of(run_id)
     rows = db.execute(_SEGMENTS, (key_of(thread_id), after, run, limit))
     for first, author, attempt, at, packed, data in rows:
-        entries = unpack(first, None if author is None else RunId(name_of(author)), attempt, at, packed, data)
-        found += entries[max(0, after + 1 - first) :]
+        run_of = None if author is None else RunId(name_of(author))
+        found += unpack(first, run_of, attempt, at, packed, data, skip=max(0, after + 1 - first))
         if len(found) >= limit:
             break
     rows.close()  # or the read transaction would stay open

@@ -4,7 +4,6 @@ Every method that changes something is one work in the writer's queue, so it tak
 before it, and whole.
 """
 
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -32,13 +31,14 @@ from threadwire.core.run_state import (
     user_interrupt,
 )
 from threadwire.errors import Conflict, NotFound, StorageError, ThreadBusy
-from threadwire.storage.sqlite.checkpoints import delete_checkpoints_of
 from threadwire.storage.sqlite.keys import key_of, name_of
 from threadwire.storage.sqlite.readers import Readers
 from threadwire.storage.sqlite.rows import fetch, from_text, to_text, to_text_or_null
 from threadwire.storage.sqlite.segments import encode
 from threadwire.storage.sqlite.threads import StateColumns, insert_thread, merge_metadata
-from threadwire.storage.sqlite.writer import Transaction, Writer
+from threadwire.storage.sqlite.transaction import Transaction
+from threadwire.storage.sqlite.upkeep import delete_checkpoints_of
+from threadwire.storage.sqlite.writer import Writer
 
 RunList = list[Run]
 """`SqliteRuns` has a method called `list`, which would hide the type."""
@@ -51,10 +51,9 @@ _SUSPECT_RUNNING = f"EXISTS (SELECT 1 FROM runs WHERE status = 'running' AND cra
 
 
 class SqliteRuns:
-    def __init__(self, writer: Writer, readers: Readers, clock: Callable[[], int]) -> None:
+    def __init__(self, writer: Writer, readers: Readers) -> None:
         self._writer = writer
         self._readers = readers
-        self._clock = clock
 
     async def accept(self, new: NewRun) -> Accepted:
         return await self._writer.do(partial(_accept, new))

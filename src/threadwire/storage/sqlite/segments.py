@@ -90,12 +90,15 @@ def pack(encoded: Sequence[Encoded], offset: int = 0) -> Iterator[Packed]:
     yield Packed(offset, len(encoded), base, False, raw)
 
 
-def unpack(first: int, run_id: RunId | None, attempt: int, at: int, packed: bool, data: bytes) -> list[Entry]:
+def unpack(
+    first: int, run_id: RunId | None, attempt: int, at: int, packed: bool, data: bytes, skip: int = 0
+) -> list[Entry]:
+    """The entries of a row whose first has the number `first`, without the first `skip` of them."""
     rows = orjson.loads(zlib.decompress(data) if packed else data)
     entry, kinds = Entry._make, KINDS.get
     return [
         entry((seq, run_id, attempt, at + delta, tuple(ns) if ns else (), kinds(kind, kind), value))
-        for seq, (kind, delta, ns, value) in enumerate(rows, first)
+        for seq, (kind, delta, ns, value) in enumerate(rows[skip:] if skip else rows, first + skip)
     ]
 
 

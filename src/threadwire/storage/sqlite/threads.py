@@ -15,7 +15,8 @@ from threadwire.storage.sqlite.log import require_thread
 from threadwire.storage.sqlite.readers import Readers
 from threadwire.storage.sqlite.rows import fetch, from_text, to_text, to_text_or_null
 from threadwire.storage.sqlite.segments import Encoded, encode
-from threadwire.storage.sqlite.writer import Operation, Transaction, Writer
+from threadwire.storage.sqlite.transaction import Transaction
+from threadwire.storage.sqlite.writer import Operation, Writer
 
 _STATUS = "CASE WHEN t.active > 0 THEN 'busy' ELSE t.status END"
 _THREADS = f"""

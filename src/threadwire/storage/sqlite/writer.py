@@ -23,18 +23,18 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
-from functools import lru_cache
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 import apsw
 import structlog
 
 from threadwire.core.entries import Fence
-from threadwire.core.ids import RunId, Seq, ThreadId
-from threadwire.errors import Fenced, NotFound, StorageError, ThreadwireError
-from threadwire.storage.sqlite.keys import Key, key_of, name_of
-from threadwire.storage.sqlite.segments import MAX_ENTRIES, Encoded, pack
-from threadwire.storage.sqlite.tails import Segment, Tails
+from threadwire.core.ids import RunId, ThreadId
+from threadwire.errors import Fenced, StorageError, ThreadwireError
+from threadwire.storage.sqlite.keys import name_of
+from threadwire.storage.sqlite.segments import Encoded
+from threadwire.storage.sqlite.tails import Tails
+from threadwire.storage.sqlite.transaction import Head, Transaction
 
 T = TypeVar("T")
 
@@ -46,14 +46,6 @@ PACE = 0.005
 _MAX_BATCH = 2000
 _MAX_HEADS = 20_000
 _WORK_COST = 200
-_ROWS_PER_INSERT = 32
-
-_LOAD_HEAD = """
-SELECT ifnull((SELECT first_seq + n - 1 FROM segments WHERE thread = ?1 ORDER BY first_seq DESC LIMIT 1), 0),
-       EXISTS (SELECT 1 FROM threads WHERE thread = ?1),
-       running.run, running.attempt
-  FROM (SELECT 1) LEFT JOIN runs AS running ON running.thread = ?1 AND running.status = 'running'
-"""
 
 
 class Watchers(Protocol):
@@ -64,122 +56,6 @@ class Watchers(Protocol):
 
     def hint(self, threads: list[ThreadId]) -> None:
         """Called on the storage's own loop."""
-
-
-class Head:
-    """What the writer knows of a thread; read from the database when it is first needed, and after every rollback."""
-
-    __slots__ = ("exists", "holder", "last")
-
-    def __init__(self, last: int, exists: bool, holder: Fence | None) -> None:
-        self.last = last
-        self.exists = exists
-        self.holder = holder
-
-
-class Transaction:
-    """What a work may do. It begins with the first statement that needs it."""
-
-    def __init__(self, db: apsw.Connection, heads: dict[ThreadId, Head]) -> None:
-        self._db = db
-        self._heads = heads
-        self._begun = False
-        self._open: dict[ThreadId, Segment] = {}
-        self.segments: list[Segment] = []
-        self.forgotten: list[ThreadId] = []
-        self.taken: dict[Fence, ThreadId] = {}
-        self.dropped: set[Fence] = set()
-
-    @property
-    def db(self) -> apsw.Connection:
-        if not self._begun:
-            self._db.execute("BEGIN IMMEDIATE")
-            self._begun = True
-        return self._db
-
-    def head(self, thread_id: ThreadId) -> Head:
-        head = self._heads.get(thread_id)
-        if head is None:
-            [(last, exists, run, attempt)] = self._db.execute(_LOAD_HEAD, (key_of(thread_id),))
-            holder = None if run is None else Fence(RunId(name_of(run)), attempt)
-            head = self._heads[thread_id] = Head(last, bool(exists), holder)
-        return head
-
-    def require(self, thread_id: ThreadId, fence: Fence | None) -> None:
-        head = self.head(thread_id)
-        if fence is None:
-            if not head.exists:
-                raise NotFound(f"Thread {thread_id} not found")
-        elif head.holder != fence:
-            raise Fenced()
-
-    def append(self, thread_id: ThreadId, entries: list[Encoded], run_id: RunId | None = None, attempt: int = 0) -> Seq:
-        """Give the entries their numbers, and return the last one. They are written when the batch is committed."""
-        head = self.head(thread_id)
-        for at in range(0, len(entries), MAX_ENTRIES):
-            part = entries[at : at + MAX_ENTRIES]
-            segment = self._open.get(thread_id)
-            if (
-                segment is None
-                or segment.run_id != run_id
-                or segment.attempt != attempt
-                or len(segment.entries) + len(part) > MAX_ENTRIES
-            ):
-                segment = self._open[thread_id] = Segment(thread_id, head.last + 1, run_id, attempt)
-                self.segments.append(segment)
-            segment.entries += part
-            head.last += len(part)
-        return Seq(head.last)
-
-    def hold(self, thread_id: ThreadId, fence: Fence) -> None:
-        self.head(thread_id).holder = fence
-        self.taken[fence] = thread_id
-
-    def let_go(self, thread_id: ThreadId) -> None:
-        head = self.head(thread_id)
-        if head.holder is not None:
-            self.taken.pop(head.holder, None)
-            self.dropped.add(head.holder)
-            head.holder = None
-
-    def create(self, thread_id: ThreadId) -> None:
-        self.head(thread_id).exists = True
-
-    def forget(self, thread_id: ThreadId) -> None:
-        """The thread is deleted: nothing of it is left, not even what this batch has yet to write."""
-        self.let_go(thread_id)
-        self._heads[thread_id] = Head(0, False, None)
-        self._open.pop(thread_id, None)
-        self.segments = [segment for segment in self.segments if segment.thread_id != thread_id]
-        self.forgotten.append(thread_id)
-
-    def commit(self) -> None:
-        rows = [row for segment in self.segments for row in _rows(segment)]
-        if not self._begun and len(rows) <= _ROWS_PER_INSERT:
-            # The usual batch of a streaming run. A single statement is a transaction by itself, and every statement
-            # less is one time less that this thread has to win the interpreter lock back from a busy graph.
-            if rows:
-                self._insert(rows)
-            return
-        db = self.db
-        for at in range(0, len(rows), _ROWS_PER_INSERT):
-            self._insert(rows[at : at + _ROWS_PER_INSERT])
-        db.execute("COMMIT")
-
-    def _insert(self, rows: list[tuple[Any, ...]]) -> None:
-        self._db.execute(_insert_segments(len(rows)), [value for row in rows for value in row])
-
-
-def _rows(segment: Segment) -> Iterable[tuple[Any, ...]]:
-    thread = key_of(segment.thread_id)
-    run: Key | None = None if segment.run_id is None else key_of(segment.run_id)
-    for offset, n, at, packed, data in pack(segment.entries):
-        yield thread, segment.first + offset, n, run, segment.attempt, at, packed, data
-
-
-@lru_cache(maxsize=_ROWS_PER_INSERT)
-def _insert_segments(rows: int) -> str:
-    return "INSERT INTO segments VALUES " + ", ".join(["(?,?,?,?,?,?,?,?)"] * rows)
 
 
 class Work:

@@ -1,0 +1,230 @@
+"""The process: how it stops, how it goes on after, and what it refuses to start with."""
+
+import json
+import os
+import resource
+import subprocess
+import sys
+
+import anyio
+import httpx
+import pytest
+from clients import PATIENCE, collect, eventually, has_begun, human, open_async, open_sync, run_is
+
+from threadwire.testing.server import running_server
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def impatient(project, tmp_path):
+    """A server that does not wait for its runs when it is told to stop."""
+    with running_server(project, tmp_path / "data", env={"THREADWIRE_DRAIN_SECONDS": "0"}) as running:
+        yield running
+
+
+def threadwire(*arguments, env=None, cwd=None):
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("THREADWIRE_")}
+    return subprocess.run(
+        [sys.executable, "-m", "threadwire", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        env={**environment, "NO_COLOR": "1", **(env or {})},
+        cwd=cwd,
+    )
+
+
+def refusal(*arguments, **kwargs):
+    """The one line that a command ended with."""
+    ended = threadwire(*arguments, **kwargs)
+    assert ended.returncode == 1
+    assert ended.stdout == ""
+    (line,) = ended.stderr.splitlines()
+    return line.removeprefix("threadwire: ")
+
+
+async def test_sigterm_ends_streams_cleanly_and_the_run_goes_on_after_the_restart(impatient, gate):
+    server = impatient
+    async with open_async(server.url) as sdk, httpx.AsyncClient(base_url=server.url, timeout=30) as http:
+        thread_id = await sdk.thread()
+        run = await sdk.runs.create(thread_id, "slow", input={"until": str(gate)}, stream_mode="updates")
+        await has_begun(sdk, run)
+        pieces = []
+        at = f"/threads/{thread_id}/runs/{run['run_id']}"
+        async with http.stream("GET", f"{at}/stream", headers={"Last-Event-ID": "-1"}) as response:
+            async for piece in response.aiter_raw():  # raises if the body is cut off
+                pieces.append(piece)
+                if b"begun" in piece:
+                    server.process.terminate()
+        assert b"event: error" not in b"".join(pieces)
+    assert await anyio.to_thread.run_sync(server.wait) == 0
+    assert "Traceback" not in server.log()
+
+    gate.touch()
+    await anyio.to_thread.run_sync(server.start)
+    async with open_async(server.url) as sdk:
+        await run_is(sdk, run, "success")
+        parts = await collect(sdk.runs.join_stream(thread_id, run["run_id"], last_event_id="-1"))
+        assert [part.data for part in parts] == [
+            {"run_id": run["run_id"], "attempt": 1},
+            {"begin": {"steps": ["begun"]}},
+            {"run_id": run["run_id"], "attempt": 2},
+            {"wait": {"steps": ["waited"]}},
+        ]
+        assert (await sdk.threads.get_state(thread_id))["values"]["steps"] == ["begun", "waited"]
+
+
+async def test_a_run_is_not_charged_for_the_servers_restarts(impatient, gate):
+    """Three crashes end a run in error; four shutdowns do not."""
+    server = impatient
+    async with open_async(server.url) as sdk:
+        run = await sdk.runs.create(await sdk.thread(), "slow", input={"until": str(gate)})
+        await has_begun(sdk, run)
+    for _ in range(4):
+        assert await anyio.to_thread.run_sync(server.terminate) == 0
+        await anyio.to_thread.run_sync(server.start)
+        async with open_async(server.url) as sdk:
+            await run_is(sdk, run, "running")
+    gate.touch()
+    async with open_async(server.url) as sdk:
+        await run_is(sdk, run, "success")
+        parts = await collect(sdk.runs.join_stream(run["thread_id"], run["run_id"], last_event_id="-1"))
+        assert [part.data["attempt"] for part in parts if part.event == "metadata"] == [1, 2, 3, 4, 5]
+
+
+async def test_a_shutdown_lets_runs_end_within_its_grace(project, tmp_path, gate):
+    with running_server(project, tmp_path / "data", env={"THREADWIRE_DRAIN_SECONDS": "20"}) as server:
+        async with open_async(server.url) as sdk:
+            run = await sdk.runs.create(await sdk.thread(), "slow", input={"until": str(gate)})
+            await has_begun(sdk, run)
+            server.process.terminate()
+            await anyio.to_thread.run_sync(server.wait_for_log, "draining")
+            gate.touch()
+            assert await anyio.to_thread.run_sync(server.wait) == 0
+        await anyio.to_thread.run_sync(server.start)
+        async with open_async(server.url) as sdk:
+            assert (await sdk.runs.get(run["thread_id"], run["run_id"]))["status"] == "success"
+
+
+async def test_a_second_signal_hurries_the_shutdown(project, tmp_path, gate):
+    with running_server(project, tmp_path / "data", env={"THREADWIRE_DRAIN_SECONDS": "600"}) as server:
+        async with open_async(server.url) as sdk:
+            run = await sdk.runs.create(await sdk.thread(), "slow", input={"until": str(gate)})
+            await has_begun(sdk, run)
+        server.process.terminate()
+        await anyio.to_thread.run_sync(server.wait_for_log, "draining")
+        assert await anyio.to_thread.run_sync(server.terminate) == 0
+
+
+@pytest.mark.parametrize("stop", ["terminate", "kill"])
+async def test_both_clients_ride_out_a_restart_without_losing_or_repeating_an_event(impatient, stop):
+    server, seen = impatient, {}
+    words = " ".join(f"w{number}" for number in range(100))
+    given = {**human(words), "delay": 0.02}
+
+    async def follow(name, sdk):
+        seen[name] = []
+        thread_id = await sdk.thread()
+        async for part in sdk.runs.stream(
+            thread_id, "chat", input=given, stream_mode=["messages-tuple", "values"], stream_resumable=True
+        ):
+            seen[name].append(part)
+        seen[name, "replay"] = await collect(
+            sdk.runs.join_stream(thread_id, seen[name][0].data["run_id"], last_event_id="-1")
+        )
+
+    async def some_tokens():
+        return all(len(seen.get(name, [])) > 10 for name in ("async", "sync"))
+
+    async with open_async(server.url) as one, open_sync(server.url) as other:
+        with anyio.fail_after(60):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(follow, "async", one)
+                tasks.start_soon(follow, "sync", other)
+                await eventually(some_tokens)
+                await anyio.to_thread.run_sync(getattr(server, stop))
+                await anyio.to_thread.run_sync(server.start)
+    for name in ("async", "sync"):
+        parts = seen[name]
+        assert parts == seen[name, "replay"]
+        assert [part.data["attempt"] for part in parts if part.event == "metadata"] == [1, 2]
+        restarted = max(index for index, part in enumerate(parts) if part.event == "metadata")
+        tokens = [part.data[0]["content"] for part in parts[restarted:] if part.event == "messages"]
+        assert "".join(tokens) == f"You said: {words}"
+        assert parts[-1].data["messages"][-1]["content"] == f"You said: {words}"
+
+
+async def test_a_database_that_takes_nothing_is_told_and_the_process_ends_when_its_engine_dies_of_it(project, tmp_path):
+    """A full disk. Requests are refused; but a worker that cannot even claim a run must not be left for dead behind a
+    server that answers."""
+    with running_server(project, tmp_path / "data") as server:
+        async with open_async(server.url) as sdk:
+            await sdk.runs.create(await sdk.thread(), "echo", input={}, after_seconds=1)
+        resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (4096, 4096))
+        async with httpx.AsyncClient(base_url=server.url, timeout=10) as http:
+            answer = await http.post("/threads", json={})
+        assert answer.status_code == 503
+        assert answer.json() == {"detail": "The database refused: disk I/O error"}
+        assert await anyio.to_thread.run_sync(server.wait) == 1
+        assert "Traceback" not in server.log()
+
+
+async def test_only_one_server_uses_a_data_directory(project, tmp_path, impatient):
+    line = refusal("serve", "--config", project, "--data", impatient.data, "--port", 0)
+    assert "is in use by another Threadwire process" in line
+
+
+def test_listening_to_everybody_must_be_meant(project, tmp_path):
+    line = refusal("serve", "--config", project, "--data", tmp_path / "data", "--host", "0.0.0.0", "--port", 0)
+    assert line.startswith("Refusing to listen on 0.0.0.0")
+    assert "--insecure-no-auth" in line
+
+
+def test_a_project_file_that_is_not_there_is_named(tmp_path):
+    missing = tmp_path / "nowhere" / "langgraph.json"
+    assert str(missing) in refusal("serve", "--config", missing, "--data", tmp_path / "data", "--port", 0)
+
+
+def test_a_project_file_that_makes_no_sense_is_refused(tmp_path):
+    config = tmp_path / "langgraph.json"
+    config.write_text("{nope")
+    assert str(config) in refusal("serve", "--config", config, "--data", tmp_path / "data", "--port", 0)
+
+
+def test_a_misspelt_setting_is_refused(project, tmp_path):
+    arguments = ("serve", "--config", project, "--data", tmp_path / "data", "--port", 0)
+    line = refusal(*arguments, env={"THREADWIRE_CONCURENCY": "3"})
+    assert line.startswith("THREADWIRE_CONCURENCY is not a setting of Threadwire")
+
+
+def test_a_setting_that_makes_no_sense_is_refused(project, tmp_path):
+    arguments = ("serve", "--config", project, "--data", tmp_path / "data")
+    line = refusal(*arguments, "--port", 0, env={"THREADWIRE_CONCURRENCY": "many"})
+    assert line.startswith("THREADWIRE_CONCURRENCY makes no sense: ")
+    assert refusal(*arguments, "--port", 99_999).startswith("--port makes no sense: ")
+
+
+def test_a_port_that_is_taken_is_named(project, tmp_path, server):
+    port = server.url.rpartition(":")[2]
+    line = refusal("serve", "--config", project, "--data", tmp_path / "data", "--port", port)
+    assert line == f"Cannot listen on 127.0.0.1:{port}: Address already in use"
+
+
+async def test_a_graph_that_cannot_be_loaded_does_not_stop_the_others(tmp_path):
+    (tmp_path / "good.py").write_text(
+        "from langgraph.graph import START, StateGraph\n"
+        "graph = StateGraph(dict).add_node('n', lambda s: s).add_edge(START, 'n').compile()\n"
+    )
+    (tmp_path / "bad.py").write_text("raise RuntimeError('not today')\n")
+    config = tmp_path / "langgraph.json"
+    config.write_text(
+        json.dumps({"dependencies": ["."], "graphs": {"good": "./good.py:graph", "bad": "./bad.py:graph"}})
+    )
+    with running_server(config, tmp_path / "data") as server:
+        assert "not today" in server.log()
+        async with open_async(server.url) as sdk:
+            assert await sdk.runs.wait(await sdk.thread(), "good", input={"a": 1}) == {"a": 1}
+            failed = await sdk.runs.wait(await sdk.thread(), "bad", input={}, raise_error=False)
+            assert failed["__error__"]["error"] == "GraphUnavailable"
+            assert "not today" in failed["__error__"]["message"]
