@@ -66,8 +66,7 @@ def show_schedule_overview(assignments: CurrentAssignments) -> dict[str, Any]:
         "message": "Schedule overview retrieved",
         "teachers": _workloads(assignments),
         "sections": {
-            section_id: {**section, "teacher": assignments.get(section_id)}
-            for section_id, section in SECTIONS.items()
+            section_id: {**section, "teacher": assignments.get(section_id)} for section_id, section in SECTIONS.items()
         },
     }
 
@@ -128,9 +127,7 @@ def find_conflicts(assignments: CurrentAssignments) -> dict[str, Any]:
 
 
 def _load(teacher_id: str, assignments: Assignments) -> float:
-    return sum(
-        float(SECTIONS[section]["hours"]) for section, owner in assignments.items() if owner == teacher_id
-    )
+    return sum(float(SECTIONS[section]["hours"]) for section, owner in assignments.items() if owner == teacher_id)
 
 
 def _workloads(assignments: Assignments) -> dict[str, dict[str, Any]]:
@@ -149,10 +146,7 @@ def _refusal(reason: str) -> dict[str, Any]:
     return {"message": reason, "error": True}
 
 
-TOOLS = {
-    each.name: each
-    for each in (show_schedule_overview, show_load_distribution, assign_section, find_conflicts)
-}
+TOOLS = {each.name: each for each in (show_schedule_overview, show_load_distribution, assign_section, find_conflicts)}
 for each in TOOLS.values():
     each.handle_validation_error = True
 
@@ -172,9 +166,7 @@ def reply(conversation: list[BaseMessage]) -> AIMessage:
     results = _results_of_this_turn(conversation)
     if results:
         return AIMessage("\n\n".join(_summary(result) for result in results))
-    asked = next(
-        (message.text for message in reversed(conversation) if isinstance(message, HumanMessage)), ""
-    )
+    asked = next((message.text for message in reversed(conversation) if isinstance(message, HumanMessage)), "")
     calls = _wanted_calls(asked)
     if not calls:
         return AIMessage(HELP)
@@ -232,9 +224,7 @@ def _summary(result: dict[str, Any]) -> str:
         titles = " and ".join(SECTIONS[section]["title"] for section in conflict["sections"])
         lines.append(f"- **{TEACHERS[conflict['teacher']]['name']}**, {conflict['slot']}: {titles}")
     if unassigned := result.get("unassigned"):
-        lines.append(
-            "- **Nobody** teaches " + ", ".join(SECTIONS[section]["title"] for section in unassigned)
-        )
+        lines.append("- **Nobody** teaches " + ", ".join(SECTIONS[section]["title"] for section in unassigned))
     return "\n".join(lines)
 
 

@@ -1,4 +1,5 @@
-"""Every knob, typed, frozen and documented. Built once, by the command or by whoever embeds the server, and passed down."""
+"""Every knob, typed, frozen and documented. Built once, by the command or by whoever embeds the server, and passed
+down."""
 
 import os
 from collections.abc import Mapping

@@ -119,9 +119,7 @@ def called(name: str, args: dict) -> dict:
     return {"messages": [("user", "hi"), AIMessage("", tool_calls=[call])]}
 
 
-@pytest.mark.parametrize(
-    ("name", "args"), [("no_such_tool", {}), ("assign_section", {"section_id": "s_ethics"})]
-)
+@pytest.mark.parametrize(("name", "args"), [("no_such_tool", {}), ("assign_section", {"section_id": "s_ethics"})])
 async def test_a_call_that_a_real_model_got_wrong_does_not_fail_the_run(graph, name, args):
     """The tools node alone, on an answer that the script would never give."""
     update = await graph.nodes["tools"].bound.ainvoke(called(name, args))

@@ -38,7 +38,8 @@ async def http(server: RunningServer) -> AsyncIterator[httpx.AsyncClient]:
 
 @pytest.fixture
 def gate(tmp_path: Path) -> Iterator[Path]:
-    """The file that the `slow` graphs wait for when it is given as `until`. It appears at the latest when the test ends."""
+    """The file that the `slow` graphs wait for when it is given as `until`. It appears at the latest when the test
+    ends."""
     path = tmp_path / "gate"
     yield path
     path.touch()

@@ -87,9 +87,7 @@ async def test_several_interrupts_are_open_at_once_and_answered_by_their_ids(sdk
 async def test_a_nested_interrupt_is_seen_inside_and_outside(sdk):
     thread_id = await sdk.thread()
     parts = await collect(
-        sdk.runs.stream(
-            thread_id, "approve_many", input={"answers": []}, stream_mode="updates", stream_subgraphs=True
-        )
+        sdk.runs.stream(thread_id, "approve_many", input={"answers": []}, stream_mode="updates", stream_subgraphs=True)
     )
     inside = [part for part in parts if part.event.startswith("updates|deep:")]
     assert [each["value"] for part in inside for each in part.data["__interrupt__"]] == ["deep?"]
@@ -144,9 +142,7 @@ async def test_a_command_may_go_to_a_node(sdk):
 async def test_a_command_may_send_a_node_its_own_input(sdk):
     thread_id = await sdk.thread()
     await sdk.runs.wait(thread_id, "echo", input={"text": "before"})
-    values = await sdk.runs.wait(
-        thread_id, "echo", command={"goto": {"node": "say_again", "input": {"text": "sent"}}}
-    )
+    values = await sdk.runs.wait(thread_id, "echo", command={"goto": {"node": "say_again", "input": {"text": "sent"}}})
     assert values == {"text": "before", "echoed": "sent"}
 
 

@@ -13,7 +13,9 @@ async def finished(sdk, mode=ALL, **kwargs):
     """A finished run with many events, and the parts that its own stream gave."""
     thread_id = await sdk.thread()
     parts = await collect(
-        sdk.runs.stream(thread_id, "nested", input=human("hello again"), stream_mode=mode, stream_resumable=True, **kwargs)
+        sdk.runs.stream(
+            thread_id, "nested", input=human("hello again"), stream_mode=mode, stream_resumable=True, **kwargs
+        )
     )
     return thread_id, parts[0].data["run_id"], parts
 
@@ -51,7 +53,9 @@ async def test_a_finished_run_joined_without_an_id_says_nothing(sdk):
 
 async def test_a_run_can_be_joined_in_another_mode_than_it_was_started_in(sdk, http):
     thread_id, run_id, _ = await finished(sdk, mode="values")
-    parts = await collect(sdk.runs.join_stream(thread_id, run_id, last_event_id="-1", stream_mode=["updates", "custom"]))
+    parts = await collect(
+        sdk.runs.join_stream(thread_id, run_id, last_event_id="-1", stream_mode=["updates", "custom"])
+    )
     assert set(names(parts)) == {"metadata", "updates", "custom"}
     at = f"/threads/{thread_id}/runs/{run_id}/stream"
     repeated = await http.get(at, params={"stream_mode": ["updates", "custom"]}, headers={"Last-Event-ID": "-1"})
@@ -147,7 +151,8 @@ async def test_an_unknown_mode_is_refused(sdk, http):
 
 
 async def _is_watched(sdk, thread_id, run_id):
-    """Return once the join request has been made and answered: a second request on another connection comes after it."""
+    """Return once the join request has been made and answered: a second request on another connection comes after
+    it."""
     with anyio.fail_after(PATIENCE):
         while ("GET", f"/threads/{thread_id}/runs/{run_id}/stream") not in sdk.requests:
             await anyio.sleep(0.01)

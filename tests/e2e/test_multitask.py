@@ -43,9 +43,7 @@ async def test_enqueue_starts_the_second_run_when_the_first_is_over(sdk, gate, k
 async def test_interrupt_stops_the_first_run_and_keeps_what_it_did(sdk, gate):
     thread_id, first = await busy(sdk, gate)
     waiting = await sdk.runs.create(thread_id, "echo", input={})
-    values = await sdk.runs.wait(
-        thread_id, "slow", input={"seconds": 0, "until": None}, multitask_strategy="interrupt"
-    )
+    values = await sdk.runs.wait(thread_id, "slow", input={"seconds": 0, "until": None}, multitask_strategy="interrupt")
     assert values["steps"] == ["begun", "begun", "waited"]
     assert (await sdk.runs.get(thread_id, first["run_id"]))["status"] == "interrupted"
     assert (await sdk.runs.get(thread_id, waiting["run_id"]))["status"] == "interrupted"
@@ -54,9 +52,7 @@ async def test_interrupt_stops_the_first_run_and_keeps_what_it_did(sdk, gate):
 
 async def test_rollback_stops_the_first_run_and_undoes_what_it_did(sdk, gate):
     thread_id, first = await busy(sdk, gate)
-    values = await sdk.runs.wait(
-        thread_id, "slow", input={"seconds": 0}, multitask_strategy="rollback"
-    )
+    values = await sdk.runs.wait(thread_id, "slow", input={"seconds": 0}, multitask_strategy="rollback")
     assert values["steps"] == ["begun", "waited"]
     with refused(404, "Not Found"):
         await sdk.runs.get(thread_id, first["run_id"])

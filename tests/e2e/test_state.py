@@ -177,9 +177,7 @@ async def test_a_run_can_fork_from_a_checkpoint(sdk):
     history = await sdk.threads.get_history(thread_id)
     early = history[2]
     for kwargs in ({"checkpoint_id": early["checkpoint_id"]}, {"checkpoint": early["checkpoint"]}):
-        parts = await collect(
-            sdk.runs.stream(thread_id, "steps", input=None, stream_mode="updates", **kwargs)
-        )
+        parts = await collect(sdk.runs.stream(thread_id, "steps", input=None, stream_mode="updates", **kwargs))
         assert [part.data for part in parts[1:]] == [{"step": {"done": [2]}}, {"step": {"done": [3]}}]
     assert len(await sdk.threads.get_history(thread_id, limit=100)) > len(history)
 

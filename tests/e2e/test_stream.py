@@ -8,7 +8,10 @@ from clients import collect, human, names, of
 pytestmark = pytest.mark.anyio
 
 MODES = ["values", "updates", "messages", "messages-tuple", "custom", "events", "debug", "tasks", "checkpoints"]
-WIRE_NAMES = {"messages-tuple": {"messages"}, "messages": {"messages/metadata", "messages/partial", "messages/complete"}}
+WIRE_NAMES = {
+    "messages-tuple": {"messages"},
+    "messages": {"messages/metadata", "messages/partial", "messages/complete"},
+}
 
 
 async def streamed(sdk, graph, given, mode, **kwargs):

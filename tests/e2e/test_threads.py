@@ -35,9 +35,7 @@ async def test_a_thread_that_exists_is_refused_or_returned_as_asked(sdk):
         await sdk.threads.create(thread_id=thread["thread_id"])
     with refused(409, f"Thread with ID {thread['thread_id']} already exists"):
         await sdk.threads.create(thread_id=thread["thread_id"], if_exists="raise")
-    again = await sdk.threads.create(
-        thread_id=thread["thread_id"], if_exists="do_nothing", metadata={"second": True}
-    )
+    again = await sdk.threads.create(thread_id=thread["thread_id"], if_exists="do_nothing", metadata={"second": True})
     assert again == thread
 
 

@@ -118,9 +118,7 @@ def test_rolling_back_leaves_the_checkpoint_from_before(server: RunningServer, t
     before = get(server, f"/threads/{thread_id}/state")
     slow = {**asked, "input": {**asked["input"], "name": "b", "hold": 0.5}}
     _, run = request(server, "POST", f"/threads/{thread_id}/runs", slow)
-    status, _ = request(
-        server, "POST", f"/threads/{thread_id}/runs/{run['run_id']}/cancel?wait=1&action=rollback", {}
-    )
+    status, _ = request(server, "POST", f"/threads/{thread_id}/runs/{run['run_id']}/cancel?wait=1&action=rollback", {})
     assert status == 200
     assert get(server, f"/threads/{thread_id}/state") == before
     assert request(server, "GET", f"/threads/{thread_id}/runs/{run['run_id']}")[0] == 404

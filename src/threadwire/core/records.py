@@ -32,7 +32,8 @@ class Assistant:
 
 @dataclass(frozen=True, slots=True)
 class Thread:
-    """A thread as clients see it. `status` is `busy` while it has pending or running runs, whatever it settled on before."""
+    """A thread as clients see it. `status` is `busy` while it has pending or running runs, whatever it settled on
+    before."""
 
     thread_id: ThreadId
     created_at: int

@@ -16,7 +16,6 @@ from threadwire.engine.worker import Worker
 from threadwire.errors import Conflict, NotFound
 from threadwire.storage.abc import Storage
 
-
 _NOTHING_TO_CANCEL = (
     "No matching runs to cancel. Please verify the thread ID and run IDs are correct, and the runs haven't been deleted"
     " or completed."

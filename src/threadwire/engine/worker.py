@@ -14,6 +14,7 @@ from threadwire.core.ids import RunId, ThreadId
 from threadwire.core.records import CancelAction, Ending, Run
 from threadwire.core.run_state import user_interrupt
 from threadwire.engine.clock import Clock
+from threadwire.errors import StorageError
 from threadwire.graphs.execution import Attempt, Execution, describe
 from threadwire.graphs.registry import GraphRegistry
 from threadwire.graphs.user_loop import UserLoop, WorkCancelled, current_attempt
@@ -79,7 +80,8 @@ class Worker:
         self._wake.set()
 
     def stop(self, run_id: RunId, action: CancelAction) -> None:
-        """Stop a run whose cancellation is already noted on its row. Unknown runs are remembered: a claim may be under way."""
+        """Stop a run whose cancellation is already noted on its row. Unknown runs are remembered: a claim may be
+        under way."""
         running = self._running.get(run_id)
         if running is None:
             self._asked_to_stop[run_id] = action
@@ -177,12 +179,18 @@ class Worker:
         if ending is None:
             await self._storage.runs.release(run.fence, now)
         else:
-            await self._storage.runs.finish(run.fence, ending, now)
+            await self._finish(run, ending, now)
             self._log_end(run, ending)
         self._asked_to_stop.pop(run.run_id, None)
         del self._running[run.run_id]
         self._wake.set()
         self._quiet.set()
+
+    async def _finish(self, run: Run, ending: Ending, now: int) -> None:
+        try:
+            await self._storage.runs.finish(run.fence, ending, now)
+        except StorageError as error:  # something the run said could not be kept, so it cannot have succeeded
+            await self._storage.runs.finish(run.fence, Ending(status="error", error=describe(error)), now)
 
     def _stopped(self, running: _Running, execution: Execution | None) -> Ending | None:
         """How a cancelled run ends; None if it was cancelled by a shutdown, and so has not ended."""

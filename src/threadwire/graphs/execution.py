@@ -40,7 +40,8 @@ class Recorder(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One start of a run. `goes_on` means an earlier attempt left a checkpoint, so the input has been applied (spec 5.5)."""
+    """One start of a run. `goes_on` means an earlier attempt left a checkpoint, so the input has been applied (spec
+    5.5)."""
 
     run: Run
     goes_on: bool

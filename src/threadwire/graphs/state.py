@@ -1,4 +1,5 @@
-"""A thread's state as LangGraph sees it: read, moved, listed. Called on a user loop, because it runs the graph's code."""
+"""A thread's state as LangGraph sees it: read, moved, listed. Called on a user loop, because it runs the graph's
+code."""
 
 from typing import Any, cast
 

@@ -30,11 +30,13 @@ logger = structlog.get_logger("threadwire.worker")
 
 
 class WorkCancelled(Exception):
-    """The work on a user loop was cancelled: because its caller asked, or because its own code raised a cancellation."""
+    """The work on a user loop was cancelled: because its caller asked, or because its own code raised a
+    cancellation."""
 
 
 class NodeThreads(ThreadPoolExecutor):
-    """The threads on which sync nodes run. It knows which attempt each call belongs to, because a cancelled call goes on
+    """The threads on which sync nodes run. It knows which attempt each call belongs to, because a cancelled call
+    goes on
     until it returns: its thread must not be given to another run before that."""
 
     def __init__(self, workers: int = 64) -> None:
@@ -64,7 +66,8 @@ class NodeThreads(ThreadPoolExecutor):
             tell()
 
     def when_idle(self, fence: Fence, tell: Callable[[], object]) -> bool:
-        """Whether no call of this attempt is still running; if one is, `tell` is called (from its thread) once none is."""
+        """Whether no call of this attempt is still running; if one is, `tell` is called (from its thread) once none
+        is."""
         with self._guard:
             if fence not in self._calls:
                 return True
@@ -98,7 +101,8 @@ class UserLoop:
     async def run(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Run `work()` on the user loop; return or raise what it does, once it has really ended.
 
-        When the caller is cancelled, the work is cancelled and still waited for. Work that was cancelled by its own doing
+        When the caller is cancelled, the work is cancelled and still waited for. Work that was cancelled by its own
+        doing
         raises `WorkCancelled`.
         """
         here = asyncio.get_running_loop()

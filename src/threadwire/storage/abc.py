@@ -44,7 +44,8 @@ class Wakeup(Protocol):
     """A hint that a thread may have grown (3.3)."""
 
     async def wait(self, timeout: float) -> bool:
-        """Return True once a hint has come since the last call, or False after `timeout` seconds. Hints do not pile up."""
+        """Return True once a hint has come since the last call, or False after `timeout` seconds. Hints do not pile
+        up."""
 
 
 class Log(Protocol):
@@ -68,7 +69,8 @@ class Log(Protocol):
     ) -> list[Entry]:
         """Committed entries with `seq > after`, in order, at most `limit` (3.1). With `run_id`, only that run's.
 
-        An empty list means there is nothing (of that run) after `after` yet. A thread that does not exist reads as empty.
+        An empty list means there is nothing (of that run) after `after` yet. A thread that does not exist reads as
+        empty.
         """
 
     async def last(self, thread_id: ThreadId) -> Seq:
@@ -121,7 +123,8 @@ class Runs(Protocol):
         """A thread's runs, newest first."""
 
     async def claim(self, limit: int, *, now: int, but_not: frozenset[ThreadId] = frozenset()) -> Sequence[Run]:
-        """Take up to `limit` runs that are due, in order of their due time, then of their acceptance; each becomes `running` with the next attempt.
+        """Take up to `limit` runs that are due, in order of their due time, then of their acceptance; each becomes
+        `running` with the next attempt.
 
         Only the first pending run of a thread (5.8), only threads with no running run and not in `but_not`; and of the
         suspects (5.7) at most one, and none while another is running. Durable on return. Nothing due: empty.
@@ -137,16 +140,20 @@ class Runs(Protocol):
     async def finish(self, fence: Fence, ending: Ending, now: int) -> bool:
         """End a run in one transaction: its `run.ended` entry, its row, what its thread settles on (5.3).
 
-        With `rollback`: a `state.reset` entry before it, its checkpoints and its row removed, the thread's values as they were.
-        Takes effect after everything this attempt appended. False, and nothing changes, if the attempt does not hold the thread.
+        With `rollback`: a `state.reset` entry before it, its checkpoints and its row removed, the thread's values as
+        they were.
+        Takes effect after everything this attempt appended. False, and nothing changes, if the attempt does not hold
+        the thread.
         """
 
     async def release(self, fence: Fence, now: int) -> bool:
-        """Put a running run back to pending, uncharged (5.6), at its old place in the queue. False if it does not hold the thread."""
+        """Put a running run back to pending, uncharged (5.6), at its old place in the queue. False if it does not
+        hold the thread."""
 
     async def recover(self, now: int) -> Sequence[Run]:
         """At boot, when no worker can be alive: every `running` run is charged a crash and becomes pending again, or
-        ends: `interrupted` (or rolled back) if it had been asked to stop, in `error` at the third charge (5.6). Returns them all as they are now."""
+        ends: `interrupted` (or rolled back) if it had been asked to stop, in `error` at the third charge (5.6).
+        Returns them all as they are now."""
 
     async def delete(self, run_id: RunId) -> None:
         """Remove a finished run's row; its entries stay. `NotFound` if unknown, `Conflict` while it is active."""
@@ -167,7 +174,8 @@ class Checkpoints(Protocol):
     def saver(self, fence: Fence | None = None, durability: Durability = "async") -> "BaseCheckpointSaver[str]":
         """A checkpoint saver over this storage, as LangGraph wants one.
 
-        Its writes go through the same queue as `Log.append`, in order (7.1), under `fence` if there is one (7.2: `Fenced`).
+        Its writes go through the same queue as `Log.append`, in order (7.1), under `fence` if there is one (7.2:
+        `Fenced`).
         `sync` durability returns from a put after its commit, the others at once (7.3). Its reads see its own writes.
         """
 
@@ -189,7 +197,8 @@ class Storage(Protocol):
 
 
 def contains(whole: Any, part: Any) -> bool:
-    """Whether `part` is contained in `whole`: objects key by key, lists element by element in any order, the rest by equality.
+    """Whether `part` is contained in `whole`: objects key by key, lists element by element in any order, the rest by
+    equality.
 
     This is PostgreSQL's `@>`, said once so that every driver filters alike. Keys are only ever compared.
     """

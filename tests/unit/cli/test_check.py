@@ -81,6 +81,5 @@ def test_a_mistake_in_the_config_is_one_line(tmp_path):
     output = StringIO()
     assert check(tmp_path / "langgraph.json", Console(file=output, width=40)) == 1
     assert output.getvalue() == (
-        f"✗ configuration  {tmp_path / 'langgraph.json'} does not exist. "
-        "Pass the path of your langgraph.json.\n"
+        f"✗ configuration  {tmp_path / 'langgraph.json'} does not exist. Pass the path of your langgraph.json.\n"
     )

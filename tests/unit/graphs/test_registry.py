@@ -277,9 +277,7 @@ async def test_one_bad_graph_does_not_stop_the_others(project):
 
 def test_a_missing_file_is_named(project):
     registry = project.load({"agent": "./sub/agent.py:graph"})
-    assert registry.failures() == {
-        "agent": f"file not found: ./sub/agent.py ({project.root / 'sub' / 'agent.py'})"
-    }
+    assert registry.failures() == {"agent": f"file not found: ./sub/agent.py ({project.root / 'sub' / 'agent.py'})"}
 
 
 def test_javascript_is_refused(project):
@@ -324,9 +322,7 @@ def test_a_message_of_many_lines_becomes_one(project):
 
 
 def test_a_module_that_exits_does_not_end_the_server(project):
-    assert (
-        failure(project, "raise SystemExit(3)") == "importing ./agent.py failed: SystemExit: 3 (agent.py:1)"
-    )
+    assert failure(project, "raise SystemExit(3)") == "importing ./agent.py failed: SystemExit: 3 (agent.py:1)"
 
 
 def test_a_module_that_failed_leaves_nothing_behind(project):
@@ -344,9 +340,7 @@ def test_a_missing_module_is_named(project):
 
 def test_a_missing_name_is_answered_with_the_names_there_are(project):
     code = PRELUDE + "def make_agent(): return graph\ndef other(): pass\n_hidden_graph = graph\n"
-    assert failure(project, code, "grph") == (
-        "./agent.py has no 'grph'. In it are: builder, graph, make_agent."
-    )
+    assert failure(project, code, "grph") == ("./agent.py has no 'grph'. In it are: builder, graph, make_agent.")
 
 
 def test_a_module_without_graphs_says_so(project):
@@ -415,21 +409,14 @@ async def test_a_factory_that_makes_something_else_is_refused(project, code, say
 
 def test_graphs_of_one_file_share_its_module(project):
     code = PRELUDE + "import counted_imports; counted_imports.count += 1"
-    project.load(
-        {"a": "./agent.py:graph", "b": "./agent.py:builder"}, agent=code, counted_imports="count = 0"
-    )
+    project.load({"a": "./agent.py:graph", "b": "./agent.py:builder"}, agent=code, counted_imports="count = 0")
     assert sys.modules["counted_imports"].count == 1
 
 
 async def test_a_file_is_a_module_that_can_be_found_by_name(project):
-    code = (
-        PRELUDE
-        + "@dataclass\nclass Stored:\n    x: int\ndef make():\n    seen.append(Stored)\n    return graph"
-    )
+    code = PRELUDE + "@dataclass\nclass Stored:\n    x: int\ndef make():\n    seen.append(Stored)\n    return graph"
     project.load({"agent": "./agent.py:make"}, agent=code)
-    (module,) = [
-        m for m in sys.modules.values() if getattr(m, "__file__", "") == str(project.root / "agent.py")
-    ]
+    (module,) = [m for m in sys.modules.values() if getattr(m, "__file__", "") == str(project.root / "agent.py")]
     assert sys.modules[module.Stored.__module__] is module
 
 

@@ -82,7 +82,8 @@ _PASSED_ON = frozenset({Kind.CUSTOM, Kind.UPDATES, Kind.TASKS, Kind.CHECKPOINTS,
 
 
 class _Chunk:
-    """A streamed message as of its last chunk, with its frame cut around the text so that a token costs no serialisation."""
+    """A streamed message as of its last chunk, with its frame cut around the text so that a token costs no
+    serialisation."""
 
     __slots__ = ("after", "before", "fields", "meta")
 

@@ -216,7 +216,8 @@ def _watch_runs(router: APIRouter, engine: Engine, streams: OpenStreams) -> None
 
 
 async def _position(engine: Engine, run: Run, last_event_id: str | None) -> Seq:
-    """Where a joining client starts: behind the id it names; with none, a live run from now, a finished one at its end."""
+    """Where a joining client starts: behind the id it names; with none, a live run from now, a finished one at its
+    end."""
     if last_event_id is not None:
         return parse_cursor(last_event_id)
     return await engine.runs.newest(run.thread_id)

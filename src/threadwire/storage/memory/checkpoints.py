@@ -5,6 +5,7 @@ from typing import Any
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import (
+    WRITES_IDX_MAP,
     BaseCheckpointSaver,
     ChannelVersions,
     Checkpoint,
@@ -62,6 +63,8 @@ class FencedSaver(InMemorySaver):
         with self._tables.lock:
             self._check(config)
             super().put_writes(config, writes, task_id, task_path)
+            if self._fence is not None:
+                self._note_writes(self._fence.run_id, config, writes, task_id)
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         with self._tables.lock:
@@ -89,6 +92,14 @@ class FencedSaver(InMemorySaver):
         with self._tables.lock:
             super().delete_thread(thread_id)
 
+    def _note_writes(
+        self, run_id: RunId, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str
+    ) -> None:
+        at = config["configurable"]
+        place = (at["thread_id"], at.get("checkpoint_ns", ""), at["checkpoint_id"])
+        noted = self._tables.writes_of.setdefault(run_id, set())
+        noted.update((place, (task_id, WRITES_IDX_MAP.get(channel, idx))) for idx, (channel, _) in enumerate(writes))
+
     def _check(self, config: RunnableConfig) -> None:
         if self._fence is None:
             return
@@ -97,11 +108,14 @@ class FencedSaver(InMemorySaver):
             raise Fenced
 
 
-def forget_run(saver: InMemorySaver, thread_id: ThreadId, run_id: RunId) -> None:
-    """Remove what a run saved, in every namespace (5.9).
+def forget_run(tables: Tables, thread_id: ThreadId, run_id: RunId) -> None:
+    """Remove what a run saved, in every namespace, and what it wrote on others' checkpoints (5.9).
 
     The values its checkpoints named stay until the thread goes: versions are random, so nothing finds them.
     """
+    saver = tables.checkpoints
+    for place, write in tables.writes_of.pop(run_id, set()):
+        saver.writes.get(place, {}).pop(write, None)
     for namespace, checkpoints in saver.storage.get(thread_id, {}).items():
         for checkpoint_id, (_, metadata, _) in list(checkpoints.items()):
             if _made_by(saver.serde.loads_typed(metadata)) == run_id:

@@ -200,7 +200,7 @@ class MemoryRuns:
         reset = Draft(Kind.STATE_RESET, {"cause": "rollback"}, at=now)
         ended = Draft(Kind.RUN_ENDED, {"status": "rolled_back"}, at=now)
         seq = self._tables.write(run.thread_id, [reset, ended], run.fence)
-        forget_run(self._tables.checkpoints, run.thread_id, run.run_id)
+        forget_run(self._tables, run.thread_id, run.run_id)
         del self._tables.runs[run.run_id]
         error = user_interrupt("rollback")
         return replace(run, status="interrupted", error=error, ended_seq=seq, updated_at=now)

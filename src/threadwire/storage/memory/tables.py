@@ -38,6 +38,8 @@ COMMITTED: Commit = _Committed()
 class Tables:
     def __init__(self) -> None:
         self.lock = threading.RLock()
+        self.writes_of: dict[RunId, set[tuple[Any, Any]]] = {}
+        """Where a run wrote on checkpoints, its own and those it started from."""
         self.assistants: dict[AssistantId, Assistant] = {}
         # A thread's row holds the status it settled on; `shown` is what clients see.
         self.threads: dict[ThreadId, Thread] = {}

@@ -167,6 +167,7 @@ class SqliteSaver(BaseCheckpointSaver[str]):
     ) -> Operation[None]:
         place = _place(config)
         assert place.checkpoint_id is not None
+        run = None if self._fence is None else key_of(self._fence.run_id)
         once: list[Any] = []
         again: list[Any] = []
         size = 0
@@ -176,7 +177,7 @@ class SqliteSaver(BaseCheckpointSaver[str]):
             size += len(data)
             # A task that runs again does not overwrite what it wrote; its errors and interrupts it does.
             (once if idx >= 0 else again).extend(
-                (place.thread, place.ns, place.checkpoint_id, task_id, idx, task_path, channel, kind, data)
+                (place.thread, place.ns, place.checkpoint_id, task_id, idx, task_path, channel, kind, data, run)
             )
         return self._take(place.thread_id, partial(_store_writes, once, again), size)
 
@@ -328,8 +329,8 @@ def _store_checkpoint(row: tuple[Any, ...], blobs: Sequence[Any], transaction: T
 
 
 def _store_writes(once: Sequence[Any], again: Sequence[Any], transaction: Transaction) -> None:
-    _insert(transaction.db, "INSERT OR IGNORE INTO checkpoint_writes", 9, once)
-    _insert(transaction.db, "REPLACE INTO checkpoint_writes", 9, again)
+    _insert(transaction.db, "INSERT OR IGNORE INTO checkpoint_writes", 10, once)
+    _insert(transaction.db, "REPLACE INTO checkpoint_writes", 10, again)
 
 
 def _insert(db: apsw.Connection, verb: str, columns: int, values: Sequence[Any]) -> None:

@@ -32,6 +32,7 @@ def delete_checkpoints_of(db: apsw.Connection, thread_id: ThreadId, run_id: RunI
         by_namespace.setdefault(ns, set()).add(checkpoint)
     for ns, gone in by_namespace.items():
         _remove(db, thread, ns, gone)
+    db.execute("DELETE FROM checkpoint_writes WHERE thread = ? AND run = ?", (thread, key_of(run_id)))
 
 
 def delete_thread(thread_id: str, transaction: Transaction) -> None:
@@ -50,7 +51,7 @@ def copy_thread(source: str, target: str, transaction: Transaction) -> None:
     columns = {
         "checkpoints": "ns, checkpoint, parent, run, type, data, metadata",
         "checkpoint_blobs": "ns, channel, version, type, data",
-        "checkpoint_writes": "ns, checkpoint, task, idx, path, channel, type, data",
+        "checkpoint_writes": "ns, checkpoint, task, idx, path, channel, type, data, run",
     }
     for table in _TABLES:
         transaction.db.execute(

@@ -196,6 +196,20 @@ class CheckpointsConformance:
         assert found is not None
         assert found.checkpoint["channel_values"] == {"value": "v"}
 
+    async def test_rolling_back_takes_an_answer_off_the_checkpoint_it_was_given_to(self, storage: Storage) -> None:
+        """5.9: a resumed run writes on the checkpoint of the run that asked."""
+        asking = await start_on_new_thread(storage)
+        saver = storage.checkpoints.saver(asking.fence, "sync")
+        stored = await save(saver, asking.thread_id, asking.run_id)
+        await saver.aput_writes(stored, [("__interrupt__", "ok?")], "task")
+        await storage.runs.finish(asking.fence, Ending("success"), NOW)
+        answering = await start(storage, asking.thread_id)
+        await storage.checkpoints.saver(answering.fence).aput_writes(stored, [("__resume__", "yes")], "task")
+        assert await storage.runs.finish(answering.fence, Ending("interrupted", rollback=True), NOW)
+        found = await storage.checkpoints.saver().aget_tuple(stored)
+        assert found is not None
+        assert found.pending_writes == [("task", "__interrupt__", "ok?")]
+
     async def test_recovering_a_run_to_be_rolled_back_removes_its_checkpoints(self, storage: Storage) -> None:
         """5.9"""
         run = await start_on_new_thread(storage)

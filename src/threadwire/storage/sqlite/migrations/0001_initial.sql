@@ -113,5 +113,6 @@ CREATE TABLE checkpoint_writes (
   channel    TEXT NOT NULL,
   type       TEXT NOT NULL,
   data       BLOB NOT NULL,
+  run        BLOB, -- who wrote it: an answer to an interrupt lies on a checkpoint that another run made
   PRIMARY KEY (thread, ns, checkpoint, task, idx)
 ) WITHOUT ROWID;
