@@ -7,6 +7,7 @@ import typer
 from rich.console import Console
 
 from threadwire.errors import ThreadwireError
+from threadwire.server.listening import listening
 
 app = typer.Typer(
     name="threadwire",
@@ -16,13 +17,17 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-ConfigPath = Annotated[Path, typer.Option(help="The project file that names the graphs.")]
-Host = Annotated[str, typer.Option(help="The address to listen on.")]
-Port = Annotated[int, typer.Option(help="The port to listen on; 0 picks a free one.")]
-Data = Annotated[Path, typer.Option(help="The directory that holds the database.")]
+ConfigPath = Annotated[Path, typer.Option(envvar="THREADWIRE_CONFIG", help="The project file that names the graphs.")]
+Host = Annotated[str, typer.Option(envvar="THREADWIRE_HOST", help="The address to listen on.")]
+Port = Annotated[int, typer.Option(envvar="THREADWIRE_PORT", help="The port to listen on; 0 picks a free one.")]
+Data = Annotated[Path, typer.Option(envvar="THREADWIRE_DATA", help="The directory that holds the database.")]
 Insecure = Annotated[
     bool,
-    typer.Option("--insecure-no-auth", help="Listen beyond loopback although nobody is asked who they are."),
+    typer.Option(
+        "--insecure-no-auth",
+        envvar="THREADWIRE_INSECURE_NO_AUTH",
+        help="Listen beyond loopback although nobody is asked who they are.",
+    ),
 ]
 
 
@@ -59,9 +64,10 @@ def check(config: ConfigPath = Path("langgraph.json")) -> None:
 
 
 def _serve(config: Path, host: str, port: int, data: Path, insecure_no_auth: bool, *, dev: bool) -> None:
-    from threadwire.cli.serving import run_server
+    with listening(host, port, insecure_no_auth=insecure_no_auth) as listener:
+        from threadwire.cli.serving import run_server
 
-    run_server(config=config, host=host, port=port, data=data, insecure_no_auth=insecure_no_auth, dev=dev)
+        run_server(listener, dev=dev, config=config, host=host, port=port, data=data, insecure_no_auth=insecure_no_auth)
 
 
 def main() -> None:

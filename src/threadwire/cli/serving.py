@@ -1,6 +1,6 @@
 """`threadwire dev` and `threadwire serve`."""
 
-from pathlib import Path
+import socket
 from typing import Any
 
 import anyio
@@ -17,9 +17,9 @@ from threadwire.settings import PREFIX, Settings, refuse_unknown
 LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 
 
-def run_server(*, config: Path, host: str, port: int, data: Path, insecure_no_auth: bool, dev: bool) -> None:
+def run_server(listener: socket.socket, *, dev: bool, **given: Any) -> None:
     refuse_unknown()
-    settings = _settings(config=config, host=host, port=port, data=data, insecure_no_auth=insecure_no_auth)
+    settings = Settings(**given)
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(LEVELS.get(settings.log_level, 20)))
     console = Console(highlight=False, soft_wrap=True)
 
@@ -36,7 +36,7 @@ def run_server(*, config: Path, host: str, port: int, data: Path, insecure_no_au
                 console.print(f"  graph           {escape(graph_id)}" + (f": {escape(described)}" if described else ""))
 
     try:
-        anyio.run(lambda: serve(settings, dev=dev, announce=announce), backend_options={"use_uvloop": True})
+        anyio.run(lambda: serve(settings, listener, dev=dev, announce=announce), backend_options={"use_uvloop": True})
     except BaseExceptionGroup as group:
         raise _first(group) from group
 

@@ -1,6 +1,8 @@
 """A thread's state as LangGraph sees it: read, moved, listed. Called on a user loop, because it runs the graph's
 code."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, cast
 
 from langchain_core.runnables import RunnableConfig
@@ -12,7 +14,7 @@ from langgraph.types import StateSnapshot
 from threadwire.core.entries import Json
 from threadwire.core.json import native
 from threadwire.core.records import Settled
-from threadwire.errors import BadRequest
+from threadwire.errors import BadRequest, NotFound
 
 Graph = Pregel[Any, Any, Any, Any]
 Saver = BaseCheckpointSaver[str]
@@ -34,7 +36,8 @@ EMPTY: dict[str, Json] = {
 
 async def read(graph: Graph, saver: Saver, configurable: dict[str, Any], *, subgraphs: bool) -> Json:
     bound = graph.copy(update={"checkpointer": saver})
-    snapshot = await bound.aget_state(_config(configurable), subgraphs=subgraphs)
+    with _refusals():
+        snapshot = await bound.aget_state(_config(configurable), subgraphs=subgraphs)
     return render(snapshot)
 
 
@@ -54,7 +57,8 @@ async def history(
         before=_config(before) if before else None,
         filter=metadata or None,
     )
-    return [render(snapshot) async for snapshot in snapshots]
+    with _refusals():
+        return [render(snapshot) async for snapshot in snapshots]
 
 
 async def update(
@@ -62,12 +66,23 @@ async def update(
 ) -> tuple[dict[str, Any], Settled]:
     """Move the state; return where it is now, and what the thread is left with."""
     bound = graph.copy(update={"checkpointer": saver})
-    try:
+    with _refusals():
         moved = await bound.aupdate_state(_config(configurable), values, as_node=as_node)
-    except InvalidUpdateError as error:
-        raise BadRequest(str(error)) from error
     snapshot = await bound.aget_state({"configurable": {"thread_id": configurable["thread_id"], "checkpoint_ns": ""}})
     return dict(moved["configurable"]), settled(snapshot)
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    """What LangGraph says about a request that makes no sense is for the one who asked."""
+    try:
+        yield
+    except InvalidUpdateError as error:
+        raise BadRequest(str(error)) from error
+    except ValueError as error:
+        if str(error).startswith("Subgraph "):
+            raise NotFound(str(error)) from error
+        raise
 
 
 def settled(snapshot: StateSnapshot) -> Settled:

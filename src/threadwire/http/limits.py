@@ -6,6 +6,7 @@ from typing import Any
 
 import orjson
 from fastapi.routing import APIRoute
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -57,7 +58,12 @@ class JsonRoute(APIRoute):
         handle = super().get_route_handler()
 
         async def within_limits(request: Request) -> Response:
-            return await handle(JsonRequest(request.scope, request.receive))
+            try:
+                return await handle(JsonRequest(request.scope, request.receive))
+            except HTTPException as error:
+                if isinstance(error.__cause__, Invalid):  # FastAPI hides what its parser was told by ours
+                    raise error.__cause__ from None
+                raise
 
         return within_limits
 

@@ -213,7 +213,10 @@ class HistoryBody(_Body):
             return None
         if isinstance(self.before, str):
             return {"checkpoint_id": self.before}
-        return checkpoint_at(self.before.get("configurable", self.before), None)
+        inner = self.before.get("configurable", self.before)
+        if not isinstance(inner, dict):
+            raise Invalid("before: configurable must be an object")
+        return checkpoint_at(inner, None)
 
 
 def checkpoint_at(checkpoint: Object | None, checkpoint_id: str | None) -> Object | None:

@@ -1,0 +1,38 @@
+"""The socket, opened before anything heavy is imported: while a restarted server loads its graphs, clients that come
+back wait in its backlog instead of being refused."""
+
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from threadwire.errors import ConfigError
+
+LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
+
+
+@contextmanager
+def listening(host: str, port: int, *, insecure_no_auth: bool) -> Iterator[socket.socket]:
+    _refuse_open_door(host, insecure_no_auth)
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((host, port))
+        except OSError as error:
+            raise ConfigError(f"Cannot listen on {host}:{port}: {error.strerror}") from error
+        listener.listen(2048)
+        listener.setblocking(False)
+        yield listener
+
+
+def _refuse_open_door(host: str, insecure_no_auth: bool) -> None:
+    if host not in LOOPBACK and not insecure_no_auth:
+        raise ConfigError(
+            f"Refusing to listen on {host}: nobody would be asked who they are."
+            " Keep to 127.0.0.1, or say --insecure-no-auth if something in front checks that."
+        )
+
+
+def address_of(listener: socket.socket) -> str:
+    host, port = listener.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

@@ -1,0 +1,414 @@
+"""Whatever is sent, the answer is a documented status with a sentence; never a 5xx, never a traceback.
+
+The routes come from /openapi.json, so that a new one cannot be forgotten.
+"""
+
+import asyncio
+import json
+import re
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+import pytest
+
+from threadwire.testing.server import running_server
+
+pytestmark = pytest.mark.anyio
+
+MAX_BODY = 10 * 1024 * 1024
+INVALID_JSON = "Invalid JSON in request body"
+DOCUMENTED = {200, 202, 204, 400, 404, 409, 413, 422}
+
+VALID: dict[tuple[str, str], dict[str, Any]] = {
+    ("POST", "/threads/{thread_id}/state/checkpoint"): {"checkpoint": {"checkpoint_ns": ""}},
+    ("POST", "/threads/{thread_id}/runs"): {"assistant_id": "echo"},
+    ("POST", "/threads/{thread_id}/runs/stream"): {"assistant_id": "echo"},
+    ("POST", "/threads/{thread_id}/runs/wait"): {"assistant_id": "echo"},
+}
+"""The least a body must have, where that is more than nothing."""
+
+REQUIRED = {
+    "/threads/{thread_id}/state/checkpoint": "checkpoint",
+    "/threads/{thread_id}/runs": "assistant_id",
+    "/threads/{thread_id}/runs/stream": "assistant_id",
+    "/threads/{thread_id}/runs/wait": "assistant_id",
+}
+
+ODD_VALUES: list[Any] = [
+    None,
+    True,
+    -1,
+    0,
+    3.5,
+    10**30,
+    -(2**63),
+    1e308,
+    "",
+    "x",
+    "\x00",
+    "a" * 10_000,
+    "💥\u202e",
+    [],
+    [[]],
+    ["\x00", 1, None, {}],
+    {},
+    {"a" * 10_000: 1},
+    {"\x00": {"$ne": None}, "a.b": "' OR 1=1 --", "__proto__": {}},
+    {"configurable": 3},
+    {"configurable": {"thread_id": "x", "checkpoint_id": 7, "__pregel_send": 1}},
+    {"checkpoint_id": 3, "checkpoint_ns": ["x"], "checkpoint_map": "x"},
+    {"checkpoint_id": "x", "checkpoint_ns": "a|b:c", "checkpoint_map": {"": 3}},
+    {"resume": None, "goto": 3, "update": 4},
+    {"goto": [{"node": 3}], "resume": {"x": 1}},
+    {"goto": "nowhere", "update": [["text", 1]]},
+]
+
+
+@dataclass(frozen=True)
+class Route:
+    method: str
+    path: str
+    query: tuple[str, ...]
+    fields: tuple[str, ...] | None
+    """The keys of its body; None if it takes none."""
+
+    def url(self, **ids: str) -> str:
+        return self.path.format(**ids)
+
+    @property
+    def params(self) -> list[str]:
+        return [name for name in IDS if f"{{{name}}}" in self.path]
+
+    def body(self) -> dict[str, Any]:
+        return dict(VALID.get((self.method, self.path), {}))
+
+    def matches(self, method: str, url: str) -> bool:
+        pattern = re.sub(r"\\{\w+\\}", "[^/]+", re.escape(self.path))
+        return method == self.method and re.fullmatch(pattern, url) is not None
+
+    def __str__(self) -> str:
+        return f"{self.method} {self.path}"
+
+
+IDS = ("thread_id", "run_id", "assistant_id", "checkpoint_id")
+
+
+def routes_of(schema: dict[str, Any]) -> Iterator[Route]:
+    for path, methods in schema["paths"].items():
+        for method, operation in methods.items():
+            query = tuple(each["name"] for each in operation.get("parameters", ()) if each["in"] == "query")
+            fields = None
+            if "requestBody" in operation:
+                reference = operation["requestBody"]["content"]["application/json"]["schema"]["$ref"]
+                fields = tuple(schema["components"]["schemas"][reference.rpartition("/")[2]]["properties"])
+            yield Route(method.upper(), path, query, fields)
+
+
+@pytest.fixture(scope="module")
+def own_server(project, tmp_path_factory):
+    """A server whose log is ours alone. At the end it must not have told of a defect."""
+    with running_server(project, tmp_path_factory.mktemp("bad-input") / "data") as running:
+        yield running
+        log = running.log()
+        assert "Traceback" not in log
+        assert "unexpected_error" not in log
+        assert httpx.get(f"{running.url}/ok").json()["ok"] is True
+
+
+@pytest.fixture
+async def wire(own_server):
+    async with httpx.AsyncClient(base_url=own_server.url, timeout=30) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def routes(own_server) -> list[Route]:
+    found = list(routes_of(httpx.get(f"{own_server.url}/openapi.json").json()))
+    assert len(found) > 20
+    return found
+
+
+@pytest.fixture
+async def real(wire) -> dict[str, str]:
+    """The ids of things that exist."""
+    thread_id = (await wire.post("/threads", json={})).json()["thread_id"]
+    run = await wire.post(f"/threads/{thread_id}/runs/wait", json={"assistant_id": "echo", "input": {"text": 1}})
+    run_id = run.headers["content-location"].rpartition("/")[2]
+    state = (await wire.get(f"/threads/{thread_id}/state")).json()
+    assistants = (await wire.post("/assistants/search", json={"graph_id": "echo"})).json()
+    return {
+        "thread_id": thread_id,
+        "run_id": run_id,
+        "assistant_id": assistants[0]["assistant_id"],
+        "checkpoint_id": state["checkpoint_id"],
+    }
+
+
+def unknown_ids() -> dict[str, str]:
+    return {name: str(uuid.uuid4()) for name in IDS}
+
+
+def assert_refused(answer: httpx.Response, status: int | set[int], route: object, detail: str | None = None) -> None:
+    statuses = status if isinstance(status, set) else {status}
+    assert answer.status_code in statuses, f"{route}: {answer.status_code} {answer.text[:300]}"
+    body = answer.json()
+    assert list(body) == ["detail"], f"{route}: {body}"
+    assert isinstance(body["detail"], str), f"{route}: {body}"
+    assert body["detail"], f"{route}: an empty sentence"
+    assert "Traceback" not in body["detail"]
+    if detail is not None:
+        assert body["detail"] == detail, f"{route}: {body}"
+
+
+def assert_documented(answer: httpx.Response, what: object) -> None:
+    assert answer.status_code in DOCUMENTED, f"{what}: {answer.status_code} {answer.text[:300]}"
+    if answer.status_code >= 400:
+        assert_refused(answer, answer.status_code, what)
+
+
+def with_ids(routes: list[Route]) -> list[Route]:
+    return [route for route in routes if set(route.params) & {"thread_id", "run_id", "assistant_id"}]
+
+
+def with_body(routes: list[Route]) -> list[Route]:
+    return [route for route in routes if route.fields is not None]
+
+
+async def test_unknown_ids_are_not_found(wire, routes):
+    for route in with_ids(routes):
+        body = route.body() if route.fields is not None else None
+        assert_refused(await wire.request(route.method, route.url(**unknown_ids()), json=body), 404, route)
+
+
+@pytest.mark.parametrize("wrong", ["abc", "0", "%00", "%F0%9F%92%A5", "a" * 3000, "..%2f..", "null", "{}"])
+async def test_malformed_ids_are_refused(wire, routes, wrong):
+    for route in with_ids(routes):
+        body = route.body() if route.fields is not None else None
+        for name in set(route.params) - {"checkpoint_id"}:
+            url = route.url(**{**unknown_ids(), name: wrong})
+            # An id with a slash in it is another path, and so another route or none.
+            expected = {404, 405} if "2f" in wrong else {422}
+            assert_refused(await wire.request(route.method, url, json=body), expected, f"{route} {name}={wrong[:20]}")
+
+
+async def test_a_checkpoint_id_may_be_any_text(wire, real):
+    for wrong in ("abc", "%00", "a" * 3000, "%F0%9F%92%A5"):
+        answer = await wire.get(f"/threads/{real['thread_id']}/state/{wrong}")
+        assert_documented(answer, wrong)
+
+
+async def test_what_is_not_json_is_refused(wire, routes, real):
+    for content in (b"{nope", b"\xff\xfe", b'{"a":1}{"b":2}', b"NaN", b'{"a":NaN}', b'{"a":1,}', b"\x00", b"'a'"):
+        for route in with_body(routes):
+            headers = {"content-type": "application/json"}
+            answer = await wire.request(route.method, route.url(**real), content=content, headers=headers)
+            assert_refused(answer, 422, f"{route} {content!r}", INVALID_JSON)
+
+
+async def test_lone_surrogates_are_refused(wire, routes, real):
+    for content in (b'{"metadata":{"a":"\\ud800"}}', b'{"metadata":{"\\udc00":1}}', b'{"a":"\xed\xa0\x80"}'):
+        for route in with_body(routes):
+            headers = {"content-type": "application/json"}
+            answer = await wire.request(route.method, route.url(**real), content=content, headers=headers)
+            assert_refused(answer, 422, f"{route} {content!r}", INVALID_JSON)
+
+
+@pytest.mark.parametrize("body", [[], [{}], "text", 3, None, True], ids=repr)
+async def test_a_body_that_is_not_an_object_is_refused(wire, routes, real, body):
+    for route in with_body(routes):
+        content = json.dumps(body).encode()
+        answer = await wire.request(
+            route.method, route.url(**real), content=content, headers={"content-type": "application/json"}
+        )
+        assert_refused(answer, 422, f"{route} {body!r}")
+
+
+async def test_no_body_at_all_is_refused(wire, routes, real):
+    for route in with_body(routes):
+        for headers in ({}, {"content-type": "application/json"}):
+            answer = await wire.request(route.method, route.url(**real), content=b"", headers=headers)
+            assert_refused(answer, 422, route, "A request body is required")
+
+
+async def test_what_is_required_is_named(wire, routes, real):
+    for route in with_body(routes):
+        if route.path in REQUIRED and route.method == "POST":
+            answer = await wire.request(route.method, route.url(**real), json={})
+            assert_refused(answer, 422, route, f'"{REQUIRED[route.path]}" is a required property')
+
+
+async def test_a_body_that_is_declared_too_large_is_refused_unread(own_server, routes, real):
+    for route in with_body(routes):
+        status, body = await _raw(
+            own_server.url,
+            f"{route.method} {route.url(**real)} HTTP/1.1\r\nHost: localhost\r\n"
+            f"Content-Type: application/json\r\nContent-Length: {MAX_BODY + 1}\r\n\r\n".encode(),
+        )
+        assert status == 413, f"{route}: {status} {body}"
+        assert body == {"detail": f"The request body is larger than {MAX_BODY} bytes"}
+
+
+async def test_a_body_that_turns_out_too_large_is_refused(wire, routes, real):
+    piece = b" " * (1024 * 1024)
+
+    async def pieces():
+        for _ in range(12):
+            yield piece
+
+    for route in with_body(routes):
+        headers = {"content-type": "application/json"}
+        answer = await wire.request(route.method, route.url(**real), content=pieces(), headers=headers)
+        assert_refused(answer, 413, route, f"The request body is larger than {MAX_BODY} bytes")
+
+
+async def test_a_body_just_within_the_limit_is_read(wire, real):
+    text = "x" * (MAX_BODY - 200)
+    answer = await wire.post("/threads", json={"metadata": {"text": text}})
+    assert answer.status_code == 200
+
+
+async def test_json_that_is_too_deep_is_refused(wire, routes, real):
+    for opening, closing in ((b"[", b"]"), (b'{"a":', b"}")):
+        content = b'{"metadata":' + opening * 100 + b"1" + closing * 100 + b"}"
+        for route in with_body(routes):
+            headers = {"content-type": "application/json"}
+            answer = await wire.request(route.method, route.url(**real), content=content, headers=headers)
+            assert_refused(answer, 422, route, "The request body is nested more than 100 levels deep")
+
+
+async def test_json_as_deep_as_allowed_is_taken(wire, real):
+    nested: Any = 1
+    for _ in range(97):
+        nested = [nested]
+    answer = await wire.post(
+        f"/threads/{real['thread_id']}/runs/wait", json={"assistant_id": "echo", "input": {"text": nested}}
+    )
+    assert answer.json()["echoed"] == nested
+
+
+async def test_every_key_with_every_odd_value_gives_a_documented_answer(wire, routes, real):
+    """Wrong types, huge integers, NULs, ten kilobytes of key: answered, or refused with a sentence."""
+    undocumented = []
+    for route in with_body(routes):
+        for field in route.fields or ():
+            for odd in ODD_VALUES:
+                body = json.dumps({**route.body(), field: odd})
+                headers = {"content-type": "application/json"}
+                answer = await wire.request(route.method, route.url(**real), content=body, headers=headers)
+                if answer.status_code not in DOCUMENTED:
+                    undocumented.append(f"{route} {field}={str(odd)[:80]}: {answer.status_code} {answer.text[:120]}")
+                else:
+                    assert_documented(answer, f"{route} {field}={str(odd)[:60]}")
+    assert undocumented == []
+
+
+async def test_every_query_with_every_odd_value_gives_a_documented_answer(wire, routes, real):
+    for route in routes:
+        for name in route.query:
+            for odd in ("", "abc", "-1", "0", "1.5", "9" * 30, "\x00", "[", '["a"', "[1]", "a" * 5000, "💥", "null"):
+                if route.method == "POST" and route.path.endswith("/cancel") and odd in ("", "0"):
+                    continue
+                body = route.body() if route.fields is not None else None
+                answer = await wire.request(route.method, route.url(**real), params={name: odd}, json=body)
+                assert_documented(answer, f"{route} {name}={odd[:20]!r}")
+
+
+async def test_odd_headers_give_a_documented_answer(wire, real):
+    at = f"/threads/{real['thread_id']}/runs/{real['run_id']}/stream"
+    for odd in ("", "abc", "-2", "9" * 400, "1;2", "\u00e9"):
+        answer = await wire.get(at, headers={"Last-Event-ID": odd.encode("latin-1")})
+        assert_refused(answer, 400, odd)
+    run = {"assistant_id": "echo"}
+    too_long = await wire.post(f"/threads/{real['thread_id']}/runs", json=run, headers={"Idempotency-Key": "k" * 256})
+    assert_refused(too_long, 422, "Idempotency-Key")
+
+
+async def test_numbers_beyond_64_bits_keep_every_digit(wire, real):
+    huge = 10**30
+    body = f'{{"assistant_id":"echo","input":{{"text":{huge}}}}}'
+    answer = await wire.post(
+        f"/threads/{real['thread_id']}/runs/wait", content=body, headers={"content-type": "application/json"}
+    )
+    assert_documented(answer, "a huge number")
+
+
+async def test_nul_and_long_keys_come_back_as_they_went(wire):
+    metadata = {"\x00": "a\x00b", "k" * 10_000: "v", "": "empty", "💥\u202e": "x"}
+    thread = (await wire.post("/threads", json={"metadata": metadata})).json()
+    assert thread["metadata"] == metadata
+    assert (await wire.get(f"/threads/{thread['thread_id']}")).json()["metadata"] == metadata
+    found = (await wire.post("/threads/search", json={"metadata": metadata})).json()
+    assert [each["thread_id"] for each in found] == [thread["thread_id"]]
+
+
+@pytest.mark.parametrize("host", ["evil.example", "evil.example:80", "localhost.evil.example", "127.0.0.1.evil.example", ""])
+async def test_a_foreign_host_is_refused_everywhere(wire, routes, real, host):
+    for route in routes:
+        body = route.body() if route.fields is not None else None
+        answer = await wire.request(route.method, route.url(**real), json=body, headers={"host": host})
+        assert_refused(answer, 421, route, "This server does not answer to that host name")
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1:1", "LOCALHOST:99", "[::1]:2024"])
+async def test_loopback_hosts_are_answered(wire, host):
+    assert (await wire.get("/ok", headers={"host": host})).status_code == 200
+
+
+@pytest.mark.parametrize("origin", ["https://evil.example", "null", "http://localhost.evil.example", "http://localhost:1"])
+async def test_a_foreign_origin_may_change_nothing(wire, routes, real, origin):
+    for route in routes:
+        body = route.body() if route.fields is not None else None
+        if route.method == "GET":
+            continue
+        answer = await wire.request(route.method, route.url(**real), json=body, headers={"origin": origin})
+        assert_refused(answer, 403, route, "This server does not accept requests from that origin")
+
+
+async def test_a_foreign_origin_is_not_told_what_it_reads(wire, real):
+    answer = await wire.get(f"/threads/{real['thread_id']}", headers={"origin": "https://evil.example"})
+    assert "access-control-allow-origin" not in answer.headers
+
+
+async def test_the_servers_own_origin_is_accepted(wire, own_server):
+    assert (await wire.post("/threads", json={}, headers={"origin": own_server.url})).status_code == 200
+
+
+async def test_unknown_paths_and_methods_are_refused(wire, routes, real):
+    assert_refused(await wire.get("/nowhere"), 404, "/nowhere", "Not Found")
+    assert_refused(await wire.post("/threads/"), {404, 405}, "/threads/")
+    offered = {}
+    for route in routes:
+        offered.setdefault(route.url(**real), set()).add(route.method)
+    for url, methods in offered.items():
+        for method in {"GET", "PUT", "PATCH", "DELETE", "POST"} - methods:
+            if any(other.matches(method, url) for other in routes):  # `/threads/search` is also a thread called
+            `search`
+                continue
+            assert_refused(await wire.request(method, url), 405, f"{method} {url}", "Method Not Allowed")
+
+
+async def test_unknown_keys_are_ignored(wire, real):
+    body = {"assistant_id": "echo", "assistantId": "echo", "nobody": {"knows": ["this"]}}
+    assert (await wire.post(f"/threads/{real['thread_id']}/runs/wait", json=body)).status_code == 200
+
+
+async def _raw(url: str, request: bytes) -> tuple[int, Any]:
+    """Send exactly these bytes; give the status and the JSON of the answer."""
+    host, _, port = url.removeprefix("http://").partition(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    writer.write(request)
+    await writer.drain()
+    try:
+        async with asyncio.timeout(10):
+            head = await reader.readuntil(b"\r\n\r\n")
+            length = next(
+                int(line.partition(b":")[2]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length")
+            )
+            body = await reader.readexactly(length)
+    finally:
+        writer.close()
+        await writer.wait_closed()
+    return int(head.split()[1]), json.loads(body)

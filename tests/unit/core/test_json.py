@@ -1,0 +1,287 @@
+"""JSON that cannot fail: the graph's values are anybody's Python objects."""
+
+import dataclasses
+import enum
+import json
+import math
+import uuid
+from collections import OrderedDict, UserDict, deque, namedtuple
+from datetime import UTC, date, datetime, time, timedelta, timezone
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+from types import MappingProxyType
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langchain_core.messages import AIMessage, HumanMessage
+from pydantic import BaseModel
+
+from threadwire.core.json import dumps, loads, native
+
+
+class Unspeakable:
+    """Everything one may ask of it raises."""
+
+    def __str__(self):
+        raise RuntimeError("no")
+
+    __repr__ = __str__
+
+    def __getattr__(self, name):
+        raise RuntimeError("no")
+
+    def __eq__(self, other):
+        raise RuntimeError("no")
+
+    def __hash__(self):
+        return 1
+
+
+class Selfish:
+    def to_dict(self):
+        return self
+
+
+class Broken(UserDict):
+    def items(self):
+        raise RuntimeError("no")
+
+    def __iter__(self):
+        raise RuntimeError("no")
+
+
+class Moody(BaseModel):
+    anything: object = None
+
+    def model_dump(self, **kwargs):
+        raise RuntimeError("no")
+
+
+@dataclasses.dataclass
+class Half:
+    there: int = 1
+    missing: int = 2
+
+    def __post_init__(self):
+        del self.missing
+
+
+class Loud(str):
+    def encode(self, *args):
+        raise RuntimeError("no")
+
+
+class Colour(enum.Enum):
+    RED = "red"
+    HUGE = 10**30
+
+
+class Number(int):
+    pass
+
+
+Point = namedtuple("Point", "x y")
+
+HOSTILE = [
+    Unspeakable,
+    Selfish,
+    Broken,
+    Moody,
+    Half,
+    object,
+    lambda: Loud("loud"),
+    lambda: Number(10**30),
+    lambda: type,
+    lambda: Moody,
+    lambda: Half,
+    lambda: len,
+    lambda: (each for each in ()),
+    lambda: range(3),
+    lambda: deque([1]),
+    lambda: 3 + 4j,
+    lambda: ...,
+    lambda: NotImplemented,
+    lambda: memoryview(b"abc"),
+    lambda: ValueError("x"),
+]
+
+text = st.text(st.characters(exclude_categories=()), max_size=5)  # lone surrogates too
+scalars = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(),
+    text,
+    st.binary(max_size=5),
+    st.decimals(),
+    st.fractions(),
+    st.complex_numbers(),
+    st.datetimes(timezones=st.just(UTC) | st.none()),
+    st.dates(),
+    st.times(),
+    st.timedeltas(),
+    st.uuids(),
+    st.sampled_from(Colour),
+    st.sampled_from(HOSTILE).map(lambda make: make()),
+)
+keys = st.one_of(
+    text, st.integers(), st.floats(), st.booleans(), st.none(), st.uuids(), st.tuples(st.integers(), text), st.dates()
+)
+anything = st.recursive(
+    scalars,
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=4),
+        st.tuples(inner, inner),
+        st.builds(Point, inner, inner),
+        st.dictionaries(keys, inner, max_size=4),
+        st.dictionaries(keys, inner, max_size=4).map(OrderedDict),
+        st.dictionaries(keys, inner, max_size=4).map(MappingProxyType),
+        st.dictionaries(text, inner, max_size=4).map(UserDict),
+        st.frozensets(keys, max_size=4),
+        st.builds(Moody, anything=inner),
+    ),
+    max_leaves=20,
+)
+plain = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**64 - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=10),
+    lambda inner: st.lists(inner, max_size=5) | st.dictionaries(st.text(max_size=5), inner, max_size=5),
+    max_leaves=30,
+)
+
+
+def refuse_constant(name):
+    raise AssertionError(f"{name} is not JSON")
+
+
+@given(anything)
+def test_every_value_has_a_rendering_that_is_strict_json(value):
+    rendered = dumps(value)
+    json.loads(rendered.decode("utf-8"), parse_constant=refuse_constant)
+    loads(rendered)
+
+
+@given(anything)
+def test_native_is_what_a_reader_of_the_json_sees(value):
+    seen = native(value)
+    assert seen == loads(dumps(value))
+    assert native(seen) == seen
+    assert loads(dumps(seen)) == seen
+
+
+@given(plain)
+def test_plain_values_come_back_as_they_went(value):
+    assert native(value) == value
+    assert list(native(value) if isinstance(value, dict) else ()) == list(value if isinstance(value, dict) else ())
+
+
+@given(st.text(st.characters(exclude_categories=())))
+def test_broken_text_is_mended_and_sound_text_untouched(value):
+    seen = native(value)
+    seen.encode("utf-8")
+    sound = all(not 0xD800 <= ord(letter) <= 0xDFFF for letter in value)
+    assert (seen == value) == sound
+    assert native({value: 1}) == {seen: 1}
+
+
+@given(st.integers(min_value=2**64) | st.integers(max_value=-(2**63) - 1))
+def test_an_integer_wider_than_64_bits_keeps_every_digit_as_text(value):
+    assert native(value) == str(value)
+    assert native([value, {"a": value}]) == [str(value), {"a": str(value)}]
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_what_json_has_no_number_for_is_null(value):
+    assert native([value, {"a": value}]) == [None, {"a": None}]
+    assert native({"a": value, "b": "\ud800"}) == {"a": None, "b": "?"}
+
+
+def test_a_value_that_contains_itself_is_cut():
+    in_list: list = [1]
+    in_list.append(in_list)
+    assert native(in_list)[0] == 1
+    in_dict: dict = {"a": 1}
+    in_dict["self"] = in_dict
+    assert native(in_dict)["a"] == 1
+    both = {"list": in_list, "dict": in_dict}
+    assert set(native(both)) == {"list", "dict"}
+    assert isinstance(native(Selfish()), str)
+
+
+def test_a_value_seen_twice_is_not_a_cycle():
+    shared = {"x": "\ud800"}
+    assert native([shared, shared]) == [{"x": "?"}, {"x": "?"}]
+
+
+@pytest.mark.parametrize("depth", [100, 250, 1_000, 100_000])
+def test_depth_is_no_trouble(depth):
+    nested: object = "bottom"
+    for level in range(depth):
+        nested = [nested] if level % 2 else {"down": nested}
+    json.loads(dumps(nested)) if depth <= 250 else loads(dumps(nested))
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ({1: "a", None: "b", True: "c", 2.5: "d"}, {"1": "c", "null": "b", "2.5": "d"}),
+        (Point(1, "\ud800"), {"x": 1, "y": "?"}),
+        (Point(1, 2), None),
+        ((1, 2), [1, 2]),
+        (b"abc", "YWJj"),
+        (bytearray(b"abc"), "YWJj"),
+        (uuid.UUID(int=1), "00000000-0000-0000-0000-000000000001"),
+        (datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC), "2026-01-02T03:04:05+00:00"),
+        (datetime(2026, 1, 2, tzinfo=timezone(timedelta(hours=2))), "2026-01-02T00:00:00+02:00"),
+        (date(2026, 1, 2), "2026-01-02"),
+        (time(1, 2, 3), "01:02:03"),
+        (Colour.RED, "red"),
+        (Colour.HUGE, str(10**30)),
+        (Decimal("1.10"), "1.10"),
+        (Fraction(1, 3), "1/3"),
+        (Path("/a/b"), "/a/b"),
+        (ValueError("boom!"), "ValueError('boom!')"),
+        (MappingProxyType({"a": 1}), {"a": 1}),
+        (UserDict({"a": 1}), {"a": 1}),
+        (Moody(anything=3), {"anything": 3}),
+        (Unspeakable(), "<Unspeakable>"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_what_is_not_json_by_itself_has_a_settled_rendering(value, expected):
+    if expected is None:  # a NamedTuple is an object by its names, or a list: one of the two, and always the same
+        assert native(value) == native([value])[0]
+    else:
+        assert native(value) == expected
+
+
+def test_sets_are_lists():
+    assert sorted(native({3, 1, 2})) == [1, 2, 3]
+    assert native(frozenset({1})) == [1]
+
+
+def test_dataclasses_and_models_are_objects():
+    @dataclasses.dataclass
+    class Pair:
+        left: object
+        right: object
+
+    class Model(BaseModel):
+        inner: object
+
+    assert native(Pair(1, {2})) == {"left": 1, "right": [2]}
+    assert native(Model(inner=Pair(1, None))) == {"inner": {"left": 1, "right": None}}
+
+
+def test_messages_keep_all_their_keys():
+    shown = native(AIMessage("hi", id="a"))
+    assert shown["type"] == "ai"
+    assert {"content", "additional_kwargs", "response_metadata", "name", "id", "tool_calls", "usage_metadata"} <= set(
+        shown
+    )
+    assert native({"messages": [HumanMessage("\ud800", id="h")]})["messages"][0]["content"] == "?"
