@@ -6,6 +6,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .PHONY: help setup run test check bench soak clean
+JS     := tests/js/node_modules/.ready
 
 help:  ## Say what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -17,6 +18,10 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	$(PIP) install --constraint constraints.txt --editable '.[dev]'
 	touch $@
 
+$(JS): tests/js/package-lock.json
+	npm ci --prefix tests/js --no-audit --no-fund
+	touch $@
+
 run: setup  ## Serve the example agents on http://127.0.0.1:2024
 	$(BIN)/threadwire dev --config examples/langgraph.json --data .threadwire
 
@@ -26,14 +31,15 @@ check: setup  ## Lint, types, import contracts
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-test: check  ## Everything that must hold
+test: check $(JS)  ## Everything that must hold
 	$(BIN)/pytest
 
 bench: setup  ## Print the budget table, beside bare graph.astream and, where installed, the stock dev server
 	$(BIN)/python -m bench
 
-soak: setup  ## The long loops: 500 kills
-	THREADWIRE_KILL_CYCLES=500 $(BIN)/pytest tests/integration/test_kill.py --timeout 7200
+soak: setup  ## The long loops: 500 kills, and thousands of stories of the storage
+	KILL_CYCLES=500 $(BIN)/pytest tests/integration/test_kill.py --timeout 7200
+	THREADWIRE_HYPOTHESIS_EXAMPLES=2000 $(BIN)/pytest tests/conformance --timeout 7200
 
 clean:  ## Remove what was built
-	rm -rf $(VENV) build dist src/*.egg-info
+	rm -rf $(VENV) tests/js/node_modules build dist src/*.egg-info

@@ -86,13 +86,16 @@ async def echo(state: Plain) -> Plain:
     return {"text": state.get("text", "") + "!"}
 
 
-class Counting(TypedDict):
+class Counting(MessagesState):
+    """What an agent's loop keeps: a conversation that grows by one message with each step. About 1 ms per step,
+    bare."""
+
     done: int
     goal: int
 
 
-async def count_one(state: Counting) -> dict[str, int]:
-    return {"done": state["done"] + 1}
+async def count_one(state: Counting) -> dict[str, Any]:
+    return {"done": state["done"] + 1, "messages": [AIMessage(f"step {state['done']}")]}
 
 
 def _again(state: Any) -> str:

@@ -385,7 +385,15 @@ async def test_unknown_paths_and_methods_are_refused(wire, routes, real):
     for url, methods in offered.items():
         for method in {"GET", "PUT", "PATCH", "DELETE", "POST"} - methods:
             if any(other.matches(method, url) for other in routes):  # `/threads/search` is also a thread called
+
+
+
+
+
+
             `search`
+
+
                 continue
             assert_refused(await wire.request(method, url), 405, f"{method} {url}", "Method Not Allowed")
 

@@ -102,10 +102,12 @@ class NewRun:
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """What accepting a run did: the run, whether it is a repeat, and which running runs were asked to stop for it."""
+    """What accepting a run did: the run, whether it is a repeat, whether it is claimed already, and which running runs
+    were asked to stop for it."""
 
     run: Run
     repeated: bool = False
+    started: bool = False
     stopping: tuple[RunId, ...] = ()
 
 

@@ -24,12 +24,10 @@ SMALL_PAGE = 100
 SEND_AT_MOST = 256 * 1024
 """Bytes handed to a socket at once."""
 
-KEEP_FRAMES = 8 * 1024 * 1024
+KEEP_FRAMES = 4 * 1024 * 1024
 """Bytes of frames a projection keeps; a watcher further behind reads the log."""
-
-KEEP_IN_ALL = 64 * 1024 * 1024
-"""Bytes of frames kept for those who may come back, over all projections."""
-KEEP_PROJECTIONS = 256
+KEEP_PROJECTIONS = 64
+"""How many are kept for those who may come back; those being watched live on without."""
 POLL = 5.0
 """Seconds after which a follower looks at the log even without a hint (spec 3.3)."""
 
@@ -43,7 +41,7 @@ class Projection:
         self._reading = asyncio.Lock()
         self._seqs: list[int] = []
         self._frames: list[bytes] = []
-        self.kept = 0
+        self._kept = 0
         self.floor = Seq(run.queued_seq - 1)
         """Watchers at or after this position find everything they need here."""
         self.ended = False
@@ -63,8 +61,8 @@ class Projection:
         if frame := self._encoder.feed(entry):
             self._seqs.append(entry.seq)
             self._frames.append(frame)
-            self.kept += len(frame)
-            if self.kept > KEEP_FRAMES:
+            self._kept += len(frame)
+            if self._kept > KEEP_FRAMES:
                 self._forget_half()
         if entry.kind == Kind.RUN_ENDED:
             self.ended = True
@@ -73,7 +71,7 @@ class Projection:
         half = max(1, len(self._seqs) // 2)
         self.floor = Seq(self._seqs[half - 1])
         del self._seqs[:half], self._frames[:half]
-        self.kept = sum(map(len, self._frames))
+        self._kept = sum(map(len, self._frames))
 
     def after(self, cursor: Seq) -> tuple[bytes, Seq]:
         """The frames after `cursor`, as many as fit one send, and the cursor behind them."""
@@ -188,9 +186,8 @@ class Followers:
 
     def _make_room(self) -> None:
         """Drop the least recently used; whoever still watches one keeps it alive by himself."""
-        kept = sum(projection.kept for projection in self._projections.values())
-        while self._projections and (kept > KEEP_IN_ALL or len(self._projections) >= KEEP_PROJECTIONS):
-            kept -= self._projections.popitem(last=False)[1].kept
+        while len(self._projections) >= KEEP_PROJECTIONS:
+            self._projections.popitem(last=False)
 
     def forget(self, run_id: RunId) -> None:
         for key in [key for key in self._projections if isinstance(key, tuple) and key[0] == run_id]:

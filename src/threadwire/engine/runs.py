@@ -1,7 +1,7 @@
 """Starting, finding, stopping and awaiting runs: what every protocol calls."""
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from threadwire.core.encoding import Encoder
@@ -13,7 +13,7 @@ from threadwire.engine.assistants import Assistants
 from threadwire.engine.clock import Clock
 from threadwire.engine.follow import PAGE, POLL, Follower, Followers
 from threadwire.engine.worker import Worker
-from threadwire.errors import Conflict, NotFound
+from threadwire.errors import NotFound
 from threadwire.storage.abc import Storage
 
 _NOTHING_TO_CANCEL = (
@@ -67,10 +67,14 @@ class Runs:
             idempotency_key=asked.idempotency_key,
             owner=asked.owner,
         )
-        try:
-            accepted = await self._storage.runs.accept(new)
-        except NotFound:
-            raise NotFound("Thread or assistant not found.") from None
+        with self._worker.place_for(asked.thread_id) as start:
+            try:
+                accepted = await self._storage.runs.accept(new, start=start)
+            except NotFound as error:
+                raise NotFound("Thread or assistant not found.") from error
+            if accepted.started:
+                self._worker.begin(accepted.run)
+                return replace(accepted.run, status="pending")  # as it was accepted
         for run_id in accepted.stopping:
             self._worker.stop(run_id, "rollback" if asked.multitask_strategy == "rollback" else "interrupt")
         self._worker.hint()
@@ -106,7 +110,7 @@ class Runs:
         if not await self.stop_if_active(run, action):
             raise NotFound(_NOTHING_TO_CANCEL)
         if wait:
-            await self.ended(run)
+            await self.outcome(run)
 
     async def stop_if_active(self, run: Run, action: CancelAction) -> bool:
         """Ask a run to stop. False if it was over already."""
@@ -127,44 +131,29 @@ class Runs:
     async def newest(self, thread_id: ThreadId) -> Seq:
         return await self._storage.log.last(thread_id)
 
-    async def ended(self, run: Run) -> Entry:
-        """Wait for a run to end; return its last entry."""
+    async def outcome(self, run: Run) -> Json:
+        """Wait for a run to end; what it left: its last values, an error, or nothing if it was stopped."""
+        state, cursor = StateFold(), Seq(run.queued_seq - 1)
         with self._storage.log.watch(run.thread_id) as wakeup:
-            cursor = Seq(run.queued_seq - 1)
             while True:
                 entries = await self._storage.log.read(run.thread_id, cursor, limit=PAGE, run_id=run.run_id)
-                if entries and entries[-1].kind == Kind.RUN_ENDED:
-                    return entries[-1]
+                for entry in entries:
+                    if entry.kind == Kind.STATE and not entry.ns:
+                        state.apply(entry.data)
+                    elif entry.kind == Kind.RUN_ENDED:
+                        return _outcome(entry, state)
                 if entries:
                     cursor = entries[-1].seq
-                elif await self._storage.threads.get(run.thread_id) is None:
-                    raise Conflict(f"Thread {run.thread_id} was deleted while its run was awaited")
-                else:
-                    await wakeup.wait(POLL)
-
-    async def output(self, run: Run) -> Json:
-        """What a finished run left: its last values, an error, or nothing if it was stopped."""
-        state, cursor = StateFold(), Seq(run.queued_seq - 1)
-        shown = False
-        while True:
-            entries = await self._storage.log.read(run.thread_id, cursor, limit=PAGE, run_id=run.run_id)
-            if not entries:
-                return state.value() if shown else {}
-            for entry in entries:
-                if entry.kind == Kind.STATE and not entry.ns:
-                    state.apply(entry.data)
-                    shown = True
-                elif entry.kind == Kind.RUN_ENDED:
-                    return _output(entry, state, shown)
-            cursor = entries[-1].seq
+                elif not await wakeup.wait(POLL) and await self._storage.threads.get(run.thread_id) is None:
+                    return {"__error__": {"error": "NotFound", "message": "The thread was deleted."}}
 
 
-def _output(ended: Entry, state: StateFold, shown: bool) -> Json:
+def _outcome(ended: Entry, state: StateFold) -> Json:
     if ended.data["status"] in ("error", "timeout"):
         return {"__error__": ended.data["error"]}
     if ended.data["status"] in ("interrupted", "rolled_back"):
         return {}
-    return state.value() if shown else {}
+    return state.value()
 
 
 def _with_assistant(kwargs: dict[str, Any], config: dict[str, Any], context: dict[str, Any]) -> dict[str, Any]:

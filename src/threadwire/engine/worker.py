@@ -1,13 +1,15 @@
 """Claim a run, carry it out, end it. One worker per process; its runs share the user loop."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import anyio
 import structlog
+from anyio.abc import TaskGroup
 
 from threadwire.core.entries import Draft, Fence
 from threadwire.core.ids import RunId, ThreadId
@@ -73,7 +75,29 @@ class Worker:
         self._wake = asyncio.Event()
         self._quiet = asyncio.Event()
         self._draining = False
-        self._releasing = False
+        self._reserved = 0
+        self._tasks: TaskGroup | None = None
+
+    @contextmanager
+    def place_for(self, thread_id: ThreadId) -> Iterator[bool]:
+        """Keep a place free while a run is being accepted, so that it can be begun at once. Yields whether there is
+        one."""
+        free = not self._draining and self._tasks is not None and self._free > 0 and thread_id not in self._lingering
+        self._reserved += free
+        try:
+            yield free
+        finally:
+            self._reserved -= free
+
+    def begin(self, run: Run) -> None:
+        """Carry out a run that is claimed already."""
+        assert self._tasks is not None, "a worker begins runs only while it works"
+        self._running[run.run_id] = _Running(run, anyio.CancelScope())
+        self._tasks.start_soon(self._carry_out, run)
+
+    @property
+    def _free(self) -> int:
+        return self._capacity - len(self._running) - self._reserved
 
     def hint(self) -> None:
         """There may be work. May be called for nothing."""
@@ -91,11 +115,11 @@ class Worker:
 
     async def work(self) -> None:
         """Claim and carry out runs until drained."""
-        async with anyio.create_task_group() as tasks:
+        async with anyio.create_task_group() as self._tasks:
             while not self._draining:
                 self._wake.clear()
                 for run in await self._claim():
-                    tasks.start_soon(self._carry_out, run)
+                    self.begin(run)
                 await self._wait_for_work()
 
     async def drain(self, grace: float) -> None:
@@ -106,7 +130,6 @@ class Worker:
             while self._running:
                 self._quiet.clear()
                 await self._quiet.wait()
-        self._releasing = True
         for running in self._running.values():
             running.scope.cancel()
         while self._running:
@@ -114,13 +137,9 @@ class Worker:
             await self._quiet.wait()
 
     async def _claim(self) -> Sequence[Run]:
-        free = self._capacity - len(self._running)
-        if free <= 0:
+        if self._free <= 0:
             return []
-        claimed = await self._storage.runs.claim(free, now=self._clock(), but_not=frozenset(self._lingering))
-        for run in claimed:
-            self._running[run.run_id] = _Running(run, anyio.CancelScope())
-        return claimed
+        return await self._storage.runs.claim(self._free, now=self._clock(), but_not=frozenset(self._lingering))
 
     async def _wait_for_work(self) -> None:
         due = await self._storage.runs.next_due()

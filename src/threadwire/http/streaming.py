@@ -37,13 +37,13 @@ class OpenStreams:
         self._closed = False
 
     @contextmanager
-    def one(self) -> Iterator[None]:
+    def one(self) -> Iterator[anyio.CancelScope]:
         with anyio.CancelScope() as scope:
             self._scopes.add(scope)
             if self._closed:
                 scope.cancel()
             try:
-                yield
+                yield scope
             finally:
                 self._scopes.discard(scope)
 
@@ -81,11 +81,13 @@ class LongResponse(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
         last = b""
-        with self._streams.one():
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(self._listen, receive, tasks.cancel_scope)
+        with self._streams.one() as sending:
+            # One task and one scope: a task group would double what an idle stream weighs.
+            listening = asyncio.get_running_loop().create_task(self._listen(receive, sending))
+            try:
                 last = await self._sent(send)
-                tasks.cancel_scope.cancel()
+            finally:
+                listening.cancel()
         if not self._left:
             await send({"type": "http.response.body", "body": last, "more_body": False})
         elif self._on_disconnect is not None:
@@ -94,7 +96,7 @@ class LongResponse(Response):
 
     async def _sent(self, send: Send) -> bytes:
         async def deliver(body: bytes) -> None:
-            with anyio.fail_after(SEND_WITHIN):
+            async with asyncio.timeout(SEND_WITHIN):
                 await send({"type": "http.response.body", "body": body, "more_body": True})
 
         try:
@@ -103,11 +105,11 @@ class LongResponse(Response):
             self._left = True
             return b""
 
-    async def _listen(self, receive: Receive, scope: anyio.CancelScope) -> None:
+    async def _listen(self, receive: Receive, sending: anyio.CancelScope) -> None:
         while (await receive())["type"] != "http.disconnect":
             pass
         self._left = True
-        scope.cancel()
+        sending.cancel()
 
 
 def event_stream(
@@ -137,20 +139,12 @@ def patient_json(
     """JSON that takes a while: a newline every few seconds keeps proxies from giving up."""
 
     async def send_all(deliver: Callable[[bytes], Awaitable[None]]) -> bytes:
-        answer: list[Any] = []
-        ready = asyncio.Event()
-
-        async def find() -> None:
-            answer.append(await result())
-            ready.set()
-
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(find)
-            while not ready.is_set():
-                with anyio.move_on_after(HEARTBEAT):
-                    await ready.wait()
-                if not ready.is_set():
-                    await deliver(b"\n")
-        return dumps(answer[0])
+        finding = asyncio.ensure_future(result())
+        try:
+            while not (await asyncio.wait([finding], timeout=HEARTBEAT))[0]:
+                await deliver(b"\n")
+            return dumps(finding.result())
+        finally:
+            finding.cancel()
 
     return LongResponse(send_all, {"content-type": "application/json", **(headers or {})}, streams, on_disconnect)

@@ -106,13 +106,15 @@ class Threads(Protocol):
 
 
 class Runs(Protocol):
-    async def accept(self, new: NewRun) -> Accepted:
+    async def accept(self, new: NewRun, *, start: bool = False) -> Accepted:
         """Take a run in: its row and its `run.queued` entry, durable on return (5.1), or nothing.
 
         - The thread must exist, unless `create_thread`: `NotFound`. A thread that exists gains `thread_metadata`.
         - An `idempotency_key` seen before on that owner returns the run it made, `repeated`.
         - While the thread has active runs: `reject` raises `ThreadBusy`; `enqueue` waits its turn; `interrupt` and
           `rollback` cancel every active run with that action, as `cancel` would, then wait their turn.
+        - With `start`, a run that is due at once on a thread without active runs is claimed in the same transaction, as
+          `claim` would, and says `started`.
         """
 
     async def get(self, run_id: RunId) -> Run | None: ...

@@ -242,13 +242,9 @@ def _stream(
 
 
 def _wait(engine: Engine, streams: OpenStreams, run: Run, *, cancel_on_disconnect: bool) -> LongResponse:
-    async def output() -> Any:
-        await engine.runs.ended(run)
-        return await engine.runs.output(run)
-
     location = wire.run_location(run)
     return patient_json(
-        output,
+        partial(engine.runs.outcome, run),
         streams,
         headers={"location": f"{location}/join", "content-location": location},
         on_disconnect=_cancelling(engine, run) if cancel_on_disconnect else None,

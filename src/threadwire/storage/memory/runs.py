@@ -29,7 +29,7 @@ class MemoryRuns:
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
 
-    async def accept(self, new: NewRun) -> Accepted:
+    async def accept(self, new: NewRun, *, start: bool = False) -> Accepted:
         with self._tables.lock:
             if (made := self._made_with_key(new)) is not None:
                 return Accepted(as_kept(made), repeated=True)
@@ -40,7 +40,11 @@ class MemoryRuns:
                 raise ThreadBusy
             self._tables.keep_thread(thread)
             stopping = self._make_way(active, new)
-            return Accepted(self._enqueue(new), stopping=stopping)
+            run = self._enqueue(new)
+            if start and not active and new.due_at <= new.created_at:
+                now = new.created_at
+                return Accepted(self._change(run, status="running", attempt=1, now=now), started=True)
+            return Accepted(run, stopping=stopping)
 
     async def get(self, run_id: RunId) -> Run | None:
         with self._tables.lock:

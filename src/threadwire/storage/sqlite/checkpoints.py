@@ -159,8 +159,7 @@ class SqliteSaver(BaseCheckpointSaver[str]):
             data,
             to_text(described),
         )
-        # Urgent, because the next step will wait for it; meanwhile LangGraph prepares that step.
-        work = self._take(place.thread_id, partial(_store_checkpoint, row, blobs), size + len(data), urgent=True)
+        work = self._take(place.thread_id, partial(_store_checkpoint, row, blobs), size + len(data))
         return work, _config(place.thread_id, place.ns, checkpoint["id"])
 
     def _take_writes(
@@ -182,12 +181,10 @@ class SqliteSaver(BaseCheckpointSaver[str]):
             )
         return self._take(place.thread_id, partial(_store_writes, once, again), size)
 
-    def _take(
-        self, thread_id: ThreadId, operation: Callable[[Transaction], None], weight: int = 0, *, urgent: bool = False
-    ) -> Operation[None]:
+    def _take(self, thread_id: ThreadId, operation: Callable[[Transaction], None], weight: int = 0) -> Operation[None]:
         fence = self._fence
         work = Operation(operation, thread_id=None if fence is None else thread_id, fence=fence, weight=weight)
-        self._writer.take(work, urgent=urgent or self._durability == "sync")
+        self._writer.take(work, urgent=self._durability == "sync")
         self._progress.last = work
         return work
 

@@ -55,8 +55,8 @@ class SqliteRuns:
         self._writer = writer
         self._readers = readers
 
-    async def accept(self, new: NewRun) -> Accepted:
-        return await self._writer.do(partial(_accept, new))
+    async def accept(self, new: NewRun, *, start: bool = False) -> Accepted:
+        return await self._writer.do(partial(_accept, new, start))
 
     async def get(self, run_id: RunId) -> Run | None:
         with self._readers.lend() as db:
@@ -125,7 +125,7 @@ class SqliteRuns:
 # Accepting
 
 
-def _accept(new: NewRun, transaction: Transaction) -> Accepted:
+def _accept(new: NewRun, start: bool, transaction: Transaction) -> Accepted:
     db = transaction.db
     if (made := _made_before(db, new)) is not None:
         return Accepted(made, repeated=True)
@@ -138,6 +138,8 @@ def _accept(new: NewRun, transaction: Transaction) -> Accepted:
     run = _insert(transaction, new, first=not active)
     if active:
         _elect(db, new.thread_id)
+    elif start and new.due_at <= new.created_at:
+        return Accepted(_start(transaction, run, new.created_at), started=True)
     return Accepted(run, stopping=stopping)
 
 
