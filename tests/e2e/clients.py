@@ -91,7 +91,7 @@ async def collect(stream: AsyncIterator[Any]) -> list[Any]:
 async def eventually(check: Callable[[], Awaitable[Any]], *, within: float = PATIENCE) -> Any:
     """What `check` gives, once it gives something true."""
     with anyio.fail_after(within):
-        while not (found := await check()):
+        while not (found := await check()):  # noqa: ASYNC110 - another process has no event to wait on
             await anyio.sleep(0.02)
         return found
 

@@ -326,13 +326,12 @@ async def test_odd_headers_give_a_documented_answer(wire, real):
     assert_refused(too_long, 422, "Idempotency-Key")
 
 
-async def test_numbers_beyond_64_bits_keep_every_digit(wire, real):
-    huge = 10**30
-    body = f'{{"assistant_id":"echo","input":{{"text":{huge}}}}}'
+async def test_a_number_beyond_64_bits_is_read_as_a_float(wire, real):
+    body = f'{{"assistant_id":"echo","input":{{"text":{10**30}}}}}'
     answer = await wire.post(
         f"/threads/{real['thread_id']}/runs/wait", content=body, headers={"content-type": "application/json"}
     )
-    assert_documented(answer, "a huge number")
+    assert answer.json() == {"text": 1e30, "echoed": 1e30}
 
 
 async def test_nul_and_long_keys_come_back_as_they_went(wire):
@@ -344,7 +343,9 @@ async def test_nul_and_long_keys_come_back_as_they_went(wire):
     assert [each["thread_id"] for each in found] == [thread["thread_id"]]
 
 
-@pytest.mark.parametrize("host", ["evil.example", "evil.example:80", "localhost.evil.example", "127.0.0.1.evil.example", ""])
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:80", "localhost.evil.example", "127.0.0.1.evil.com", ""]
+)
 async def test_a_foreign_host_is_refused_everywhere(wire, routes, real, host):
     for route in routes:
         body = route.body() if route.fields is not None else None
@@ -357,7 +358,9 @@ async def test_loopback_hosts_are_answered(wire, host):
     assert (await wire.get("/ok", headers={"host": host})).status_code == 200
 
 
-@pytest.mark.parametrize("origin", ["https://evil.example", "null", "http://localhost.evil.example", "http://localhost:1"])
+@pytest.mark.parametrize(
+    "origin", ["https://evil.example", "null", "http://localhost.evil.example", "http://localhost:1"]
+)
 async def test_a_foreign_origin_may_change_nothing(wire, routes, real, origin):
     for route in routes:
         body = route.body() if route.fields is not None else None
@@ -384,18 +387,10 @@ async def test_unknown_paths_and_methods_are_refused(wire, routes, real):
         offered.setdefault(route.url(**real), set()).add(route.method)
     for url, methods in offered.items():
         for method in {"GET", "PUT", "PATCH", "DELETE", "POST"} - methods:
-            if any(other.matches(method, url) for other in routes):  # `/threads/search` is also a thread called
-
-
-
-
-
-
-            `search`
-
-
-                continue
-            assert_refused(await wire.request(method, url), 405, f"{method} {url}", "Method Not Allowed")
+            # `/threads/search` is also a thread whose id is `search`.
+            if not any(other.matches(method, url) for other in routes):
+                answer = await wire.request(method, url)
+                assert_refused(answer, 405, f"{method} {url}", "Method Not Allowed")
 
 
 async def test_unknown_keys_are_ignored(wire, real):
@@ -412,10 +407,8 @@ async def _raw(url: str, request: bytes) -> tuple[int, Any]:
     try:
         async with asyncio.timeout(10):
             head = await reader.readuntil(b"\r\n\r\n")
-            length = next(
-                int(line.partition(b":")[2]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length")
-            )
-            body = await reader.readexactly(length)
+            headers = dict(line.lower().split(b": ", 1) for line in head.split(b"\r\n")[1:] if line)
+            body = await reader.readexactly(int(headers[b"content-length"]))
     finally:
         writer.close()
         await writer.wait_closed()

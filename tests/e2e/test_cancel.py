@@ -80,8 +80,9 @@ async def test_the_stream_of_a_cancelled_run_just_ends(sdk, gate, action):
     parts = []
 
     async def watch():
-        async for part in sdk.runs.stream(thread_id, "slow", input={"until": str(gate)}, stream_mode="updates"):
-            parts.append(part)
+        parts.extend(
+            await collect(sdk.runs.stream(thread_id, "slow", input={"until": str(gate)}, stream_mode="updates"))
+        )
 
     with anyio.fail_after(PATIENCE):
         async with anyio.create_task_group() as tasks:

@@ -2,7 +2,7 @@
 
 import anyio
 import pytest
-from clients import PATIENCE, collect, has_begun, human, names
+from clients import PATIENCE, collect, eventually, has_begun, human, names
 
 pytestmark = pytest.mark.anyio
 
@@ -71,8 +71,7 @@ async def test_a_live_run_joined_without_an_id_is_seen_from_now_on(sdk, gate):
     parts = []
 
     async def watch():
-        async for part in sdk.runs.join_stream(thread_id, run["run_id"]):
-            parts.append(part)
+        parts.extend(await collect(sdk.runs.join_stream(thread_id, run["run_id"])))
 
     with anyio.fail_after(PATIENCE):
         async with anyio.create_task_group() as tasks:
@@ -151,10 +150,11 @@ async def test_an_unknown_mode_is_refused(sdk, http):
 
 
 async def _is_watched(sdk, thread_id, run_id):
-    """Return once the join request has been made and answered: a second request on another connection comes after
-    it."""
-    with anyio.fail_after(PATIENCE):
-        while ("GET", f"/threads/{thread_id}/runs/{run_id}/stream") not in sdk.requests:
-            await anyio.sleep(0.01)
+    """Return once the join request has been made and answered: requests on another connection come after it."""
+
+    async def asked():
+        return ("GET", f"/threads/{thread_id}/runs/{run_id}/stream") in sdk.requests
+
+    await eventually(asked)
     for _ in range(5):
         await sdk.runs.get(thread_id, run_id)

@@ -236,9 +236,7 @@ async def test_conversations_go_on(sdk):
 
 
 async def test_many_threads_run_at_the_same_time(sdk, gate):
-    runs = []
-    for _ in range(20):
-        runs.append(await sdk.runs.create(await sdk.thread(), "slow", input={"until": str(gate)}))
+    runs = [await sdk.runs.create(await sdk.thread(), "slow", input={"until": str(gate)}) for _ in range(20)]
     for run in runs:
         await has_begun(sdk, run)
     gate.touch()

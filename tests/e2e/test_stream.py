@@ -232,9 +232,18 @@ async def test_on_run_created_is_told_the_ids_from_the_headers(sdk):
     assert told == [{"run_id": parts[0].data["run_id"], "thread_id": thread_id}]
 
 
-async def test_private_and_functional_and_factory_graphs_stream_like_any_other(sdk):
-    private = await streamed(sdk, "private", {"question": "why"}, "updates")
-    assert [list(part.data) for part in private] == [["think"], ["conclude"]]
+async def test_a_stream_shows_only_the_output_schema(sdk):
+    """What the state holds besides is the graph's own; the official server shows none of it."""
+    parts = await streamed(sdk, "private", {"question": "why"}, ["values", "updates"])
+    answer = {"answer": "concluded after thinking about why"}
+    assert [(part.event, part.data) for part in parts] == [
+        ("updates", {"think": None}),
+        ("updates", {"conclude": answer}),
+        ("values", answer),
+    ]
+
+
+async def test_functional_and_factory_graphs_stream_like_any_other(sdk):
     functional = await streamed(sdk, "functional", {"number": 4}, ["updates", "custom", "values"])
     assert [(part.event, part.data) for part in functional] == [
         ("custom", {"doubling": 4}),

@@ -25,9 +25,10 @@ def parse_uuid(text: str) -> str | None:
     if len(text) != 36:
         return None
     try:
-        return str(UUID(text))
+        parsed = str(UUID(text))
     except ValueError:
         return None
+    return parsed if parsed == text.lower() else None  # UUID() does not mind where the dashes are
 
 
 def parse_thread_id(text: str) -> ThreadId:

@@ -7,6 +7,7 @@ import base64
 import dataclasses
 import math
 from collections.abc import Mapping
+from enum import Enum
 from typing import Any
 
 import orjson
@@ -14,14 +15,13 @@ from pydantic import BaseModel
 
 _OPTIONS = orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY
 _MAX_DEPTH = 200
-_INT64 = range(-(2**63), 2**64)
 
 
 def dumps(value: Any) -> bytes:
     """JSON bytes of any Python value. Never raises."""
     try:
         return orjson.dumps(value, default=_render, option=_OPTIONS)
-    except (TypeError, ValueError, RecursionError):
+    except Exception:
         return orjson.dumps(_total(value, 0, set()))
 
 
@@ -46,6 +46,8 @@ def _render(value: Any) -> Any:
         return dict(value)
     if isinstance(value, (bytes, bytearray, memoryview)):
         return base64.b64encode(bytes(value)).decode()
+    if isinstance(value, Enum):
+        return value.value
     if isinstance(value, BaseException):
         return {"error": type(value).__name__, "message": str(value)}
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -57,7 +59,7 @@ def _render(value: Any) -> Any:
             except Exception:
                 break
     if isinstance(value, int):  # wider than 64 bits: a string keeps every digit
-        return str(value)
+        return _number(int(value))
     try:
         return str(value)
     except Exception:
@@ -72,21 +74,29 @@ def _model(value: BaseModel) -> Any:
 
 
 def _total(value: Any, depth: int, above: set[int]) -> Any:
-    """The slow way: everything is looked at, cycles and depth are cut, and broken text is mended."""
+    """The slow way: everything is looked at, cycles and depth are cut, broken text is mended, and what raises when it
+    is looked at is named by its type. Whatever it returns is plain."""
+    try:
+        return _walked(value, depth, above)
+    except Exception:
+        return f"<{type(value).__name__}>"
+
+
+def _walked(value: Any, depth: int, above: set[int]) -> Any:
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
-        return value.encode("utf-8", "replace").decode()
-    if isinstance(value, int):
-        return int(value) if value in _INT64 else str(value)
+        return _mended(value)
+    if isinstance(value, int) and not isinstance(value, Enum):
+        return _number(int(value))
     if isinstance(value, float):
-        return value if math.isfinite(value) else None
+        return float(value) if math.isfinite(value) else None
     if depth > _MAX_DEPTH or id(value) in above:
         return f"<{type(value).__name__}>"
     above = above | {id(value)}
     if isinstance(value, Mapping):
         return {_key(key): _total(item, depth + 1, above) for key, item in list(value.items())}
-    if isinstance(value, (list, tuple, set, frozenset)):
+    if isinstance(value, (list, tuple, set, frozenset)) and not hasattr(value, "_asdict"):
         return [_total(item, depth + 1, above) for item in list(value)]
     try:
         return orjson.loads(orjson.dumps(value, option=_OPTIONS))  # dates, UUIDs, enums, numpy
@@ -94,5 +104,25 @@ def _total(value: Any, depth: int, above: set[int]) -> Any:
         return _total(_render(value), depth + 1, above)
 
 
+def _mended(text: str) -> str:
+    return str.encode(text, "utf-8", "replace").decode()
+
+
+def _number(value: int) -> int | str:
+    if -(2**63) <= value < 2**64:
+        return value
+    try:
+        return str(value)
+    except ValueError:  # Python does not write more than some thousand digits
+        return hex(value)
+
+
 def _key(key: Any) -> str:
-    return (key if isinstance(key, str) else str(key)).encode("utf-8", "replace").decode()
+    """The same text for a key as on the fast way."""
+    if isinstance(key, str):
+        return _mended(key)
+    try:
+        (text,) = orjson.loads(orjson.dumps({key: None}, option=_OPTIONS))
+    except (TypeError, ValueError):
+        text = _total(_render(key), 0, set())
+    return text if isinstance(text, str) else _mended(str(text))

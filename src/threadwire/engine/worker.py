@@ -20,7 +20,7 @@ from threadwire.errors import StorageError
 from threadwire.graphs.execution import Attempt, Execution, describe
 from threadwire.graphs.registry import GraphRegistry
 from threadwire.graphs.user_loop import UserLoop, WorkCancelled, current_attempt
-from threadwire.storage.abc import Commit, Log, Storage
+from threadwire.storage.abc import Log, Storage
 
 logger = structlog.get_logger("threadwire.worker")
 
@@ -42,11 +42,10 @@ class LogRecorder:
         self._log = log
         self._thread_id = thread_id
         self._fence = fence
-        self._last: Commit | None = None
 
     def record(self, drafts: Sequence[Draft]) -> None:
         if drafts:
-            self._last = self._log.append(self._thread_id, drafts, self._fence)
+            self._log.append(self._thread_id, drafts, self._fence)
 
     @property
     def crowded(self) -> bool:
@@ -54,10 +53,6 @@ class LogRecorder:
 
     async def room(self) -> None:
         await self._log.room()
-
-    async def settled(self) -> None:
-        if self._last is not None:
-            await self._last.wait()
 
 
 class Worker:

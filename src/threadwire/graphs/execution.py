@@ -1,7 +1,7 @@
 """Drive one attempt of one run: LangGraph's stream in, log entries out."""
 
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -49,9 +49,6 @@ class Recorder(Protocol):
 
     async def room(self) -> None: ...
 
-    async def settled(self) -> None:
-        """Return once everything recorded so far is durable, and every checkpoint put before it."""
-
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
@@ -88,13 +85,19 @@ class Execution:
         record, recorder, feed = self._recorder.record, self._recorder, self._normalizer.feed
         # A step's tasks are announced before they run. Waiting there for the disk, and not where the checkpoint is put,
         # lets LangGraph prepare the step meanwhile, and still a crash repeats no step but the one it interrupts.
+        # Before the first step there is nothing to repeat: the input is kept with the run.
+        written: Callable[[], Awaitable[None]] = getattr(saver, "written", _nothing_to_wait_for)
         stepwise = self._kwargs.get("durability") != "exit"
+        stepped = self._attempt.goes_on
         try:
             async with aclosing(self._stream(bound)) as parts:
                 async for ns, mode, part in parts:
                     record(feed(ns, mode, part, time.time_ns() // 1_000_000))
-                    if mode == "tasks" and stepwise and "input" in part:
-                        await recorder.settled()
+                    if mode == "tasks" and stepwise:
+                        if "input" not in part:
+                            stepped = True
+                        elif stepped:
+                            await written()
                     elif recorder.crowded:
                         await recorder.room()
         except Exception as error:  # a graph's own code: whatever it raises is how the run ended
@@ -185,6 +188,7 @@ class Execution:
         options: dict[str, Any] = {
             "stream_mode": self._modes(),
             "subgraphs": True,
+            "output_keys": graph.output_channels,  # what the graph keeps to itself is in its state, not in its stream
             "context": self._kwargs.get("context") or None,
             "interrupt_before": self._kwargs.get("interrupt_before"),
             "interrupt_after": self._kwargs.get("interrupt_after"),
@@ -228,6 +232,10 @@ class Execution:
             for task, asked in self._normalizer.pending.items()
         }
         return Settled(status=status, values=native(self._normalizer.last_values), interrupts=pending, error=error)
+
+
+async def _nothing_to_wait_for() -> None:
+    """For a saver of the user's own, which keeps what promises it keeps."""
 
 
 def _ours(graph: Pregel[Any, Any, Any, Any], saver: BaseCheckpointSaver[str], store: Any) -> dict[str, Any]:

@@ -128,13 +128,13 @@ class Normalizer:
     # -- state ---------------------------------------------------------------------------------------------------
 
     def _state(self, ns: Namespace, values: Any, at: int) -> Draft:
-        if not isinstance(values, dict):
-            self._values.pop(ns, None)
+        if not isinstance(values, dict) or any(type(key) is not str for key in values):
+            self._values.pop(ns, None)  # an entrypoint may return anything, also with keys that JSON must rename
             return Draft(Kind.STATE, {"full": True, "value": native(values)}, ns, at)
         before = self._values.get(ns)
         touched = self._touched.pop(ns, {})
         if before is None:
-            data: dict[str, Any] = {"full": True, "set": native(values), "keys": [str(key) for key in values]}
+            data: dict[str, Any] = {"full": True, "set": native(values), "keys": list(values)}
         else:
             data = _difference(before, values, touched)
         self._values[ns] = {key: list(item) if type(item) is list else item for key, item in values.items()}
@@ -225,17 +225,17 @@ def _difference(before: dict[str, Any], after: dict[str, Any], touched: dict[str
             changed[key] = value
         elif type(value) is list and type(before[key]) is list:
             if (splice := _splice(before[key], value, touched.get(key, _NOTHING))) is not None:
-                splices[str(key)] = splice
+                splices[key] = splice
         elif not _same(before[key], value, key in touched):
             changed[key] = value
     if changed:
         data["set"] = native(changed)
-    if unset := [str(key) for key in before if key not in after]:
+    if unset := [key for key in before if key not in after]:
         data["unset"] = unset
     if splices:
         data["splice"] = splices
     if list(before) != list(after):
-        data["keys"] = [str(key) for key in after]
+        data["keys"] = list(after)
     return data
 
 
@@ -279,8 +279,11 @@ def _splice(before: list[Any], after: list[Any], touched: set[int]) -> list[Any]
     """The one replacement that turns `before` into `after`, or None if there is none to make."""
 
     def same(old: Any, new: Any) -> bool:
-        return _same(old, new, id(new) in touched)
+        return _same(old, new, id(new) in touched or (reworked and not isinstance(new, BaseMessage)))
 
+    # A reducer that kept something else than it was given may have merged it into an element, in place. The one for
+    # messages never does, and is given dictionaries too often for its whole list to be told again.
+    reworked = bool(touched) and not touched.issubset(map(id, after))
     shorter = min(len(before), len(after))
     head = 0
     while head < shorter and same(before[head], after[head]):

@@ -18,6 +18,8 @@ def listening(host: str, port: int, *, insecure_no_auth: bool) -> Iterator[socke
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listener.bind((host, port))
+        except OverflowError as error:
+            raise ConfigError(f"Cannot listen on {host}:{port}: a port is a number from 0 to 65535") from error
         except OSError as error:
             raise ConfigError(f"Cannot listen on {host}:{port}: {error.strerror}") from error
         listener.listen(2048)

@@ -179,6 +179,9 @@ class Checkpoints(Protocol):
         Its writes go through the same queue as `Log.append`, in order (7.1), under `fence` if there is one (7.2:
         `Fenced`).
         `sync` durability returns from a put after its commit, the others at once (7.3). Its reads see its own writes.
+        It also has `async def written()`, which returns once everything put through it so far outlives the process:
+        it may
+        still be on its way to the disk, as a machine that loses power would show, but nobody has been told of it.
         """
 
     async def newest(self, thread_id: ThreadId) -> tuple[str, RunId | None] | None:

@@ -24,7 +24,9 @@ def test_eighteen_digits_are_the_limit():
         parse_cursor("0" * 19)
 
 
-@pytest.mark.parametrize("text", ["", " 1", "1 ", "+1", "-0", "-2", "1.0", "1e3", "0x1", "1_000", "١", "²", "NaN", "1\n"])
+@pytest.mark.parametrize(
+    "text", ["", " 1", "1 ", "+1", "-0", "-2", "1.0", "1e3", "0x1", "1_000", "\u0661", "²", "NaN", "1\n"]
+)
 def test_anything_else_is_refused(text):
     with pytest.raises(InvalidCursor):
         parse_cursor(text)
@@ -33,7 +35,8 @@ def test_anything_else_is_refused(text):
 @given(st.text())
 def test_a_position_is_a_number_or_refused_with_a_short_sentence(text):
     try:
-        assert 0 <= parse_cursor(text) < 10**18
+        said = parse_cursor(text)
     except InvalidCursor as error:
-        assert error.message.startswith("Invalid Last-Event-ID: ")
-        assert len(error.message) < 600
+        said = error.message
+    assert said in range(10**18) if isinstance(said, int) else said.startswith("Invalid Last-Event-ID: ")
+    assert len(str(said)) < 600

@@ -1,5 +1,7 @@
 """The state of a thread is whatever its `state` entries add up to (spec/log.md, 6.5 - 6.8)."""
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -46,7 +48,7 @@ def test_a_full_state_and_its_changes_give_every_state_in_its_order(history):
     fold = StateFold()
     fold.apply(full(history[0]))
     shown = [fold.value()]
-    for before, after in zip(history, history[1:], strict=False):
+    for before, after in pairwise(history):
         fold.apply(change(before, after))
         shown.append(fold.value())
     assert shown == history

@@ -45,9 +45,9 @@ def test_misplaced_dashes_are_refused(value, data):
 
 
 def test_what_is_wrong_is_said():
-    with pytest.raises(Invalid, match="^Invalid thread ID: must be a UUID$"):
+    with pytest.raises(Invalid, match=r"^Invalid thread ID: must be a UUID$"):
         parse_thread_id("x")
-    with pytest.raises(Invalid, match="^Invalid run ID: must be a UUID$"):
+    with pytest.raises(Invalid, match=r"^Invalid run ID: must be a UUID$"):
         parse_run_id("x")
 
 

@@ -76,6 +76,8 @@ async def test_in_development_every_page_on_loopback_may(origin):
     assert await answered(host="localhost:2024", origin=origin, origins=LOOPBACK_ORIGIN) == 200
 
 
-@pytest.mark.parametrize("origin", ["http://localhost.evil.example", "http://localhost:3000.evil.example", "ftp://localhost"])
+@pytest.mark.parametrize(
+    "origin", ["http://localhost.evil.example", "http://localhost:3000.evil.example", "ftp://localhost"]
+)
 async def test_in_development_other_pages_may_not(origin):
     assert await answered(host="localhost:2024", origin=origin, origins=LOOPBACK_ORIGIN) == 403

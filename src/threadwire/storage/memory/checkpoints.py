@@ -66,6 +66,9 @@ class FencedSaver(InMemorySaver):
             if self._fence is not None:
                 self._note_writes(self._fence.run_id, config, writes, task_id)
 
+    async def written(self) -> None:
+        return None
+
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         with self._tables.lock:
             return super().get_tuple(config)

@@ -200,6 +200,14 @@ class SqliteSaver(BaseCheckpointSaver[str]):
         elif self._writer.crowded:
             self._writer.wait_for_room_here()
 
+    async def written(self) -> None:
+        """Return once everything put so far would outlive the process."""
+        if (last := self._progress.last) is None:
+            return
+        self._writer.write_through()
+        if self._writer.written < last.position or last.error is not None:
+            await last.kept()
+
     # Getting
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:

@@ -17,7 +17,7 @@ from threadwire.storage.sqlite.checkpoints import SqliteCheckpoints
 from threadwire.storage.sqlite.log import LocalWatchers, SqliteLog
 from threadwire.storage.sqlite.readers import Readers
 from threadwire.storage.sqlite.runs import SqliteRuns
-from threadwire.storage.sqlite.schema import open_writer
+from threadwire.storage.sqlite.schema import open_log, open_writer
 from threadwire.storage.sqlite.tails import Tails
 from threadwire.storage.sqlite.threads import SqliteThreads
 from threadwire.storage.sqlite.writer import Writer
@@ -52,10 +52,12 @@ async def open_sqlite_storage(directory: Path, *, clock: Callable[[], int] = now
         path = directory / "threadwire.db"
         db = _open(path)
         stack.callback(_close, db)
+        log_file = open_log(path)
+        stack.callback(os.close, log_file)
         readers = Readers(path)
         stack.callback(readers.close)
         tails, watchers = Tails(_TAIL_BYTES), LocalWatchers()
-        writer = Writer(db, tails, watchers, asyncio.get_running_loop())
+        writer = Writer(db, log_file, tails, watchers, asyncio.get_running_loop())
         stack.callback(writer.close)
         yield SqliteStorage(writer, readers, tails, watchers, clock)
 

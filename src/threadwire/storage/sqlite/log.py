@@ -56,14 +56,19 @@ class SqliteLog:
         recent = self._tails.read(thread_id, after, limit, run_id)
         if recent is not None:
             return recent
-        return await self._readers.elsewhere(partial(_read, thread_id, after, limit, run_id))
+        found = await self._readers.elsewhere(partial(_read, thread_id, after, limit, run_id))
+        # Asked after reading: what has been written meanwhile is in neither.
+        shown = self._writer.shown(thread_id)
+        return found if shown is None else [entry for entry in found if entry.seq <= shown]
 
     async def last(self, thread_id: ThreadId) -> Seq:
         if (recent := self._tails.last(thread_id)) is not None:
             return recent
         with self._readers.lend() as db:
             sql = "SELECT first_seq + n - 1 FROM segments WHERE thread = ? ORDER BY first_seq DESC LIMIT 1"
-            return Seq(db.execute(sql, (key_of(thread_id),)).get or 0)
+            last = db.execute(sql, (key_of(thread_id),)).get or 0
+        shown = self._writer.shown(thread_id)
+        return Seq(last if shown is None else min(last, shown))
 
     def watch(self, thread_id: ThreadId) -> "AbstractContextManager[LocalWakeup]":
         return self._watchers.watch(thread_id)

@@ -12,8 +12,8 @@ from threadwire.errors import StorageError
 from threadwire.storage.abc import contains
 
 _BUSY_MS = 10_000
-_LOG_PAGES = 2000
-_LOG_BYTES = _LOG_PAGES * 4120 + 32
+CHECKPOINT_PAGES = 2000
+_LOG_BYTES = CHECKPOINT_PAGES * 4120 + 32
 
 
 def migrations() -> list[str]:
@@ -31,8 +31,8 @@ def open_writer(path: Path) -> apsw.Connection:
         # Freed pages can be given back later; this can only be chosen before the first table exists.
         db.execute("PRAGMA auto_vacuum = INCREMENTAL")
         db.execute("PRAGMA journal_mode = WAL")
-        db.execute("PRAGMA synchronous = FULL")
-        db.execute(f"PRAGMA cache_size = -16000; PRAGMA wal_autocheckpoint = {_LOG_PAGES}")
+        db.execute("PRAGMA synchronous = NORMAL")  # the writer syncs before it acknowledges; see writer.py
+        db.execute("PRAGMA cache_size = -16000")
         db.execute("PRAGMA journal_size_limit = 67108864")
         migrate(db, migrations())
         _reserve_log(db, path)
@@ -40,6 +40,11 @@ def open_writer(path: Path) -> apsw.Connection:
         db.close()
         raise
     return db
+
+
+def open_log(path: Path) -> int:
+    """The write-ahead log as a file that can be synced."""
+    return os.open(f"{path}-wal", os.O_RDWR | os.O_CLOEXEC)
 
 
 def _reserve_log(db: apsw.Connection, path: Path) -> None:

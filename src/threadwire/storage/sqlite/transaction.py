@@ -42,6 +42,7 @@ class Transaction:
         self._heads = heads
         self._begun = False
         self._open: dict[ThreadId, Segment] = {}
+        self._rows: list[tuple[Any, ...]] = []
         self.segments: list[Segment] = []
         self.forgotten: list[ThreadId] = []
         self.taken: dict[Fence, ThreadId] = {}
@@ -49,10 +50,13 @@ class Transaction:
 
     @property
     def db(self) -> apsw.Connection:
+        self._begin()
+        return self._db
+
+    def _begin(self) -> None:
         if not self._begun:
             self._db.execute("BEGIN IMMEDIATE")
             self._begun = True
-        return self._db
 
     def head(self, thread_id: ThreadId) -> Head:
         head = self._heads.get(thread_id)
@@ -110,18 +114,22 @@ class Transaction:
         self.segments = [segment for segment in self.segments if segment.thread_id != thread_id]
         self.forgotten.append(thread_id)
 
-    def commit(self) -> None:
-        rows = [row for segment in self.segments for row in _rows(segment)]
-        if not self._begun and len(rows) <= _ROWS_PER_INSERT:
+    def write(self) -> None:
+        """Put the entries into the database; only the commit is left."""
+        self._rows = [row for segment in self.segments for row in _rows(segment)]
+        if not self._begun and len(self._rows) <= _ROWS_PER_INSERT:
             # The usual batch of a streaming run. A single statement is a transaction by itself, and every statement
             # less is one time less that this thread has to win the interpreter lock back from a busy graph.
-            if rows:
-                self._insert(rows)
             return
-        db = self.db
-        for at in range(0, len(rows), _ROWS_PER_INSERT):
-            self._insert(rows[at : at + _ROWS_PER_INSERT])
-        db.execute("COMMIT")
+        self._begin()
+        for at in range(0, len(self._rows), _ROWS_PER_INSERT):
+            self._insert(self._rows[at : at + _ROWS_PER_INSERT])
+
+    def commit(self) -> None:
+        if self._begun:
+            self._db.execute("COMMIT")
+        elif self._rows:
+            self._insert(self._rows)
 
     def _insert(self, rows: list[tuple[Any, ...]]) -> None:
         self._db.execute(_insert_segments(len(rows)), [value for row in rows for value in row])

@@ -1,10 +1,14 @@
-"""One thread writes. Everything that changes the database is a `Work` in its queue, done in the order of the calls.
+"""Everything that changes the database is a `Work` in one queue, done in the order of the calls.
 
-The writer takes whatever is queued, does it in one transaction, commits, and only then tells anybody (2.4): entries
-become readable, waiters are resolved, watchers are woken. While it commits the next batch gathers, so batches grow
-with the load. What comes to an idle writer, and what somebody waits for, is committed at once; only a stream of
-entries that nobody waits for is gathered for up to `PACE` after the last commit began, because a commit costs as much
-of the interpreter as fifty entries do.
+A work is *written* when its transaction is in the write-ahead log, which outlives the process, and *settled* when that
+file is synced too, which outlives the machine. Only then is anybody told (2.4): entries become readable, waiters are
+resolved, watchers are woken. SQLite's `synchronous=FULL` would do both in one; they are two here (`NORMAL`, and a sync
+of our own before anything is acknowledged), because a graph between two steps need only wait for the first.
+
+One thread does the writing and the syncing. While it does, the next batch gathers, so batches grow with the load. What
+comes to an idle writer, and what somebody waits for, is settled at once; only a stream of entries that nobody waits for
+is gathered for up to `PACE` after the last sync began, because a sync costs as much of the interpreter as fifty entries
+do.
 
 Numbers are given here and not where the work comes in. Queue order is call order, so the result is the same (2.2),
 and there is no counter in memory that a failed commit would leave ahead of the disk.
@@ -19,6 +23,7 @@ Two rules keep this fast and safe:
 """
 
 import asyncio
+import os
 import threading
 import time
 from collections import deque
@@ -32,6 +37,7 @@ from threadwire.core.entries import Fence
 from threadwire.core.ids import RunId, ThreadId
 from threadwire.errors import Fenced, StorageError, ThreadwireError
 from threadwire.storage.sqlite.keys import name_of
+from threadwire.storage.sqlite.schema import CHECKPOINT_PAGES
 from threadwire.storage.sqlite.segments import Encoded
 from threadwire.storage.sqlite.tails import Tails
 from threadwire.storage.sqlite.transaction import Head, Transaction
@@ -43,7 +49,6 @@ _log = structlog.get_logger(__name__)
 MAX_QUEUED = 1000
 MAX_QUEUED_BYTES = 16 * 1024 * 1024
 PACE = 0.005
-_QUICK_COMMIT = 0.001
 _LITTLE = 256 * 1024
 _MAX_BATCH = 2000
 _MAX_HEADS = 20_000
@@ -83,8 +88,6 @@ class Work:
         return self._writer.settled >= self.position
 
     async def wait(self) -> None:
-        if not self.done:
-            self._writer.lead()
         await self.finished()
         if self.error is not None:
             raise _lost(self.error)
@@ -163,15 +166,19 @@ class Operation(Work, Generic[T]):
 
 
 class Writer:
-    def __init__(self, db: apsw.Connection, tails: Tails, watchers: Watchers, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self, db: apsw.Connection, log_file: int, tails: Tails, watchers: Watchers, loop: asyncio.AbstractEventLoop
+    ) -> None:
         self._db = db
         self._tails = tails
         self._watchers = watchers
         self._loop = loop
         self._heads: dict[ThreadId, Head] = {}
         self._turn = threading.Lock()
-        """Held from taking a batch out of the queue until it is settled. Whoever holds it writes."""
-        self._commit_takes = 0.0
+        """Held while somebody is at the database."""
+        self._log_file = log_file
+        self._log_pages = 0
+        db.set_wal_hook(self._note_log_pages)
         self._lock = threading.Lock()
         self._bell = threading.Lock()
         self._bell.acquire()
@@ -185,7 +192,12 @@ class Writer:
         self._closed: str | None = None
         self._taken = 0
         self.settled = 0
-        """Works up to this position are durable, or have failed."""
+        """Works up to this position are synced, or have failed."""
+        self.written = 0
+        """Works up to this position are at least written."""
+        self._unsynced: list[tuple[list[Work], list[Transaction]]] = []
+        self._hidden: dict[ThreadId, int] = {}
+        """From which number on a thread's entries are written, but not yet to be shown."""
         self._waiters: list[tuple[int, asyncio.Future[None] | threading.Lock]] = []
         self._held = _running(db)
         self._broken: set[Fence] = set()
@@ -263,18 +275,27 @@ class Writer:
             self._hurry()
         gate.acquire()
 
-    def lead(self) -> None:
-        """Commit what is queued here and now, on the caller's thread, if that is quicker than to wait for the writer's.
+    def write_through(self) -> None:
+        """Write what is queued, here on the caller's thread; syncing it is left to the writer's.
 
-        It is while the disk is quick and there is little to write: handing the work to another thread and being woken
-        by it takes longer than the work. On a slow disk waiters had better gather and share one commit.
+        For a caller that could not go on before. Handing the work to another thread, and being woken by it, would take
+        longer than to do it. Not when there is much to write, nor when somebody is at the database already.
         """
-        if self._commit_takes > _QUICK_COMMIT or self._load > _LITTLE or not self._turn.acquire(blocking=False):
+        if self._load > _LITTLE or not self._turn.acquire(blocking=False):
             return
         try:
-            self._write()
+            with self._lock:
+                batch = self._dequeue()
+            if batch:
+                self._write_or_put_back(batch)
         finally:
             self._turn.release()
+
+    def shown(self, thread_id: ThreadId) -> int | None:
+        """The last number of the thread that may be shown, if there are some that may not."""
+        with self._lock:
+            first = self._hidden.get(thread_id)
+        return None if first is None else first - 1
 
     def close(self) -> None:
         """Refuse what comes from now on, and return when everything taken in is done."""
@@ -314,15 +335,20 @@ class Writer:
     # The writer's own thread
 
     def _run(self) -> None:
-        while self._wait_for_work():
-            with self._turn:
-                self._write()
+        try:
+            while self._wait_for_work():
+                self._settle_all()
+        except BaseException as error:
+            # Nobody must wait for a writer that is gone.
+            _log.exception("The writer died", exc_info=error)
+            self._give_up()
+            raise
 
     def _wait_for_work(self) -> bool:
         """Sleep while there is nothing to do. False once closed."""
         while True:
             with self._lock:
-                if self._queue:
+                if self._queue or self._unsynced:
                     pause = self._pause()
                     if pause <= 0:
                         return True
@@ -339,21 +365,22 @@ class Writer:
                     else:  # somebody rang at the last moment
                         self._bell.acquire()
 
-    # Whoever has the turn
-
-    def _write(self) -> None:
+    def _settle_all(self) -> None:
+        with self._turn:
+            with self._lock:
+                self._begun_at = time.monotonic()
+                self._urgent = False
+                batch = self._dequeue()
+            if batch:
+                self._written(batch, self._commit(batch))
         with self._lock:
-            batch = self._dequeue()
-        if not batch:  # somebody else was quicker
-            return
-        try:
-            self._settle(batch, self._commit(batch))
-        except BaseException as error:
-            # Nobody must wait for a writer that is gone.
-            _log.exception("The writer died", exc_info=error)
-            self._give_up(batch)
-            raise
-        self._commit_takes += 0.2 * (time.monotonic() - self._begun_at - self._commit_takes)
+            written = self._unsynced[:]
+        os.fdatasync(self._log_file)  # while others write on
+        for works, transactions in written:
+            self._settle(works, self._publish(transactions))
+        if self._log_pages >= CHECKPOINT_PAGES:
+            with self._turn:
+                self._db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
 
     def _pause(self) -> float:
         if self._urgent or self._waiters or self._closed is not None or self.crowded:
@@ -361,41 +388,75 @@ class Writer:
         return self._begun_at + PACE - time.monotonic()
 
     def _dequeue(self) -> list[Work]:
-        self._begun_at = time.monotonic()
-        self._urgent = False
         if len(self._queue) > _MAX_BATCH:
             return [self._queue.popleft() for _ in range(_MAX_BATCH)]
         batch = list(self._queue)
         self._queue.clear()
         return batch
 
-    def _commit(self, batch: list[Work]) -> set[ThreadId]:
-        """Make a batch durable; the threads that have grown. No work is lost without an error in it."""
+    # Whoever has the turn
+
+    def _perform(self, batch: list[Work]) -> Transaction:
         if len(self._heads) > _MAX_HEADS:
             self._heads.clear()
         transaction = Transaction(self._db, self._heads)
+        for work in batch:
+            if work.fence in self._broken and not work.gives_up:
+                work.error = StorageError("An earlier entry of this attempt could not be kept.")
+                continue
+            try:
+                work.perform(transaction)
+            except ThreadwireError as refusal:
+                work.error = refusal
+        transaction.write()
+        return transaction
+
+    def _write_or_put_back(self, batch: list[Work]) -> None:
+        """If the database refuses something, the writer's thread is to find out what."""
         try:
-            for work in batch:
-                if work.fence in self._broken and not work.gives_up:
-                    work.error = StorageError("An earlier entry of this attempt could not be kept.")
-                    continue
-                try:
-                    work.perform(transaction)
-                except ThreadwireError as refusal:
-                    work.error = refusal
+            transaction = self._perform(batch)
+            transaction.commit()
+        except Exception:
+            self._undo(batch)
+            with self._lock:
+                self._queue.extendleft(reversed(batch))
+                self._urgent = True
+                self._ring()
+                self._hurry()
+        else:
+            self._written(batch, [transaction])
+
+    def _written(self, batch: list[Work], transactions: list[Transaction]) -> None:
+        with self._lock:
+            self.written = batch[-1].position
+            self._unsynced.append((batch, transactions))
+            self._hide(transactions)
+            self._ring()
+
+    def _hide(self, transactions: list[Transaction]) -> None:
+        for transaction in transactions:
+            for segment in transaction.segments:
+                self._hidden.setdefault(segment.thread_id, segment.first)
+
+    def _undo(self, batch: list[Work]) -> None:
+        if self._db.in_transaction:
+            self._db.execute("ROLLBACK")
+        self._heads.clear()
+        for work in batch:
+            work.error = None
+
+    def _commit(self, batch: list[Work]) -> list[Transaction]:
+        """Write a batch; what became of it. No work is lost without an error in it."""
+        try:
+            transaction = self._perform(batch)
             transaction.commit()
         except Exception as error:
-            if self._db.in_transaction:
-                self._db.execute("ROLLBACK")
-            self._heads.clear()
+            self._undo(batch)
             if len(batch) == 1:
                 self._fail(batch[0], error)
-                return set()
-            for work in batch:
-                work.error = None
-            return set().union(*(self._commit([work]) for work in batch))
-        self._publish(transaction)
-        return {segment.thread_id for segment in transaction.segments}
+                return []
+            return [transaction for work in batch for transaction in self._commit([work])]
+        return [transaction]
 
     def _fail(self, work: Work, error: Exception) -> None:
         _log.error("The database refused", error=repr(error))
@@ -404,17 +465,20 @@ class Writer:
         if work.fence is not None and not work.gives_up:
             self._broken.add(work.fence)
 
-    def _publish(self, transaction: Transaction) -> None:
-        for thread_id in transaction.forgotten:
-            self._tails.forget(thread_id)
-        if transaction.segments:
-            self._tails.add(transaction.segments)
-        if transaction.taken or transaction.dropped:
-            with self._lock:
-                for fence in transaction.dropped:
-                    self._held.pop(fence, None)
-                    self._broken.discard(fence)
-                self._held.update(transaction.taken)
+    def _publish(self, transactions: list[Transaction]) -> set[ThreadId]:
+        """Show what has been synced; the threads that have grown."""
+        for transaction in transactions:
+            for thread_id in transaction.forgotten:
+                self._tails.forget(thread_id)
+            if transaction.segments:
+                self._tails.add(transaction.segments)
+            if transaction.taken or transaction.dropped:
+                with self._lock:
+                    for fence in transaction.dropped:
+                        self._held.pop(fence, None)
+                        self._broken.discard(fence)
+                    self._held.update(transaction.taken)
+        return {segment.thread_id for transaction in transactions for segment in transaction.segments}
 
     def _settle(self, batch: list[Work], grown: set[ThreadId]) -> None:
         load = sum(work.weight for work in batch)
@@ -427,6 +491,10 @@ class Writer:
                     self._held[work.fence] = work.thread_id
             self.settled = batch[-1].position
             self._load -= load
+            del self._unsynced[:1]
+            self._hidden.clear()
+            for _, transactions in self._unsynced:
+                self._hide(transactions)
             ready = [waiter for position, waiter in self._waiters if position <= self.settled]
             if ready:
                 self._waiters = [item for item in self._waiters if item[0] > self.settled]
@@ -456,15 +524,20 @@ class Writer:
         if watched:
             self._watchers.hint(watched)
 
-    def _give_up(self, batch: list[Work]) -> None:
+    def _give_up(self) -> None:
         with self._lock:
             self._closed = "The storage failed: its writer is gone."
-            lost = [*batch, *self._queue]
+            lost = [work for works, _ in self._unsynced for work in works] + list(self._queue)
+            self._unsynced.clear()
             self._queue.clear()
         for work in lost:
             work.error = StorageError("The storage failed: its writer is gone.")
         if lost:
             self._settle(lost, set())
+
+    def _note_log_pages(self, db: apsw.Connection, name: str, pages: int) -> int:
+        self._log_pages = pages
+        return 0
 
 
 def _running(db: apsw.Connection) -> dict[Fence, ThreadId]:

@@ -1,0 +1,186 @@
+"""Record the golden transcripts anew: `.venv/bin/python spec/transcripts/record.py`.
+
+Every scenario is a real run of a graph of tests/graphs, over the memory storage. What differs between two recordings
+(ids, times) is replaced by stable names in order of appearance, so that recording again changes nothing unless
+the behaviour has changed: read the diff before you keep it.
+"""
+
+import asyncio
+import itertools
+import logging
+import re
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from threadwire.core.entries import START, Entry, Kind
+from threadwire.core.ids import ThreadId
+from threadwire.core.json import dumps, loads
+from threadwire.core.records import Run
+from threadwire.engine.lifecycle import Engine, open_engine
+from threadwire.engine.runs import StartRun
+from threadwire.graphs.config import load_config, prepare_environment
+from threadwire.graphs.registry import GraphRegistry, load_registry
+from threadwire.protocols.langgraph.encode import RunStreamEncoder, StreamOptions
+from threadwire.storage.abc import Storage
+from threadwire.storage.memory import open_memory_storage
+
+HERE = Path(__file__).parent
+GRAPHS = HERE.parent.parent / "tests" / "graphs" / "langgraph.json"
+THREAD = ThreadId("5b8a5c0e-8d0f-4d4e-9d7f-2f4b1c7c0001")
+FIRST_MOMENT = 1_700_000_000_000
+
+OpenEngine = Callable[[], AbstractAsyncContextManager[Engine]]
+Record = Callable[[Storage, OpenEngine], Awaitable[Run]]
+
+HELLO = {"messages": [{"role": "user", "content": "hello there", "id": "user-1"}]}
+ALL = ["values", "updates", "messages-tuple", "custom", "tasks", "checkpoints", "debug", "events"]
+
+
+# -- how each log comes about -----------------------------------------------------------------------------------------
+
+
+async def started(engine: Engine, graph: str, **kwargs: Any) -> Run:
+    return await engine.runs.start(StartRun(graph, THREAD, {"stream_mode": ALL[:4], **kwargs}, create_thread=True))
+
+
+async def grown(storage: Storage, run: Run, enough: Callable[[list[Entry]], bool]) -> None:
+    """Wait until the run's log has what is waited for."""
+    with storage.log.watch(THREAD) as wakeup:
+        while not enough(await storage.log.read(THREAD, START, run_id=run.run_id)):
+            await wakeup.wait(5)
+
+
+def ran(graph: str, *asked: dict[str, Any]) -> Record:
+    """Runs one after another on the same thread, each to its end; the last one is the transcript."""
+
+    async def record(storage: Storage, opened: OpenEngine) -> Run:
+        async with opened() as engine:
+            for kwargs in asked:
+                run = await started(engine, graph, **kwargs)
+                await engine.runs.outcome(run)
+        return run
+
+    return record
+
+
+async def cancelled(storage: Storage, opened: OpenEngine) -> Run:
+    async with opened() as engine:
+        run = await started(engine, "slow", input={"seconds": 3600})
+        await grown(storage, run, lambda log: any(e.kind == Kind.TASK and e.data["name"] == "wait" for e in log))
+        await engine.runs.cancel(THREAD, run.run_id, "interrupt", wait=True)
+    return run
+
+
+async def two_attempts(storage: Storage, opened: OpenEngine) -> Run:
+    """A shutdown in the middle of an answer; the next process says it again, under the same id."""
+    async with opened() as engine:
+        run = await started(engine, "chat", input={**HELLO, "delay": 0.2})
+        await grown(storage, run, lambda log: sum(entry.kind == Kind.MESSAGES for entry in log) == 2)
+    async with opened() as engine:
+        await engine.runs.outcome(run)
+    return run
+
+
+SCENARIOS: dict[str, Record] = {
+    "echo": ran("echo", {"input": {"text": 'a "word", ü and 🙂'}, "stream_mode": ALL}),
+    "chat": ran("chat", {"input": HELLO}),
+    "tools": ran("tools", {"input": HELLO}),
+    "nested": ran("nested", {"input": HELLO}),
+    "approve": ran("approve", {"input": {"topic": "tests"}}),
+    "approve-resumed": ran("approve", {"input": {"topic": "tests"}}, {"command": {"resume": {"ok": True}}}),
+    "fails": ran("fails", {"input": {"text": "hello"}}),
+    "cancelled": cancelled,
+    "two-attempts": two_attempts,
+    "everything": ran("everything", {"input": HELLO}),
+}
+
+VIEWS = [
+    StreamOptions(frozenset({"values"})),
+    StreamOptions(frozenset({"messages"})),
+    StreamOptions(frozenset({"messages-tuple"})),
+    StreamOptions(frozenset({"updates", "custom"})),
+]
+WIDE = [StreamOptions(view.modes, subgraphs=True) for view in VIEWS]
+MORE_VIEWS: dict[str, list[StreamOptions]] = {
+    "echo": [StreamOptions(frozenset({mode})) for mode in ("tasks", "checkpoints", "debug", "events")],
+    "nested": WIDE,
+    "everything": [*WIDE, StreamOptions(frozenset({"values", "messages-tuple", "updates", "custom"}), subgraphs=True)],
+}
+
+
+# -- the same every time ----------------------------------------------------------------------------------------------
+
+_UUID = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b")
+_HASH = re.compile(r"\b[0-9a-f]{32}\b")  # the id of an interrupt
+_TIME = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+\+00:00")
+
+
+def renamed(text: str, pattern: re.Pattern[str], name: Callable[[int], str]) -> str:
+    numbers = itertools.count(1)
+    names: dict[str, str] = {}
+
+    def replace(found: re.Match[str]) -> str:
+        if found[0] not in names:
+            names[found[0]] = name(next(numbers))
+        return names[found[0]]
+
+    return pattern.sub(replace, text)
+
+
+def in_order(value: Any) -> Any:
+    """Metadata with its keys sorted: LangChain passes them through sets, so their order changes with every process."""
+    if isinstance(value, list):
+        return [in_order(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    sorted_in = {key: dict(sorted(item.items())) if key in _METADATA and item else item for key, item in value.items()}
+    return {key: in_order(item) for key, item in sorted_in.items()}
+
+
+_METADATA = ("meta", "metadata")
+
+
+def normalized(entries: list[Entry]) -> list[Entry]:
+    timed = [entry._replace(at=FIRST_MOMENT + entry.seq, data=in_order(entry.data)) for entry in entries]
+    text = dumps([list(entry) for entry in timed]).decode()
+    text = renamed(text, _UUID, lambda number: f"00000000-0000-7000-8000-{number:012d}")
+    text = renamed(text, _HASH, lambda number: f"{number:032d}")
+    text = renamed(text, _TIME, lambda number: f"2023-11-14T22:13:20.{number:06d}+00:00")
+    return [Entry(*fields)._replace(ns=tuple(fields[4])) for fields in loads(text)]
+
+
+# -- files ------------------------------------------------------------------------------------------------------------
+
+
+def name_of(view: StreamOptions) -> str:
+    return f"langgraph-{'+'.join(sorted(view.modes))}{'-subgraphs' if view.subgraphs else ''}.txt"
+
+
+def write(folder: Path, entries: list[Entry], views: list[StreamOptions]) -> None:
+    folder.mkdir(exist_ok=True)
+    for old in folder.iterdir():
+        old.unlink()
+    lines = ",\n".join(dumps(entry._asdict()).decode() for entry in entries)
+    (folder / "log.json").write_bytes(f"[\n{lines}\n]\n".encode())
+    for view in views:
+        encoder = RunStreamEncoder(view)
+        (folder / name_of(view)).write_bytes(b"".join(encoder.feed(entry) for entry in entries))
+
+
+async def record_all(registry: GraphRegistry) -> None:
+    for name, record in SCENARIOS.items():
+        async with open_memory_storage() as storage:
+            run = await record(storage, lambda storage=storage: open_engine(storage, registry))
+            entries = await storage.log.read(THREAD, START, run_id=run.run_id)
+        write(HERE / name, normalized(entries), [*VIEWS, *MORE_VIEWS.get(name, [])])
+
+
+if __name__ == "__main__":
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
+    config = load_config(GRAPHS)
+    prepare_environment(config)
+    asyncio.run(record_all(load_registry(config)))

@@ -1,0 +1,355 @@
+"""The documentation is true: what there is is described, what is described is there, and the snippets run."""
+
+import datetime
+import enum
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections import OrderedDict, deque
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, NamedTuple
+from uuid import UUID
+
+import pytest
+import typer
+from fastapi import FastAPI
+from pydantic import BaseModel
+
+from threadwire import errors
+from threadwire.cli import app as cli
+from threadwire.core.json import dumps
+from threadwire.graphs.config import load_config
+from threadwire.http.problems import STATUS, status_of
+from threadwire.server.app import open_server
+from threadwire.settings import PREFIX, Settings
+from threadwire.testing.server import RunningServer, running_server
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+REFERENCE = DOCS / "reference"
+EXAMPLES = ROOT / "examples" / "langgraph.json"
+JS = ROOT / "tests" / "js"
+TUTORIAL = DOCS / "tutorial" / "first-agent.md"
+NOT_OURS = {".venv", "node_modules", ".git", ".pytest_cache", ".hypothesis", "build", "dist"}
+PAGES = sorted(path for path in ROOT.rglob("*.md") if not NOT_OURS & set(path.relative_to(ROOT).parts))
+
+URL = "http://127.0.0.1:2024"
+WITHIN = 60.0
+
+_FENCE = re.compile(r"^```(\w+)(?: title=\"([^\"]+)\")?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+_ROUTE = re.compile(r"^### `(GET|POST|PUT|PATCH|DELETE) (/\S*)`$", re.MULTILINE)
+
+
+class Block(NamedTuple):
+    language: str
+    title: str
+    text: str
+
+
+def blocks(page: Path) -> list[Block]:
+    return [Block(*found) for found in _FENCE.findall(page.read_text())]
+
+
+def rows(page: Path) -> list[list[str]]:
+    """The cells of every table row of a page."""
+    lines = (line for line in page.read_text().splitlines() if line.startswith("|"))
+    return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
+
+
+def row_of(page: Path, name: str) -> list[str]:
+    """The first row that begins with this name."""
+    return next(row for row in rows(page) if row[0] == f"`{name}`")
+
+
+# -- the reference says what there is --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", Settings.model_fields)
+def test_every_setting_is_documented(name: str) -> None:
+    field = Settings.model_fields[name]
+    _, variable, default, text = row_of(REFERENCE / "settings.md", name)
+    assert variable == f"`{PREFIX}{name.upper()}`"
+    assert default == f"`{_shown(field.default)}`"
+    assert field.description is not None
+    assert text.startswith(" ".join(field.description.split()))
+
+
+def test_no_setting_is_documented_that_does_not_exist() -> None:
+    named = set(re.findall(rf"`{PREFIX}(\w+)`", (REFERENCE / "settings.md").read_text()))
+    assert {name.lower() for name in named} == set(Settings.model_fields)
+
+
+def _shown(default: Any) -> str:
+    if isinstance(default, frozenset):
+        return json.dumps(sorted(default))
+    return json.dumps(default) if isinstance(default, bool) else str(default)
+
+
+def test_every_command_and_option_is_documented() -> None:
+    page = (REFERENCE / "cli.md").read_text()
+    group = typer.main.get_command(cli)
+    assert isinstance(group, typer.core.TyperGroup)
+    assert set(re.findall(r"^## `threadwire (\w+)`$", page, re.MULTILINE)) == set(group.commands)
+    options = {"--help"}
+    for command in group.commands.values():
+        assert command.help is not None
+        assert command.help in page.replace("\n", " ")
+        for option in command.params:
+            options.update(option.opts)
+            _, variable, *_, text = row_of(REFERENCE / "cli.md", option.opts[0])
+            assert variable == f"`{option.envvar}`"
+            assert text == option.help
+    assert set(re.findall(r"`(--[a-z-]+)`", page)) == options
+
+
+def test_every_error_is_documented_with_its_status() -> None:
+    page = REFERENCE / "errors.md"
+    classes = [each for each in vars(errors).values() if isinstance(each, type) and each is not errors.ThreadwireError]
+    assert set(STATUS) <= set(classes)
+    for each in classes:
+        assert row_of(page, each.__name__)[1] == str(status_of(each())), each
+
+
+@pytest.fixture
+async def application(tmp_path: Path) -> AsyncIterator[FastAPI]:
+    settings = Settings(config=EXAMPLES, data=tmp_path, storage="memory")
+    async with open_server(settings) as (app, _, _):
+        yield app
+
+
+@pytest.mark.anyio
+async def test_every_route_is_documented_and_every_documented_route_exists(application: FastAPI) -> None:
+    paths = application.openapi()["paths"]
+    there = {(method.upper(), path) for path, methods in paths.items() for method in methods}
+    assert set(_ROUTE.findall((REFERENCE / "http-api.md").read_text())) == there
+
+
+@pytest.mark.anyio
+async def test_every_query_and_body_field_is_documented_with_its_route(application: FastAPI) -> None:
+    schema = application.openapi()
+    page = (REFERENCE / "http-api.md").read_text()
+    run_body = page.partition("Three ways to start one")[2].partition("### ")[0] + page.partition("What is ignored")[2]
+    for path, methods in schema["paths"].items():
+        for method, operation in methods.items():
+            section = page.partition(f"### `{method.upper()} {path}`\n")[2].partition("\n### ")[0]
+            shared = run_body if "RunBody" in json.dumps(operation) else ""
+            if "The same body" in section:
+                shared = page.partition("### `POST /threads/search`\n")[2].partition("\n### ")[0]
+            for name in _inputs(schema, operation):
+                assert name.lower() in (section + shared).lower(), f"{method} {path}: {name}"
+
+
+def _inputs(schema: dict[str, Any], operation: dict[str, Any]) -> Iterator[str]:
+    yield from (each["name"] for each in operation.get("parameters", ()) if each["in"] != "path")
+    if "requestBody" in operation:
+        reference = operation["requestBody"]["content"]["application/json"]["schema"]["$ref"]
+        for name in schema["components"]["schemas"][reference.rpartition("/")[2]]["properties"]:
+            if name != "checkpoint_during":  # the old name of `durability`, for old clients
+                yield name
+
+
+# -- how values are encoded ------------------------------------------------------------------------------------------
+
+
+class Color(enum.Enum):
+    RED = "red"
+
+
+@dataclass
+class AnObject:
+    x: int
+
+
+class AModel(BaseModel):
+    y: int
+
+
+class Pair(NamedTuple):
+    left: int
+    right: int
+
+
+class Stubborn:
+    def __str__(self) -> str:
+        raise ValueError("no")
+
+
+class Friendly:
+    def to_dict(self) -> dict[str, int]:
+        return {"k": 1}
+
+
+NAMES = {
+    **{name: getattr(datetime, name) for name in ("date", "datetime", "time", "timedelta", "timezone")},
+    **{each.__name__: each for each in (UUID, Decimal, Fraction, Path, OrderedDict, deque)},
+    **{each.__name__: each for each in (Color, AnObject, AModel, Pair, Stubborn, Friendly)},
+    "a_list_that_contains_itself": (cycle := []),
+}
+cycle.append(cycle)
+ENCODED = [row for row in rows(REFERENCE / "encoding.md") if row[0].startswith("`")]
+
+
+@pytest.mark.parametrize(("python", "shown"), ENCODED, ids=[row[0] for row in ENCODED])
+def test_a_value_is_encoded_as_documented(python: str, shown: str) -> None:
+    value = eval(python.strip("`"), dict(NAMES))  # our own table, and nothing else
+    assert dumps(value).decode() == shown.strip("`")
+
+
+# -- links and words -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_relative_link_resolves(page: Path) -> None:
+    text = _FENCE.sub("", page.read_text())
+    for target in _LINK.findall(text):
+        if re.match(r"[a-z]+:", target):
+            continue
+        path, _, anchor = target.partition("#")
+        found = (page.parent / path).resolve() if path else page
+        assert found.exists(), f"{target} is not there"
+        if anchor:
+            assert anchor in _anchors(found), f"{target} has no such heading"
+
+
+def _anchors(page: Path) -> set[str]:
+    headings = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_every_page_of_the_docs_is_in_the_index() -> None:
+    index = (DOCS / "README.md").read_text()
+    pages = [path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md") if path != DOCS / "README.md"]
+    assert [page for page in pages if f"({page})" not in index] == []
+
+
+# -- what can be run is run ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    settings = {"THREADWIRE_EXAMPLE_DELAY": "0", "THREADWIRE_EXAMPLE_MODEL": "scripted"}
+    with running_server(EXAMPLES, tmp_path_factory.mktemp("docs") / "data", env=settings) as running:
+        yield running
+
+
+def python(code: str, server: RunningServer) -> str:
+    """What a snippet prints when it is run against this server."""
+    assert URL in code
+    return _printed([sys.executable, "-W", "error", "-c", code.replace(URL, server.url)], ROOT)
+
+
+def _printed(command: list[str], folder: Path) -> str:
+    ended = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=WITHIN, env=dict(os.environ))
+    assert ended.returncode == 0, ended.stderr
+    return ended.stdout
+
+
+def test_the_python_client_of_the_readme_streams_an_answer(server: RunningServer) -> None:
+    (client,) = [block for block in blocks(ROOT / "README.md") if block.language == "python"]
+    assert "Let me look that up.Conflicts: 1, unassigned sections: 2." in python(client.text, server)
+
+
+def test_the_javascript_client_of_the_readme_streams_an_answer(server: RunningServer) -> None:
+    (client,) = [block for block in blocks(ROOT / "README.md") if block.language == "js"]
+    node = shutil.which("node")
+    assert node, "this test needs Node 20 or later"
+    assert URL in client.text
+    assert '"@langchain/langgraph-sdk"' in client.text
+    code = client.text.replace(URL, server.url).replace("@langchain/langgraph-sdk", "langgraph-sdk-2")
+    printed = _printed([node, "--input-type=module", "--eval", code], JS)
+    assert "Let me look that up.Conflicts: 1, unassigned sections: 2." in printed
+
+
+def test_a_stream_is_resumed_as_the_how_to_says(server: RunningServer) -> None:
+    (snippet,) = [block for block in blocks(DOCS / "how-to" / "resume-a-stream.md") if block.language == "python"]
+    lines = [line.split() for line in python(snippet.text, server).splitlines()]
+    numbers = [int(number) for number, _ in lines]
+    assert numbers == sorted(set(numbers))
+    assert numbers[0] > 3
+    assert {event for _, event in lines} == {"values", "messages"}
+
+
+def test_the_driver_test_of_the_how_to_collects_every_suite(tmp_path: Path) -> None:
+    """The suites themselves run in tests/conformance."""
+    (snippet,) = [block for block in blocks(DOCS / "how-to" / "test-a-storage-driver.md") if block.title]
+    (tmp_path / snippet.title).write_text(snippet.text)
+    command = [sys.executable, "-m", "pytest", "--collect-only", "--quiet", "-p", "no:cacheprovider", snippet.title]
+    printed = _printed(command, tmp_path)
+    suites = set(re.findall(r"::(\w+)::", printed))
+    assert suites == {
+        "TestLog", "TestThreads", "TestRuns", "TestClaims", "TestAssistants", "TestCheckpoints", "TestStories",
+    }  # fmt: skip
+
+
+# -- the tutorial, from an empty folder to the crash -----------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def tutorial(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    """The tutorial's folder as it is in the end, served. Each of its project files is checked on the way."""
+    folder = tmp_path_factory.mktemp("tutorial")
+    for block in blocks(TUTORIAL):
+        if block.title:
+            (folder / block.title).write_text(block.text)
+            if block.language == "json":
+                _printed([sys.executable, "-m", "threadwire", "check", "--config", block.title], folder)
+    assert len(load_config(folder / "langgraph.json").graphs) == 3
+    with running_server(folder / "langgraph.json", folder / ".threadwire", command="dev") as running:
+        yield running
+
+
+def client_of(tutorial: RunningServer, name: str) -> str:
+    return (tutorial.config.parent / name).read_text()
+
+
+def test_the_tutorials_agent_streams(tutorial: RunningServer) -> None:
+    lines = [line.partition(" ") for line in python(client_of(tutorial, "chat.py"), tutorial).splitlines()]
+    numbers = [int(number) for number, _, _ in lines]
+    assert numbers == sorted(set(numbers))
+    assert "".join(text for _, _, text in lines) == "You said: hello, is anybody there?"
+    assert len(lines) > 5
+
+
+def test_the_tutorials_agent_asks_before_it_acts(tutorial: RunningServer) -> None:
+    printed = python(client_of(tutorial, "book.py"), tutorial)
+    assert f"```\n{printed}```" in TUTORIAL.read_text()
+
+
+def test_the_tutorials_run_survives_a_kill(tutorial: RunningServer) -> None:
+    lines = []
+    with watching(client_of(tutorial, "watch.py"), tutorial) as watcher:
+        assert watcher.stdout is not None
+        for line in watcher.stdout:
+            lines.append(line.strip())
+            if line.strip() == "page 2":
+                tutorial.kill()
+                tutorial.start()
+    assert watcher.returncode == 0, lines
+    assert [line for line in lines if line.startswith("page")] == [f"page {number}" for number in range(1, 9)]
+    assert [line for line in lines if line.startswith("attempt")] == ["attempt 1", "attempt 2"]
+    assert lines.index("attempt 2") > lines.index("page 2")
+
+
+@contextmanager
+def watching(code: str, server: RunningServer) -> "Iterator[subprocess.Popen[str]]":
+    with subprocess.Popen(
+        [sys.executable, "-c", code.replace(URL, server.url)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as process:
+        try:
+            yield process
+            process.wait(WITHIN)
+        finally:
+            process.kill()

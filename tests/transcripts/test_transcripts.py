@@ -1,0 +1,125 @@
+"""Every golden transcript of spec/transcripts, held against the encoders byte by byte."""
+
+import re
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from threadwire.core.encoding import Encoder
+from threadwire.core.entries import Entry, Kind
+from threadwire.core.json import loads
+from threadwire.protocols.langgraph.encode import RunStreamEncoder, StreamOptions
+
+TRANSCRIPTS = Path(__file__).parents[2] / "spec" / "transcripts"
+LOGS = sorted(TRANSCRIPTS.glob("*/log.json"))
+FRAMES = sorted(TRANSCRIPTS.glob("*/*.txt"))
+_ID = re.compile(rb"^id: (\d+)$", re.MULTILINE)
+
+
+def label(path: Path) -> str:
+    return f"{path.parent.name}/{path.stem}"
+
+
+each_log = pytest.mark.parametrize("log", LOGS, ids=label)
+each_view = pytest.mark.parametrize("frames", FRAMES, ids=label)
+
+
+def entries_of(folder: Path) -> list[Entry]:
+    return [Entry(**{**fields, "ns": tuple(fields["ns"])}) for fields in loads((folder / "log.json").read_bytes())]
+
+
+def encoder_for(frames: Path) -> Callable[[], Encoder]:
+    """What a file's name says: protocol, modes, and whether subgraphs are shown."""
+    wide = frames.stem.endswith("-subgraphs")
+    protocol, modes = frames.stem.removesuffix("-subgraphs").split("-", 1)
+    assert protocol == "langgraph"
+    options = StreamOptions(frozenset(modes.split("+")), wide)
+    return lambda: RunStreamEncoder(options)
+
+
+def split(sent: bytes) -> list[bytes]:
+    assert sent == b"" or sent.endswith(b"\r\n\r\n")
+    return [frame.replace(b"\r\n", b"\n") for frame in sent.split(b"\r\n\r\n")[:-1]]
+
+
+def ids_in(frame: bytes) -> list[int]:
+    return [int(number) for number in _ID.findall(frame)]
+
+
+def test_every_transcript_is_complete() -> None:
+    assert [log.parent.name for log in LOGS] == sorted(path.name for path in TRANSCRIPTS.iterdir() if path.is_dir())
+    assert {log.parent for log in LOGS} == {frames.parent for frames in FRAMES}
+
+
+@each_log
+def test_a_log_is_one_run_from_its_first_entry_to_its_last(log: Path) -> None:
+    """1.2, 5.1 - 5.4"""
+    entries = entries_of(log.parent)
+    attempts = [entry.attempt for entry in entries]
+    started = [entry for entry in entries if entry.kind == Kind.RUN_STARTED]
+
+    assert [entry.seq for entry in entries] == list(range(entries[0].seq, entries[0].seq + len(entries)))
+    assert len({entry.run_id for entry in entries}) == 1
+    assert entries[0].kind == Kind.RUN_QUEUED
+    assert [entry.seq for entry in entries if entry.kind == Kind.RUN_ENDED] == [entries[-1].seq]
+    assert attempts == sorted(attempts)
+    assert [entry.data["attempt"] for entry in started] == sorted(set(attempts) - {0})
+
+
+@each_log
+def test_the_first_state_of_every_attempt_and_namespace_is_full(log: Path) -> None:
+    """4.6"""
+    first = {}
+    for entry in entries_of(log.parent):
+        if entry.kind == Kind.STATE:
+            first.setdefault((entry.attempt, entry.ns), entry)
+    assert all(entry.data.get("full") for entry in first.values())
+
+
+@each_view
+def test_the_encoder_gives_exactly_these_bytes(frames: Path) -> None:
+    encoder = encoder_for(frames)()
+    assert b"".join(encoder.feed(entry) for entry in entries_of(frames.parent)) == frames.read_bytes()
+
+
+@each_view
+def test_an_encoder_primed_to_any_entry_goes_on_with_the_same_bytes(frames: Path) -> None:
+    """4.4, 4.5"""
+    entries, make = entries_of(frames.parent), encoder_for(frames)
+    live = make()
+    sent = [live.feed(entry) for entry in entries]
+
+    for left_at in range(len(entries) + 1):
+        resumed = make()
+        for entry in entries[:left_at]:
+            resumed.feed(entry)
+        assert [resumed.feed(entry) for entry in entries[left_at:]] == sent[left_at:]
+
+
+@each_view
+def test_only_the_last_frame_of_an_entry_carries_its_number(frames: Path) -> None:
+    """4.1, 4.2"""
+    encoder = encoder_for(frames)()
+    for entry in entries_of(frames.parent):
+        numbers = [ids_in(frame) for frame in split(encoder.feed(entry))]
+        assert numbers[:-1] == [[]] * len(numbers[:-1])
+        assert numbers[-1:] in ([], [[entry.seq]])
+
+
+@each_view
+def test_numbers_only_grow(frames: Path) -> None:
+    """4.1"""
+    numbers = [number for frame in split(frames.read_bytes()) for number in ids_in(frame)]
+    assert numbers
+    assert all(before < after for before, after in pairwise(numbers))
+
+
+@each_view
+def test_feeding_an_encoder_does_not_change_the_entries(frames: Path) -> None:
+    """4.7: many encoders are fed the same entries"""
+    entries, encoder = entries_of(frames.parent), encoder_for(frames)()
+    for entry in entries:
+        encoder.feed(entry)
+    assert entries == entries_of(frames.parent)

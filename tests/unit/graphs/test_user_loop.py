@@ -1,0 +1,343 @@
+"""User code runs on a loop of its own: what it returns, how it is stopped, and how it is found out when it blocks."""
+
+import asyncio
+import threading
+import time
+from collections.abc import Iterator, MutableMapping
+from typing import Any
+
+import anyio
+import pytest
+from langgraph.graph import START, StateGraph
+from structlog.testing import capture_logs
+
+from threadwire.core.entries import Fence
+from threadwire.core.ids import RunId
+from threadwire.graphs import user_loop
+from threadwire.graphs.user_loop import NodeThreads, UserLoop, WorkCancelled, current_attempt
+
+pytestmark = pytest.mark.anyio
+
+FENCE = Fence(RunId("01a1e0f0-e5c3-7916-b07a-1eef68159e17"), 1)
+SOON = 5.0
+
+
+@pytest.fixture
+def loop() -> Iterator[UserLoop]:
+    with UserLoop("test") as loop:
+        yield loop
+
+
+class Work:
+    """Work that never ends by itself; what happens to it can be awaited from the test's own loop."""
+
+    def __init__(self) -> None:
+        self._here = asyncio.get_running_loop()
+        self.begun = asyncio.Event()
+        self.cancelled = asyncio.Event()
+        self.may_end = threading.Event()
+        self.ended = False
+
+    async def __call__(self) -> None:
+        self._here.call_soon_threadsafe(self.begun.set)
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            self._here.call_soon_threadsafe(self.cancelled.set)
+            await asyncio.to_thread(self.may_end.wait, SOON)
+            self.ended = True
+            raise
+
+
+# -- running ----------------------------------------------------------------------------------------------------------
+
+
+async def test_work_returns_what_it_returns_from_another_thread(loop: UserLoop) -> None:
+    async def work() -> tuple[str, str]:
+        await asyncio.sleep(0)
+        return "result", threading.current_thread().name
+
+    assert await loop.run(work) == ("result", "threadwire-test")
+    assert threading.current_thread().name != "threadwire-test"
+
+
+async def test_work_raises_what_it_raises(loop: UserLoop) -> None:
+    async def work() -> None:
+        raise LookupError("not there")
+
+    with pytest.raises(LookupError, match="not there"):
+        await loop.run(work)
+
+
+async def test_all_work_shares_one_loop(loop: UserLoop) -> None:
+    async def work() -> asyncio.AbstractEventLoop:
+        return asyncio.get_running_loop()
+
+    first, second = await loop.run(work), await loop.run(work)
+    assert first is second is not asyncio.get_running_loop()
+
+
+async def test_works_go_on_side_by_side(loop: UserLoop) -> None:
+    barrier = asyncio.Barrier(2)
+
+    async def meet() -> None:
+        await barrier.wait()
+
+    with anyio.fail_after(SOON):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(loop.run, meet)
+            tasks.start_soon(loop.run, meet)
+
+
+# -- stopping ---------------------------------------------------------------------------------------------------------
+
+
+async def test_cancelling_the_caller_cancels_the_work_and_waits_for_it(loop: UserLoop) -> None:
+    work, returned = Work(), asyncio.Event()
+
+    async def call() -> None:
+        try:
+            await loop.run(work)
+        finally:
+            returned.set()
+
+    with anyio.fail_after(SOON):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(call)
+            await work.begun.wait()
+            tasks.cancel_scope.cancel()
+            with anyio.CancelScope(shield=True):
+                await work.cancelled.wait()
+                assert not returned.is_set()
+                work.may_end.set()
+    assert returned.is_set()
+    assert work.ended
+
+
+async def test_work_that_ends_while_it_is_being_stopped_has_ended(loop: UserLoop) -> None:
+    here, begun = asyncio.get_running_loop(), asyncio.Event()
+    ended: list[str] = []
+
+    async def stubborn() -> str:
+        here.call_soon_threadsafe(begun.set)
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            return "done all the same"
+        return "never"
+
+    async def call() -> None:
+        ended.append(await loop.run(stubborn))
+
+    with anyio.fail_after(SOON):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(call)
+            await begun.wait()
+            tasks.cancel_scope.cancel()
+    assert ended == ["done all the same"]
+
+
+async def test_what_work_raises_while_it_is_being_stopped_is_raised(loop: UserLoop) -> None:
+    here, begun = asyncio.get_running_loop(), asyncio.Event()
+
+    async def clumsy() -> None:
+        here.call_soon_threadsafe(begun.set)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            raise LookupError("while cleaning up")
+
+    async def stop(scope: anyio.CancelScope) -> None:
+        await begun.wait()
+        scope.cancel()
+
+    with anyio.fail_after(SOON):
+        async with anyio.create_task_group() as tasks:
+            with anyio.CancelScope() as scope:
+                tasks.start_soon(stop, scope)
+                with pytest.raises(LookupError, match="while cleaning up"):
+                    await loop.run(clumsy)
+
+
+async def test_work_that_cancels_itself_says_so(loop: UserLoop) -> None:
+    async def by_raising() -> None:
+        raise asyncio.CancelledError
+
+    async def by_its_task() -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        await asyncio.sleep(0)
+
+    for work in (by_raising, by_its_task):
+        with pytest.raises(WorkCancelled):
+            await loop.run(work)
+
+
+async def test_the_loop_goes_on_after_work_was_stopped(loop: UserLoop) -> None:
+    async def cancels_itself() -> None:
+        raise asyncio.CancelledError
+
+    async def work() -> str:
+        return "still here"
+
+    with pytest.raises(WorkCancelled):
+        await loop.run(cancels_itself)
+    assert await loop.run(work) == "still here"
+
+
+# -- sync nodes -------------------------------------------------------------------------------------------------------
+
+
+async def test_sync_calls_of_user_code_run_on_the_node_threads(loop: UserLoop) -> None:
+    async def work() -> str:
+        return await asyncio.to_thread(lambda: threading.current_thread().name)
+
+    assert (await loop.run(work)).startswith("threadwire-node")
+
+
+async def test_an_attempt_without_calls_is_idle() -> None:
+    with NodeThreads(1) as threads:
+        assert threads.when_idle(FENCE, lambda: pytest.fail("there was nothing to wait for"))
+
+
+async def test_a_cancelled_sync_call_is_told_of_when_it_has_returned(loop: UserLoop) -> None:
+    """5.8: its thread must not be given to another run before that"""
+    here = asyncio.get_running_loop()
+    begun, idle, may_return = asyncio.Event(), asyncio.Event(), threading.Event()
+
+    def sync_node() -> None:
+        here.call_soon_threadsafe(begun.set)
+        may_return.wait(SOON)
+
+    async def work() -> None:
+        current_attempt.set(FENCE)
+        await asyncio.to_thread(sync_node)
+
+    with anyio.fail_after(SOON):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(loop.run, work)
+            await begun.wait()
+            tasks.cancel_scope.cancel()
+        # The caller is back, but the thread is not.
+        assert not loop.threads.when_idle(FENCE, lambda: here.call_soon_threadsafe(idle.set))
+        assert not idle.is_set()
+        assert loop.threads.when_idle(Fence(FENCE.run_id, 2), lambda: pytest.fail("that attempt made no call"))
+        may_return.set()
+        await idle.wait()
+    assert loop.threads.when_idle(FENCE, lambda: pytest.fail("it is idle by now"))
+
+
+async def test_an_attempt_is_idle_only_when_its_last_call_has_returned() -> None:
+    gates, idle = [threading.Event(), threading.Event()], threading.Event()
+    token = current_attempt.set(FENCE)
+    try:
+        with NodeThreads(2) as threads:
+            first, second = (threads.submit(gate.wait, SOON) for gate in gates)
+            assert not threads.when_idle(FENCE, idle.set)
+            gates[0].set()
+            first.result(SOON)
+            assert not idle.is_set()
+            gates[1].set()
+            second.result(SOON)
+        assert idle.is_set()
+    finally:
+        current_attempt.reset(token)
+
+
+async def test_calls_that_belong_to_no_attempt_are_not_counted() -> None:
+    gate = threading.Event()
+    with NodeThreads(1) as threads:
+        waiting = threads.submit(gate.wait, SOON)
+        assert threads.when_idle(FENCE, lambda: pytest.fail("it has no calls"))
+        gate.set()
+        assert waiting.result(SOON)
+
+
+# -- blocking ---------------------------------------------------------------------------------------------------------
+
+BLOCKED_AFTER = 0.1
+
+
+class Heard:
+    """What the watchdog says, and a way to wait for it."""
+
+    def __init__(self) -> None:
+        self.lines: list[dict[str, Any]] = []
+        self.blocked = threading.Event()
+        self.unblocked = threading.Event()
+
+    def __call__(self, logger: Any, level: str, line: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+        self.lines.append({**line, "level": level})
+        (self.blocked if line["event"] == "worker_blocked" else self.unblocked).set()
+        return line
+
+
+@pytest.fixture
+def heard(monkeypatch: pytest.MonkeyPatch) -> Iterator[Heard]:
+    monkeypatch.setattr(user_loop, "BLOCKED_AFTER", BLOCKED_AFTER)
+    heard = Heard()
+    with capture_logs([heard]):
+        yield heard
+
+
+async def test_a_node_that_blocks_is_named_with_file_and_line(heard: Heard) -> None:
+    def careless_call() -> None:
+        heard.blocked.wait(SOON)
+
+    async def careless(state: dict[str, Any]) -> None:
+        careless_call()
+
+    graph = StateGraph(dict).add_node("careless", careless).add_edge(START, "careless").compile()
+    with UserLoop("test") as loop:
+        await loop.run(lambda: graph.ainvoke({}))
+        assert await asyncio.to_thread(heard.unblocked.wait, SOON)
+
+    blocked, unblocked = heard.lines
+    assert (blocked["event"], blocked["level"], blocked["loop"]) == ("worker_blocked", "warning", "test")
+    assert blocked["node"] == "careless"
+    assert blocked["at"] == f"{__file__}:{careless_call.__code__.co_firstlineno + 1} in careless_call"
+    assert blocked["seconds"] >= BLOCKED_AFTER
+    assert (unblocked["event"], unblocked["loop"]) == ("worker_unblocked", "test")
+
+
+async def test_work_that_blocks_outside_a_node_is_named_by_its_place(heard: Heard) -> None:
+    async def factory() -> None:
+        heard.blocked.wait(SOON)
+
+    with UserLoop("test") as loop:
+        await loop.run(factory)
+
+    assert heard.lines[0]["node"] is None
+    assert heard.lines[0]["at"] == f"{__file__}:{factory.__code__.co_firstlineno + 1} in factory"
+
+
+async def test_a_block_is_told_once_however_long_it_lasts(heard: Heard) -> None:
+    async def work() -> None:
+        heard.blocked.wait(SOON)
+        time.sleep(3 * BLOCKED_AFTER)  # noqa: ASYNC251 - blocking is what is tested
+
+    with UserLoop("test") as loop:
+        await loop.run(work)
+        assert await asyncio.to_thread(heard.unblocked.wait, SOON)
+
+    assert [line["event"] for line in heard.lines] == ["worker_blocked", "worker_unblocked"]
+
+
+async def test_a_sync_node_blocks_nobody(loop: UserLoop) -> None:
+    here, begun, may_return = asyncio.get_running_loop(), asyncio.Event(), threading.Event()
+
+    def patient(state: dict[str, Any]) -> None:
+        here.call_soon_threadsafe(begun.set)
+        may_return.wait(SOON)
+
+    async def another() -> str:
+        return "served meanwhile"
+
+    graph = StateGraph(dict).add_node("patient", patient).add_edge(START, "patient").compile()
+    with anyio.fail_after(SOON):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(loop.run, lambda: graph.ainvoke({}))
+            await begun.wait()
+            assert await loop.run(another) == "served meanwhile"
+            may_return.set()
