@@ -50,11 +50,13 @@ class Projection:
         """Encode what the log has gained. True if there was anything."""
         if self.ended:
             return False
+        before = self._position
         async with self._reading:
-            entries = await self._log.read(self._run.thread_id, self._position, limit=PAGE, run_id=self._run.run_id)
-            for entry in entries:
-                self._take(entry)
-            return bool(entries)
+            if self._position == before:  # or somebody else has read on while this one waited
+                entries = await self._log.read(self._run.thread_id, before, limit=PAGE, run_id=self._run.run_id)
+                for entry in entries:
+                    self._take(entry)
+        return self._position > before
 
     def _take(self, entry: Entry) -> None:
         self._position = entry.seq
@@ -142,14 +144,17 @@ class Follower:
     async def next(self, timeout: float) -> bytes | None:
         """What comes next: frames; nothing (`b""`) after `timeout` seconds of silence; None when no more will come."""
         assert self._wakeup is not None, "a follower is used inside its `with`"
+        now = asyncio.get_running_loop().time
+        until = now() + timeout
         while True:
             frames, ended = await self._more()
             if frames:
                 return frames
             if ended:
                 return None
-            if not await self._wakeup.wait(min(timeout, POLL)) and timeout <= POLL:
+            if (left := until - now()) <= 0:
                 return b""
+            await self._wakeup.wait(min(left, POLL))
 
     async def _more(self) -> tuple[bytes, bool]:
         shared = self._projection

@@ -67,14 +67,13 @@ class Runs:
             idempotency_key=asked.idempotency_key,
             owner=asked.owner,
         )
-        with self._worker.place_for(asked.thread_id) as start:
+        with self._worker.place_for(asked.thread_id) as free:
             try:
-                accepted = await self._storage.runs.accept(new, start=start)
+                accepted = await self._storage.runs.accept(new, start=self._worker.begin if free else None)
             except NotFound as error:
                 raise NotFound("Thread or assistant not found.") from error
-            if accepted.started:
-                self._worker.begin(accepted.run)
-                return replace(accepted.run, status="pending")  # as it was accepted
+        if accepted.started:
+            return replace(accepted.run, status="pending")  # as it was accepted
         for run_id in accepted.stopping:
             self._worker.stop(run_id, "rollback" if asked.multitask_strategy == "rollback" else "interrupt")
         self._worker.hint()

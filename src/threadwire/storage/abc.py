@@ -7,7 +7,7 @@ Threads of control. A storage is opened on one event loop, and every `async` met
 a checkpoint saver are called from any thread and any loop, because graphs run elsewhere.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -106,7 +106,7 @@ class Threads(Protocol):
 
 
 class Runs(Protocol):
-    async def accept(self, new: NewRun, *, start: bool = False) -> Accepted:
+    async def accept(self, new: NewRun, *, start: Callable[[Run], None] | None = None) -> Accepted:
         """Take a run in: its row and its `run.queued` entry, durable on return (5.1), or nothing.
 
         - The thread must exist, unless `create_thread`: `NotFound`. A thread that exists gains `thread_metadata`.
@@ -114,7 +114,7 @@ class Runs(Protocol):
         - While the thread has active runs: `reject` raises `ThreadBusy`; `enqueue` waits its turn; `interrupt` and
           `rollback` cancel every active run with that action, as `cancel` would, then wait their turn.
         - With `start`, a run that is due at once on a thread without active runs is claimed in the same transaction, as
-          `claim` would, and says `started`.
+          `claim` would, and says `started`. `start` is called with it, once, as soon as it outlives the process.
         """
 
     async def get(self, run_id: RunId) -> Run | None: ...

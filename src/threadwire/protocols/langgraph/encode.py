@@ -8,7 +8,17 @@ must be fed a run from its first entry (spec/log.md, 4.5). What it says depends 
 from dataclasses import dataclass
 from typing import Any
 
-from langchain_core.messages import AIMessageChunk, RemoveMessage, message_chunk_to_message
+from langchain_core.messages import (
+    AIMessageChunk,
+    BaseMessageChunk,
+    ChatMessageChunk,
+    FunctionMessageChunk,
+    HumanMessageChunk,
+    RemoveMessage,
+    SystemMessageChunk,
+    ToolMessageChunk,
+    message_chunk_to_message,
+)
 
 from threadwire.core.entries import Entry, Json, Kind, Namespace
 from threadwire.core.fold import StateFold
@@ -156,7 +166,7 @@ class _Growing:
 
     def __init__(self, chunk: dict[str, Json]) -> None:
         self.chunk = chunk
-        self._merged = AIMessageChunk(**chunk)
+        self._merged = _chunk_of(chunk)
         self._show()
 
     def text(self, text: str) -> None:
@@ -168,9 +178,9 @@ class _Growing:
 
     def patch(self, patch: dict[str, Json]) -> None:
         if self._text:
-            self._merged = self._merged + AIMessageChunk(content=self._text, id=self._merged.id)
+            self._merged = self._merged + _chunk_of({**self.chunk, "content": self._text})
         self.chunk = {**self.chunk, **patch}
-        self._merged = self._merged + AIMessageChunk(**self.chunk)
+        self._merged = self._merged + _chunk_of(self.chunk)
         self._show()
 
     def _show(self) -> None:
@@ -179,6 +189,23 @@ class _Growing:
 
     def dumps(self) -> bytes:
         return dumps([self._shown])
+
+
+_CHUNKS: dict[str, type[BaseMessageChunk]] = {
+    kind.__name__: kind
+    for kind in (
+        AIMessageChunk,
+        ChatMessageChunk,
+        FunctionMessageChunk,
+        HumanMessageChunk,
+        SystemMessageChunk,
+        ToolMessageChunk,
+    )
+}
+
+
+def _chunk_of(fields: dict[str, Json]) -> Any:
+    return _CHUNKS.get(str(fields.get("type")), AIMessageChunk)(**fields)
 
 
 _NOT_TEXT = (
@@ -208,14 +235,12 @@ class _AccumulatedMessages:
         elif "patch" in data:
             growing = self._growing[data["i"]]
             growing.patch(data["patch"])
-        elif "chunk" in data and data["chunk"].get("type") == "AIMessageChunk":  # only models' answers grow
+        elif "chunk" in data:
             growing = self._growing[data["i"]] = _Growing(data["chunk"])
         else:
-            return self._whole(entry, data.get("chunk") or data["message"])
+            complete = _frame(b"messages/complete", dumps([data["message"]]), entry)
+            return self._describe(entry, data["message"]) + complete
         return self._describe(entry, growing.chunk) + _frame(b"messages/partial", growing.dumps(), entry)
-
-    def _whole(self, entry: Entry, message: dict[str, Json]) -> bytes:
-        return self._describe(entry, message) + _frame(b"messages/complete", dumps([message]), entry)
 
     def _describe(self, entry: Entry, message: dict[str, Json]) -> bytes:
         """The message's metadata, the first time it is seen."""

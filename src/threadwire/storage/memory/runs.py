@@ -1,6 +1,6 @@
 """The queue of runs: how they come in, take their turn and end (section 5)."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -29,7 +29,13 @@ class MemoryRuns:
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
 
-    async def accept(self, new: NewRun, *, start: bool = False) -> Accepted:
+    async def accept(self, new: NewRun, *, start: Callable[[Run], None] | None = None) -> Accepted:
+        accepted = self._accept(new, started=start is not None)
+        if start is not None and accepted.started:
+            start(accepted.run)
+        return accepted
+
+    def _accept(self, new: NewRun, *, started: bool) -> Accepted:
         with self._tables.lock:
             if (made := self._made_with_key(new)) is not None:
                 return Accepted(as_kept(made), repeated=True)
@@ -41,7 +47,7 @@ class MemoryRuns:
             self._tables.keep_thread(thread)
             stopping = self._make_way(active, new)
             run = self._enqueue(new)
-            if start and not active and new.due_at <= new.created_at:
+            if started and not active and new.due_at <= new.created_at:
                 now = new.created_at
                 return Accepted(self._change(run, status="running", attempt=1, now=now), started=True)
             return Accepted(run, stopping=stopping)

@@ -7,6 +7,7 @@ they weigh.
 State is mutable and goes on changing once LangGraph has handed it over, so it is serialised by the caller.
 """
 
+import inspect
 import random
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from functools import lru_cache, partial
@@ -298,6 +299,11 @@ class SqliteSaver(BaseCheckpointSaver[str]):
         work = Operation(operation)
         self._writer.take(work, urgent=True)
         return work
+
+
+# LangGraph looks at the signatures of a saver's methods for every run; kept here, they need not be made anew.
+for _method in (SqliteSaver.put_writes, SqliteSaver.aput_writes):
+    setattr(_method, "__signature__", inspect.signature(_method))  # noqa: B010 - a function has no such attribute, for mypy
 
 
 class _Place(NamedTuple):

@@ -4,6 +4,7 @@ Every method that changes something is one work in the writer's queue, so it tak
 before it, and whole.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -55,8 +56,12 @@ class SqliteRuns:
         self._writer = writer
         self._readers = readers
 
-    async def accept(self, new: NewRun, *, start: bool = False) -> Accepted:
-        return await self._writer.do(partial(_accept, new, start))
+    async def accept(self, new: NewRun, *, start: Callable[[Run], None] | None = None) -> Accepted:
+        def begin(accepted: Accepted) -> None:
+            if start is not None and accepted.started:
+                start(accepted.run)
+
+        return await self._writer.do(partial(_accept, new, start is not None), then=begin)
 
     async def get(self, run_id: RunId) -> Run | None:
         with self._readers.lend() as db:

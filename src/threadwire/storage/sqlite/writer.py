@@ -215,12 +215,19 @@ class Writer:
                     raise Fenced()
                 if self._broken and fence in self._broken:
                     raise StorageError("An earlier entry of this attempt could not be kept.")
-            self._enqueue(work, urgent)
+            self._enqueue(work, urgent=urgent)
 
-    async def do(self, operation: Callable[[Transaction], T]) -> T:
-        """Do it in its turn, and return once it is durable."""
+    async def do(self, operation: Callable[[Transaction], T], then: Callable[[T], None] | None = None) -> T:
+        """Do it in its turn, and return once it is settled. `then` is told the result as soon as it is written."""
         work = Operation(operation)
-        self.take(work, urgent=True)
+        with self._lock:
+            self._enqueue(work, quietly=True)
+        self._write_now(work)
+        if then is not None:
+            if self.written < work.position:
+                await work.finished()
+            if work.error is None:
+                then(work.result)
         await work.kept()
         return work.result
 
@@ -232,14 +239,24 @@ class Writer:
                 return False
             work = Operation(lambda transaction: operation(transaction, thread_id), thread_id=thread_id, fence=fence)
             work.gives_up = True
-            self._enqueue(work, urgent=True)
+            self._enqueue(work, quietly=True)
             del self._held[fence]
+        self._write_now(work)
         await work.finished()
         if isinstance(work.error, Fenced):
             return False
         if work.error is not None:
             raise work.error
         return True
+
+    def _write_now(self, work: Work) -> None:
+        """Write it here if that can be done, or have the writer's thread do it at once."""
+        self.write_through()
+        if self.written < work.position:
+            with self._lock:
+                self._urgent = True
+                self._ring()
+                self._hurry()
 
     def is_broken(self, fence: Fence) -> bool:
         return fence in self._broken
@@ -305,7 +322,7 @@ class Writer:
             self._hurry()
         self._thread.join()
 
-    def _enqueue(self, work: Work, urgent: bool) -> None:
+    def _enqueue(self, work: Work, *, urgent: bool = False, quietly: bool = False) -> None:
         if self._closed is not None:
             raise StorageError(self._closed)
         work._writer = self
@@ -313,6 +330,8 @@ class Writer:
         work.position = self._taken
         self._load += work.weight
         self._queue.append(work)
+        if quietly:
+            return
         if urgent:
             self._urgent = True
         if self._asleep:

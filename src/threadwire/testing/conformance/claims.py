@@ -45,18 +45,22 @@ class ClaimsConformance:
     async def test_a_run_that_is_due_on_a_free_thread_can_be_claimed_as_it_is_accepted(self, storage: Storage) -> None:
         """2.6, 5.8"""
         thread_id = await keep_thread(storage)
-        accepted = await storage.runs.accept(a_run(thread_id), start=True)
+        started: list[Run] = []
+        accepted = await storage.runs.accept(a_run(thread_id), start=started.append)
+        assert started == [accepted.run]
         assert (accepted.started, accepted.run.status, accepted.run.attempt) == (True, "running", 1)
         assert accepted.run == await storage.runs.get(accepted.run.run_id)
         await write(storage, accepted.run, "its attempt holds the thread")
         assert not await storage.runs.claim(10, now=NOW)
-        second = await storage.runs.accept(a_run(thread_id), start=True)
-        assert (second.started, second.run.status) == (False, "pending")
+        second = await storage.runs.accept(a_run(thread_id), start=started.append)
+        assert (second.started, second.run.status, len(started)) == (False, "pending", 1)
         await storage.runs.finish(accepted.run.fence, Ending("success"), NOW)
         assert await _claim(storage, 10) == [second.run.run_id]
 
     async def test_a_run_due_later_is_not_claimed_as_it_is_accepted(self, storage: Storage) -> None:
-        accepted = await storage.runs.accept(a_run(await keep_thread(storage), due_at=NOW + 1), start=True)
+        started: list[Run] = []
+        accepted = await storage.runs.accept(a_run(await keep_thread(storage), due_at=NOW + 1), start=started.append)
+        assert started == []
         assert (accepted.started, accepted.run.status) == (False, "pending")
 
     async def test_nothing_due_claims_nothing(self, storage: Storage) -> None:
