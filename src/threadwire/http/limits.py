@@ -7,6 +7,7 @@ from typing import Any
 import orjson
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -78,9 +79,13 @@ class BodyLimit:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return await self._app(scope, receive, send)
-        declared = dict(scope["headers"]).get(b"content-length", b"0")
+        headers = dict(scope["headers"])
+        declared = headers.get(b"content-length", b"0")
         if not declared.isdigit() or int(declared) > self._limit:
             return await self._refuse(scope, receive, send)
+        if b"content-length" in headers or scope["method"] in _SAFE_METHODS:
+            # The web server holds a client to what it declared, and nobody reads what comes with a GET.
+            return await self._app(scope, receive, send)
         seen = 0
         refused = started = False
 
@@ -110,6 +115,25 @@ class BodyLimit:
 
     async def _refuse(self, scope: Scope, receive: Receive, send: Send) -> None:
         await problem(413, f"The request body is larger than {self._limit} bytes")(scope, receive, send)
+
+
+class CorsWhenAsked:
+    """CORS for requests that come from a page. The others are spared its wrapping of every message sent."""
+
+    def __init__(self, app: ASGIApp, origins: str, exposed: list[str]) -> None:
+        self._app = app
+        self._with_cors = CORSMiddleware(
+            app,
+            allow_origin_regex=origins,
+            allow_methods=["*"],
+            allow_headers=["*"],
+            expose_headers=exposed,
+            allow_credentials=True,
+        )
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        from_page = scope["type"] == "http" and any(name == b"origin" for name, _ in scope["headers"])
+        await (self._with_cors if from_page else self._app)(scope, receive, send)
 
 
 class TrustedSource:

@@ -6,14 +6,13 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from importlib.metadata import version
 
 from fastapi import FastAPI
-from starlette.middleware.cors import CORSMiddleware
 
 from threadwire.engine.lifecycle import Engine, open_engine
 from threadwire.errors import ConfigError
 from threadwire.graphs.config import load_config, prepare_environment
 from threadwire.graphs.registry import GraphRegistry, load_registry
 from threadwire.http import problems
-from threadwire.http.limits import LOOPBACK_HOSTS, LOOPBACK_ORIGIN, BodyLimit, TrustedSource
+from threadwire.http.limits import LOOPBACK_HOSTS, LOOPBACK_ORIGIN, BodyLimit, CorsWhenAsked, TrustedSource
 from threadwire.http.streaming import OpenStreams
 from threadwire.protocols.langgraph.routes import langgraph_routes
 from threadwire.server.health import system_routes
@@ -65,14 +64,7 @@ def create_app(engine: Engine, streams: OpenStreams, settings: Settings, *, dev:
     app.include_router(langgraph_routes(engine, streams))
     origins = origin_pattern(settings, dev=dev)
     app.add_middleware(BodyLimit, limit=settings.max_body_bytes)
-    app.add_middleware(
-        CORSMiddleware,
-        allow_origin_regex=origins,
-        allow_methods=["*"],
-        allow_headers=["*"],
-        expose_headers=EXPOSED_HEADERS,
-        allow_credentials=True,
-    )
+    app.add_middleware(CorsWhenAsked, origins=origins, exposed=EXPOSED_HEADERS)
     app.add_middleware(TrustedSource, hosts=LOOPBACK_HOSTS | settings.allowed_hosts, origins=re.compile(origins))
     return app
 

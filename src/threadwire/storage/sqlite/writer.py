@@ -449,13 +449,17 @@ class Writer:
         with self._lock:
             self.written = batch[-1].position
             self._unsynced.append((batch, transactions))
-            self._hide(transactions)
+            for transaction in transactions:
+                self._hide(transaction)
+                for fence in transaction.dropped:
+                    self._held.pop(fence, None)
+                    self._broken.discard(fence)
+                self._held.update(transaction.taken)
             self._ring()
 
-    def _hide(self, transactions: list[Transaction]) -> None:
-        for transaction in transactions:
-            for segment in transaction.segments:
-                self._hidden.setdefault(segment.thread_id, segment.first)
+    def _hide(self, transaction: Transaction) -> None:
+        for segment in transaction.segments:
+            self._hidden.setdefault(segment.thread_id, segment.first)
 
     def _undo(self, batch: list[Work]) -> None:
         if self._db.in_transaction:
@@ -491,12 +495,6 @@ class Writer:
                 self._tails.forget(thread_id)
             if transaction.segments:
                 self._tails.add(transaction.segments)
-            if transaction.taken or transaction.dropped:
-                with self._lock:
-                    for fence in transaction.dropped:
-                        self._held.pop(fence, None)
-                        self._broken.discard(fence)
-                    self._held.update(transaction.taken)
         return {segment.thread_id for transaction in transactions for segment in transaction.segments}
 
     def _settle(self, batch: list[Work], grown: set[ThreadId]) -> None:
@@ -513,7 +511,8 @@ class Writer:
             del self._unsynced[:1]
             self._hidden.clear()
             for _, transactions in self._unsynced:
-                self._hide(transactions)
+                for transaction in transactions:
+                    self._hide(transaction)
             ready = [waiter for position, waiter in self._waiters if position <= self.settled]
             if ready:
                 self._waiters = [item for item in self._waiters if item[0] > self.settled]
