@@ -30,7 +30,7 @@ def main() -> None:
         print(note)
     if source != source_digest():
         print("The source changed while it was measured: rows 8a to 8d may be of newer code than the others.")
-    mode = os.environ.get("THREADWIRE_STORAGE", "sqlite, synchronous=FULL")
+    mode = os.environ.get("THREADWIRE_STORAGE", "sqlite, synced before it is shown")
     print(
         f"\nOne process, default settings, storage: {mode}."
         f" Source {source}, Python {platform.python_version()}, {os.cpu_count()} cores,"

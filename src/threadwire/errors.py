@@ -4,8 +4,7 @@
     ├── Invalid                 the request makes no sense; say why
     │   ├── InvalidCursor       a position that is not a position
     │   ├── BadRequest          well-formed, but not at this moment or in this combination
-    │   ├── TooDeep             JSON nested beyond the limit
-    │   └── TooLarge            a body beyond the limit
+    │   └── TooDeep             JSON nested beyond the limit
     ├── NotFound                no such thing, or not yours
     ├── Conflict                it exists already, or the moment is wrong
     │   └── ThreadBusy          another run holds the thread
@@ -40,10 +39,6 @@ class BadRequest(Invalid):
 
 class TooDeep(Invalid):
     """The request body is nested too deeply."""
-
-
-class TooLarge(Invalid):
-    """The request body is too large."""
 
 
 class NotFound(ThreadwireError):

@@ -4,6 +4,7 @@ down."""
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Literal
 
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -40,7 +41,7 @@ class Settings(BaseSettings):
     """Host names the server answers to besides those of loopback; `*` for any."""
     allowed_origins: frozenset[str] = frozenset()
     """Origins whose pages may call the server from a browser."""
-    log_level: str = "info"
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
     """`debug`, `info`, `warning` or `error`."""
 
 

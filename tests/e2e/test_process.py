@@ -228,3 +228,15 @@ async def test_a_graph_that_cannot_be_loaded_does_not_stop_the_others(tmp_path):
             failed = await sdk.runs.wait(await sdk.thread(), "bad", input={}, raise_error=False)
             assert failed["__error__"]["error"] == "GraphUnavailable"
             assert "not today" in failed["__error__"]["message"]
+
+
+def test_a_project_that_asks_for_auth_is_not_served_open(tmp_path):
+    config = tmp_path / "langgraph.json"
+    config.write_text('{"graphs": {"echo": "./agents.py:echo"}, "auth": {"path": "./auth.py:auth"}}')
+    arguments = ["serve", "--config", str(config), "--data", str(tmp_path / "data"), "--port", "0"]
+    refused = subprocess.run(
+        [sys.executable, "-m", "threadwire", *arguments], capture_output=True, text=True, timeout=60
+    )
+    assert refused.returncode == 1
+    assert "auth" in refused.stderr
+    assert "Traceback" not in refused.stderr

@@ -20,7 +20,7 @@ LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 def run_server(listener: socket.socket, *, dev: bool, **given: Any) -> None:
     refuse_unknown()
     settings = _settings(**given)
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(LEVELS.get(settings.log_level, 20)))
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(LEVELS[settings.log_level]))
     console = Console(highlight=False, soft_wrap=True)
 
     def announce(address: str, engine: Engine) -> None:

@@ -24,6 +24,7 @@ from threadwire.storage.abc import Log, Storage
 
 logger = structlog.get_logger("threadwire.worker")
 
+SOON = 0.005
 IDLE_POLL = 5.0
 """Seconds between two looks at the queue when nobody hints; hints are in-process, so this is only a safety net."""
 
@@ -137,11 +138,12 @@ class Worker:
         return await self._storage.runs.claim(self._free, now=self._clock(), but_not=frozenset(self._lingering))
 
     async def _wait_for_work(self) -> None:
-        due = await self._storage.runs.next_due()
+        """Until a hint, or until the next run is due; a run that became due since the claim is looked for again
+        soon."""
         seconds = IDLE_POLL
-        if due is not None and due > self._clock():
-            seconds = min(IDLE_POLL, (due - self._clock()) / 1000)
-        with anyio.move_on_after(max(seconds, 0.001)):
+        if self._free > 0 and (due := await self._storage.runs.next_due()) is not None:
+            seconds = min(IDLE_POLL, max(SOON, (due - self._clock()) / 1000))
+        with anyio.move_on_after(seconds):
             await self._wake.wait()
 
     async def _carry_out(self, run: Run) -> None:
@@ -179,7 +181,8 @@ class Worker:
         current_attempt.set(run.fence)
         saver = self._storage.checkpoints.saver(run.fence, run.kwargs.get("durability") or "async")
         try:
-            async with self._registry.open(run.graph_id, execution.config) as graph:
+            context = run.kwargs.get("context") or None
+            async with self._registry.open(run.graph_id, execution.config, context=context) as graph:
                 return await execution.drive(graph, saver, None)
         except Exception as error:  # a factory's code, before or after the graph ran
             return Ending(status="error", error=describe(error))

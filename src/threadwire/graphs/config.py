@@ -41,6 +41,8 @@ class ProjectConfig:
     dependencies: list[Path] = field(default_factory=list)
     """Folders to import from, absolute. Names of packages to install are for image builds and not kept."""
     env: dict[str, str] = field(default_factory=dict)
+    wants_auth: bool = False
+    """Whether the project asks for authentication, which is not offered yet."""
 
     @property
     def root(self) -> Path:
@@ -63,6 +65,7 @@ def load_config(path: Path) -> ProjectConfig:
             graphs=_graphs(content.get("graphs")),
             dependencies=_dependencies(content.get("dependencies"), path.parent),
             env=_env(content.get("env"), path.parent),
+            wants_auth=bool(content.get("auth")),
         )
     except ConfigError as mistake:
         raise ConfigError(f"{path}: {mistake.message}") from mistake

@@ -17,7 +17,6 @@ STATUS: dict[type[errors.ThreadwireError], int] = {
     errors.Invalid: 422,
     errors.InvalidCursor: 400,
     errors.BadRequest: 400,
-    errors.TooLarge: 413,
     errors.NotFound: 404,
     errors.Conflict: 409,
     errors.Fenced: 409,

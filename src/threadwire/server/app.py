@@ -39,6 +39,11 @@ async def open_server(settings: Settings, *, dev: bool = False) -> AsyncIterator
 
 def load_graphs(settings: Settings) -> GraphRegistry:
     config = load_config(settings.config)
+    if config.wants_auth and not settings.insecure_no_auth:
+        raise ConfigError(
+            f"{settings.config} asks for `auth`, which Threadwire does not offer yet:"
+            " nobody would be asked who they are. Say --insecure-no-auth to serve it all the same."
+        )
     prepare_environment(config)
     return load_registry(config)
 

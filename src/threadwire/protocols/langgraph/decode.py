@@ -150,6 +150,7 @@ class ThreadBody(_Body):
 
 class ThreadPatch(_Body):
     metadata: OptionalObject = Field(default_factory=dict)
+    ttl: None = Field(default=None, description="Thread TTLs are not offered yet; naming one is refused.")
 
 
 class ThreadSearch(_Body):
@@ -162,6 +163,7 @@ class ThreadSearch(_Body):
     sort_by: Literal["thread_id", "status", "created_at", "updated_at", "state_updated_at"] | None = None
     sort_order: Literal["asc", "desc"] | None = None
     select: list[str] | None = None
+    extract: None = Field(default=None, description="Extracting from values is not offered yet; asking is refused.")
 
     def query(self) -> ThreadQuery:
         return ThreadQuery(
@@ -184,6 +186,7 @@ class AssistantSearch(_Body):
     offset: int = Field(default=0, ge=0, le=2**53)
     sort_by: Literal["assistant_id", "graph_id", "name", "created_at", "updated_at"] | None = None
     sort_order: Literal["asc", "desc"] | None = None
+    select: list[str] | None = None
 
 
 class StateUpdate(_Body):

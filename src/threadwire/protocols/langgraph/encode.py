@@ -260,13 +260,3 @@ def _frame(name: bytes, data: bytes, entry: Entry | None = None) -> bytes:
     if entry is None:
         return b"event: " + name + b"\r\ndata: " + data + b"\r\n\r\n"
     return b"event: " + name + b"\r\ndata: " + data + b"\r\nid: %d\r\n\r\n" % entry.seq
-
-
-def heartbeat() -> bytes:
-    return b": heartbeat\r\n\r\n"
-
-
-def decode_modes(value: Any) -> frozenset[str]:
-    """The stream modes a request names: one, or several."""
-    modes = [value] if isinstance(value, str) else list(value or DEFAULT_MODES)
-    return frozenset(modes)

@@ -50,7 +50,7 @@ def _assistants(router: APIRouter, engine: Engine) -> None:
         )
         found = await engine.assistants.search(query)
         total = await engine.assistants.count(query)
-        return _page([wire.assistant_json(each) for each in found], total, body.offset)
+        return _page([_selected(wire.assistant_json(each), body.select) for each in found], total, body.offset)
 
     @router.get("/assistants/{assistant_id}", tags=["assistants"])
     async def get_assistant(assistant_id: str) -> Json:
@@ -85,8 +85,11 @@ def _threads(router: APIRouter, engine: Engine) -> None:
         return Json(wire.thread_json(await engine.threads.get(parse_thread_id(thread_id))))
 
     @router.patch("/threads/{thread_id}", tags=["threads"])
-    async def update_thread(thread_id: str, body: Annotated[decode.ThreadPatch, Body()]) -> Json:
-        return Json(wire.thread_json(await engine.threads.update(parse_thread_id(thread_id), body.metadata)))
+    async def update_thread(
+        thread_id: str, body: Annotated[decode.ThreadPatch, Body()], prefer: Annotated[str | None, Header()] = None
+    ) -> Response:
+        thread = await engine.threads.update(parse_thread_id(thread_id), body.metadata)
+        return Response(status_code=204) if prefer == "return=minimal" else Json(wire.thread_json(thread))
 
     @router.delete("/threads/{thread_id}", tags=["threads"], status_code=204)
     async def delete_thread(thread_id: str) -> Response:
