@@ -3,9 +3,12 @@
 import os
 import signal
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 from threadwire.cli import main
+from threadwire.core.records import Run
+from threadwire.engine.worker import Worker
 from threadwire.storage.sqlite import checkpoints, writer
 from threadwire.storage.sqlite.runs import SqliteRuns
 
@@ -54,7 +57,9 @@ def after(owner: Any, name: str, countdown: Countdown) -> None:
 
 
 def before_claim_of_something(countdown: Countdown) -> None:
+    """No run is begun as it is accepted, as when the worker is full; it dies before it claims one."""
     original = SqliteRuns.claim
+    Worker.place_for = lambda self, thread_id: nullcontext(False)  # type: ignore[method-assign, assignment]
 
     async def dying(self: SqliteRuns, limit: int, *, now: int, **kwargs: Any) -> Any:
         due = await self.next_due()
@@ -63,6 +68,17 @@ def before_claim_of_something(countdown: Countdown) -> None:
         return await original(self, limit, now=now, **kwargs)
 
     SqliteRuns.claim = dying  # type: ignore[method-assign]
+
+
+def before_begin(countdown: Countdown) -> None:
+    """Claimed, but nothing has been carried out."""
+    original = Worker.begin
+
+    def dying(self: Worker, run: Run) -> None:
+        countdown.tick()
+        original(self, run)
+
+    Worker.begin = dying  # type: ignore[method-assign]
 
 
 def around_commit_of(module: Any, name: str, countdown: Countdown, *, dies_before: bool) -> None:
@@ -106,7 +122,7 @@ def arm(point: str, times: int) -> None:
         case "accepted-not-claimed":
             before_claim_of_something(countdown)
         case "claimed":
-            after(SqliteRuns, "claim", countdown)
+            before_begin(countdown)
         case "before-checkpoint-commit":
             around_commit_of(checkpoints, "_store_checkpoint", countdown, dies_before=True)
         case "after-checkpoint-commit":

@@ -75,6 +75,9 @@ class Projection:
         del self._seqs[:half], self._frames[:half]
         self._kept = sum(map(len, self._frames))
 
+    def nothing_after(self, cursor: Seq) -> bool:
+        return not self._seqs or self._seqs[-1] <= cursor
+
     def after(self, cursor: Seq) -> tuple[bytes, Seq]:
         """The frames after `cursor`, as many as fit one send, and the cursor behind them."""
         first = bisect_right(self._seqs, cursor)
@@ -155,6 +158,12 @@ class Follower:
             if (left := until - now()) <= 0:
                 return b""
             await self._wakeup.wait(min(left, POLL))
+
+    @property
+    def finished(self) -> bool:
+        """Whether what `next` gave was the last of it."""
+        source = self._replay or self._projection
+        return source.ended and (self._replay is not None or self._projection.nothing_after(self._cursor))
 
     async def _more(self) -> tuple[bytes, bool]:
         shared = self._projection

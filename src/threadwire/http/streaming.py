@@ -123,6 +123,8 @@ def event_stream(
     async def send_all(deliver: Callable[[bytes], Awaitable[None]]) -> bytes:
         with follower:
             while (frames := await follower.next(HEARTBEAT)) is not None:
+                if follower.finished:
+                    return frames  # the last of it goes out with the closing message
                 await deliver(frames or heartbeat)
         return b""
 

@@ -15,6 +15,7 @@ from threadwire.http import problems
 from threadwire.http.limits import LOOPBACK_HOSTS, LOOPBACK_ORIGIN, BodyLimit, CorsWhenAsked, TrustedSource
 from threadwire.http.streaming import OpenStreams
 from threadwire.protocols.langgraph.routes import langgraph_routes
+from threadwire.server.api_page import api_page_route
 from threadwire.server.health import system_routes
 from threadwire.settings import Settings
 from threadwire.storage.abc import Storage
@@ -63,9 +64,12 @@ def open_storage(settings: Settings) -> AbstractAsyncContextManager[Storage]:
 
 
 def create_app(engine: Engine, streams: OpenStreams, settings: Settings, *, dev: bool) -> FastAPI:
-    app = FastAPI(title="Threadwire", version=version("threadwire"), redirect_slashes=False)
+    app = FastAPI(
+        title="Threadwire", version=version("threadwire"), redirect_slashes=False, docs_url=None, redoc_url=None
+    )
     problems.install(app)
     app.include_router(system_routes(engine))
+    app.include_router(api_page_route(app))
     app.include_router(langgraph_routes(engine, streams))
     origins = origin_pattern(settings, dev=dev)
     app.add_middleware(BodyLimit, limit=settings.max_body_bytes)
