@@ -13,12 +13,13 @@ class Assistants:
         self._storage = storage
         self._registry = registry
         self._clock = clock
+        self._of_graphs: dict[str, Assistant] = {}
 
     async def ensure_graphs(self) -> None:
-        """Make the assistant of every graph that has none yet."""
+        """Make the assistant of every graph that has none yet, and know them all: nearly every run names one."""
         for graph_id in self._registry.ids():
             now = self._clock()
-            await self._storage.assistants.ensure(
+            self._of_graphs[graph_id] = await self._storage.assistants.ensure(
                 Assistant(
                     assistant_id=assistant_id_of(graph_id),
                     graph_id=graph_id,
@@ -38,8 +39,8 @@ class Assistants:
 
     async def resolve(self, name: str) -> Assistant:
         """An agent is an assistant: its id, or the name of its graph."""
-        if name in self._registry.ids():
-            return await self.get(assistant_id_of(name))
+        if (known_graph := self._of_graphs.get(name)) is not None:
+            return known_graph
         if (assistant_id := parse_uuid(name)) is None:
             known = ", ".join(self._registry.ids())
             raise Invalid(

@@ -10,7 +10,6 @@ import asyncio
 from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from contextlib import ExitStack
 from types import TracebackType
 
 from threadwire.core.encoding import Encoder
@@ -120,7 +119,9 @@ class Replay:
 
 
 class Follower:
-    """One watcher of one run: a context manager with a `next`."""
+    """One watcher of one run: a context manager with a `next`. Small: there is one for every open stream."""
+
+    __slots__ = ("_cursor", "_log", "_make_encoder", "_projection", "_replay", "_run", "_wakeup", "_watch")
 
     def __init__(
         self, log: Log, run: Run, projection: Projection, make_encoder: Callable[[], Encoder], after: Seq
@@ -131,18 +132,18 @@ class Follower:
         self._make_encoder = make_encoder
         self._cursor = after
         self._replay: Replay | None = None
-        self._stack = ExitStack()
+        self._watch = log.watch(run.thread_id)
         self._wakeup: Wakeup | None = None
 
     def __enter__(self) -> "Follower":
         # Watch before the first read, or an entry between the two would go unseen (spec 3.2).
-        self._wakeup = self._stack.enter_context(self._log.watch(self._run.thread_id))
+        self._wakeup = self._watch.__enter__()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._stack.close()
+        self._watch.__exit__(kind, error, trace)
 
     async def next(self, timeout: float) -> bytes | None:
         """What comes next: frames; nothing (`b""`) after `timeout` seconds of silence; None when no more will come."""

@@ -1,7 +1,11 @@
-"""What a request may weigh, how deep its JSON may go, and where it may come from."""
+"""What a request may weigh, how deep its JSON may go, and where it may come from.
+
+The middlewares hand a request on with a plain call, not from a coroutine of their own: a stream may stay open for
+hours, and each coroutine around it would stay too.
+"""
 
 import re
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 import orjson
@@ -76,16 +80,19 @@ class BodyLimit:
         self._app = app
         self._limit = limit
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         if scope["type"] != "http":
-            return await self._app(scope, receive, send)
+            return self._app(scope, receive, send)
         headers = dict(scope["headers"])
         declared = headers.get(b"content-length", b"0")
         if not declared.isdigit() or int(declared) > self._limit:
-            return await self._refuse(scope, receive, send)
+            return self._refuse(scope, receive, send)
         if b"content-length" in headers or scope["method"] in _SAFE_METHODS:
             # The web server holds a client to what it declared, and nobody reads what comes with a GET.
-            return await self._app(scope, receive, send)
+            return self._app(scope, receive, send)
+        return self._count(scope, receive, send)
+
+    async def _count(self, scope: Scope, receive: Receive, send: Send) -> None:
         seen = 0
         refused = started = False
 
@@ -131,9 +138,9 @@ class CorsWhenAsked:
             allow_credentials=True,
         )
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         from_page = scope["type"] == "http" and any(name == b"origin" for name, _ in scope["headers"])
-        await (self._with_cors if from_page else self._app)(scope, receive, send)
+        return (self._with_cors if from_page else self._app)(scope, receive, send)
 
 
 class TrustedSource:
@@ -145,19 +152,19 @@ class TrustedSource:
         self._hosts = hosts
         self._origins = origins
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         if scope["type"] not in ("http", "websocket"):
-            return await self._app(scope, receive, send)
+            return self._app(scope, receive, send)
         headers = dict(scope["headers"])
         host = headers.get(b"host", b"").decode("latin-1")
         if "*" not in self._hosts and _name_of(host) not in self._hosts:
-            return await problem(421, "This server does not answer to that host name")(scope, receive, send)
+            return problem(421, "This server does not answer to that host name")(scope, receive, send)
         origin = headers.get(b"origin")
         if origin is not None and scope.get("method") not in _SAFE_METHODS:
             text = origin.decode("latin-1")
             if not self._origins.fullmatch(text) and text.partition("://")[2] != host:
-                return await problem(403, "This server does not accept requests from that origin")(scope, receive, send)
-        return await self._app(scope, receive, send)
+                return problem(403, "This server does not accept requests from that origin")(scope, receive, send)
+        return self._app(scope, receive, send)
 
 
 def _name_of(host: str) -> str:

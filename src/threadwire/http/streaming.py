@@ -80,6 +80,7 @@ class LongResponse(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        self.raw_headers = []  # sent, and not to be carried for hours
         last = b""
         with self._streams.one() as sending:
             # One task and one scope: a task group would double what an idle stream weighs.

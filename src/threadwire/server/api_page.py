@@ -51,8 +51,8 @@ def _row(schema: dict[str, Any], path: str, method: str, operation: dict[str, An
     rows = "".join(
         f"<tr><td><code>{escape(name)}</code><td>{place}<td>{escape(_type_of(field))}" for name, place, field in inputs
     )
-    summary = escape(operation.get("summary", ""))
-    return f"<details><summary><b>{method.upper()}</b>{escape(path)}</summary><p>{summary}</p><table>{rows}</table></details>"
+    heading = f"<summary><b>{method.upper()}</b>{escape(path)}</summary>"
+    return f"<details>{heading}<p>{escape(operation.get('summary', ''))}</p><table>{rows}</table></details>"
 
 
 def _body_fields(schema: dict[str, Any], operation: dict[str, Any]) -> dict[str, Any]:

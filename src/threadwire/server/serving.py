@@ -40,6 +40,7 @@ async def serve(
             log_config=None,
             access_log=False,
             lifespan="off",
+            proxy_headers=False,  # nothing here asks where a request came from
             timeout_graceful_shutdown=5,
         )
         server = _Server(config)

@@ -1,9 +1,9 @@
 """The thread log, over the writer's queue, the tails in memory and the segments on disk."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from types import TracebackType
 
 import apsw
 
@@ -70,8 +70,8 @@ class SqliteLog:
         shown = self._writer.shown(thread_id)
         return Seq(last if shown is None else min(last, shown))
 
-    def watch(self, thread_id: ThreadId) -> "AbstractContextManager[LocalWakeup]":
-        return self._watchers.watch(thread_id)
+    def watch(self, thread_id: ThreadId) -> "LocalWakeup":
+        return LocalWakeup(self._watchers, thread_id)
 
 
 def require_thread(readers: Readers, thread_id: ThreadId) -> None:
@@ -102,11 +102,24 @@ def _read(thread_id: ThreadId, after: int, limit: int, run_id: RunId | None, db:
 
 
 class LocalWakeup:
-    """Hints for one watcher, on the storage's loop."""
+    """Hints for one watcher, on the storage's loop, while its block lasts. Small: every open stream has one."""
 
-    def __init__(self) -> None:
+    __slots__ = ("_hinted", "_thread_id", "_waiter", "_watchers")
+
+    def __init__(self, watchers: "LocalWatchers", thread_id: ThreadId) -> None:
+        self._watchers = watchers
+        self._thread_id = thread_id
         self._hinted = False
         self._waiter: asyncio.Future[bool] | None = None
+
+    def __enter__(self) -> "LocalWakeup":
+        self._watchers.add(self._thread_id, self)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._watchers.remove(self._thread_id, self)
 
     def hint(self) -> None:
         if self._waiter is None or self._waiter.done():
@@ -144,17 +157,14 @@ class LocalWatchers:
     def __init__(self) -> None:
         self._watchers: dict[ThreadId, list[LocalWakeup]] = {}
 
-    @contextmanager
-    def watch(self, thread_id: ThreadId) -> Iterator[LocalWakeup]:
-        wakeup = LocalWakeup()
+    def add(self, thread_id: ThreadId, wakeup: LocalWakeup) -> None:
         self._watchers.setdefault(thread_id, []).append(wakeup)
-        try:
-            yield wakeup
-        finally:
-            watching = self._watchers[thread_id]
-            watching.remove(wakeup)
-            if not watching:
-                del self._watchers[thread_id]
+
+    def remove(self, thread_id: ThreadId, wakeup: LocalWakeup) -> None:
+        watching = self._watchers[thread_id]
+        watching.remove(wakeup)
+        if not watching:
+            del self._watchers[thread_id]
 
     def watched(self, threads: Iterable[ThreadId]) -> list[ThreadId]:
         return [thread_id for thread_id in threads if thread_id in self._watchers]
