@@ -278,18 +278,24 @@ def _same(before: Any, after: Any, touched: bool) -> bool:
 def _splice(before: list[Any], after: list[Any], touched: set[int]) -> list[Any] | None:
     """The one replacement that turns `before` into `after`, or None if there is none to make."""
 
-    def same(old: Any, new: Any) -> bool:
-        return _same(old, new, id(new) in touched or (reworked and not isinstance(new, BaseMessage)))
-
     # A reducer that kept something else than it was given may have merged it into an element, in place. The one for
     # messages never does, and is given dictionaries too often for its whole list to be told again.
     reworked = bool(touched) and not touched.issubset(map(id, after))
-    shorter = min(len(before), len(after))
+
+    def same(old: Any, new: Any) -> bool:
+        if old is new and not reworked and id(new) not in touched:  # nearly always, and lists can be long
+            return True
+        return _same(old, new, id(new) in touched or (reworked and not isinstance(new, BaseMessage)))
+
     head = 0
-    while head < shorter and same(before[head], after[head]):
+    for old, new in zip(before, after, strict=False):
+        if not same(old, new):
+            break
         head += 1
     tail = 0
-    while tail < shorter - head and same(before[-1 - tail], after[-1 - tail]):
+    for old, new in zip(reversed(before[head:]), reversed(after[head:]), strict=False):
+        if not same(old, new):
+            break
         tail += 1
     dropped = len(before) - head - tail
     items = after[head : len(after) - tail]
