@@ -283,19 +283,16 @@ def _splice(before: list[Any], after: list[Any], touched: set[int]) -> list[Any]
     reworked = bool(touched) and not touched.issubset(map(id, after))
 
     def same(old: Any, new: Any) -> bool:
-        if old is new and not reworked and id(new) not in touched:  # nearly always, and lists can be long
-            return True
         return _same(old, new, id(new) in touched or (reworked and not isinstance(new, BaseMessage)))
 
+    shorter = min(len(before), len(after))
     head = 0
-    for old, new in zip(before, after, strict=False):
-        if not same(old, new):
-            break
+    while head < shorter and not reworked and (new := after[head]) is before[head] and id(new) not in touched:
+        head += 1  # nearly all of a list that grows, so without a call for each
+    while head < shorter and same(before[head], after[head]):
         head += 1
     tail = 0
-    for old, new in zip(reversed(before[head:]), reversed(after[head:]), strict=False):
-        if not same(old, new):
-            break
+    while tail < shorter - head and same(before[-1 - tail], after[-1 - tail]):
         tail += 1
     dropped = len(before) - head - tail
     items = after[head : len(after) - tail]
