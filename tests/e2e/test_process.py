@@ -1,10 +1,13 @@
 """The process: how it stops, how it goes on after, and what it refuses to start with."""
 
+import contextlib
 import json
 import os
 import resource
+import socket
 import subprocess
 import sys
+from pathlib import Path
 
 import anyio
 import httpx
@@ -240,3 +243,22 @@ def test_a_project_that_asks_for_auth_is_not_served_open(tmp_path):
     assert refused.returncode == 1
     assert "auth" in refused.stderr
     assert "Traceback" not in refused.stderr
+
+
+def test_dev_takes_the_next_port_when_nobody_asked_for_one(tmp_path):
+    config = Path(__file__).parent.parent / "graphs" / "langgraph.json"
+    with socket.socket() as taken:
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        with contextlib.suppress(OSError):  # somebody else may have it, which serves as well
+            taken.bind(("127.0.0.1", 2024))
+            taken.listen()
+        arguments = ["dev", "--config", str(config), "--data", str(tmp_path / "data")]
+        command = [sys.executable, "-m", "threadwire", *arguments]
+        with subprocess.Popen(
+            command, stdout=subprocess.PIPE, text=True, env={**os.environ, "NO_COLOR": "1"}
+        ) as server:
+            try:
+                port = int(server.stdout.readline().rstrip().rpartition(":")[2])
+            finally:
+                server.kill()
+        assert 2024 < port <= 2044

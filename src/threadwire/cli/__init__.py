@@ -33,14 +33,20 @@ Insecure = Annotated[
 
 @app.command()
 def dev(
+    context: typer.Context,
     config: ConfigPath = Path("langgraph.json"),
     host: Host = "127.0.0.1",
     port: Port = 2024,
     data: Data = Path(".threadwire"),
     insecure_no_auth: Insecure = False,
 ) -> None:
-    """Serve a project while you work on it: pages on any loopback port may call it."""
-    _serve(config, host, port, data, insecure_no_auth, dev=True)
+    """Serve a project while you work on it: pages on any loopback port may call it.
+
+    If nobody asked for a port and the usual one is taken, the next free one is used.
+    """
+    source = context.get_parameter_source("port")
+    any_port = source is not None and source.name == "DEFAULT"
+    _serve(config, host, port, data, insecure_no_auth, dev=True, any_port=any_port)
 
 
 @app.command()
@@ -63,8 +69,10 @@ def check(config: ConfigPath = Path("langgraph.json")) -> None:
     raise typer.Exit(check_project(config, Console()))
 
 
-def _serve(config: Path, host: str, port: int, data: Path, insecure_no_auth: bool, *, dev: bool) -> None:
-    with listening(host, port, insecure_no_auth=insecure_no_auth) as listener:
+def _serve(
+    config: Path, host: str, port: int, data: Path, insecure_no_auth: bool, *, dev: bool, any_port: bool = False
+) -> None:
+    with listening(host, port, insecure_no_auth=insecure_no_auth, or_next=any_port) as listener:
         from threadwire.cli.serving import run_server
 
         run_server(listener, dev=dev, config=config, host=host, port=port, data=data, insecure_no_auth=insecure_no_auth)

@@ -1,30 +1,41 @@
 """The socket, opened before anything heavy is imported: while a restarted server loads its graphs, clients that come
 back wait in its backlog instead of being refused."""
 
+import errno
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from threadwire.errors import ConfigError
 
+OTHER_PORTS = 20
+"""How many ports after the one that is taken are tried, where any will do."""
+
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
 @contextmanager
-def listening(host: str, port: int, *, insecure_no_auth: bool) -> Iterator[socket.socket]:
+def listening(host: str, port: int, *, insecure_no_auth: bool, or_next: bool = False) -> Iterator[socket.socket]:
+    """A socket on that port or, with `or_next`, on the next one that is free."""
     _refuse_open_door(host, insecure_no_auth)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            listener.bind((host, port))
-        except OverflowError as error:
-            raise ConfigError(f"Cannot listen on {host}:{port}: a port is a number from 0 to 65535") from error
-        except OSError as error:
-            raise ConfigError(f"Cannot listen on {host}:{port}: {error.strerror}") from error
+        _bind(listener, host, port, port + OTHER_PORTS if or_next else port)
         listener.listen(2048)
         listener.setblocking(False)
         yield listener
+
+
+def _bind(listener: socket.socket, host: str, port: int, last: int) -> None:
+    try:
+        listener.bind((host, port))
+    except OverflowError as error:
+        raise ConfigError(f"Cannot listen on {host}:{port}: a port is a number from 0 to 65535") from error
+    except OSError as error:
+        if error.errno != errno.EADDRINUSE or port >= last:
+            raise ConfigError(f"Cannot listen on {host}:{port}: {error.strerror}") from error
+        _bind(listener, host, port + 1, last)
 
 
 def _refuse_open_door(host: str, insecure_no_auth: bool) -> None:
