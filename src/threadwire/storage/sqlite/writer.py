@@ -26,6 +26,7 @@ import asyncio
 import os
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Generic, Protocol, TypeVar
@@ -65,7 +66,7 @@ class Watchers(Protocol):
         """Called on the storage's own loop."""
 
 
-class Work:
+class Work(ABC):
     """Something to be done in its turn. It is also the `Commit` that its caller may, but need not, wait for."""
 
     __slots__ = ("_writer", "error", "fence", "gives_up", "position", "thread_id", "weight")
@@ -80,8 +81,9 @@ class Work:
         self.gives_up = False
         self.error: Exception | None = None
 
+    @abstractmethod
     def perform(self, transaction: Transaction) -> None:
-        raise NotImplementedError
+        """Do it. Refuse before anything is changed."""
 
     @property
     def done(self) -> bool:
