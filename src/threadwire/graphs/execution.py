@@ -79,8 +79,8 @@ class Execution:
         }
         self._normalizer = Normalizer(self._asked, metadata)
 
-    async def drive(self, graph: Pregel[Any, Any, Any, Any], saver: BaseCheckpointSaver[str], store: Any) -> Ending:
-        bound = graph.copy(update=_ours(graph, saver, store))
+    async def drive(self, graph: Pregel[Any, Any, Any, Any], saver: BaseCheckpointSaver[str]) -> Ending:
+        bound = graph.copy(update={"checkpointer": saver})
         self._started()
         record, recorder, feed = self._recorder.record, self._recorder, self._normalizer.feed
         # A step's tasks are announced before they run. Waiting there for the disk, and not where the checkpoint is put,
@@ -236,14 +236,6 @@ class Execution:
 
 async def _nothing_to_wait_for() -> None:
     """For a saver of the user's own, which keeps what promises it keeps."""
-
-
-def _ours(graph: Pregel[Any, Any, Any, Any], saver: BaseCheckpointSaver[str], store: Any) -> dict[str, Any]:
-    """What a graph gets from the server. A store it was compiled with stays."""
-    update: dict[str, Any] = {"checkpointer": saver}
-    if store is not None and graph.store is None:
-        update["store"] = store
-    return update
 
 
 def decode_command(command: dict[str, Any]) -> Command[Any]:

@@ -256,9 +256,7 @@ class Writer:
         self.write_through()
         if self.written < work.position:
             with self._lock:
-                self._urgent = True
-                self._ring()
-                self._hurry()
+                self._summon()
 
     def is_broken(self, fence: Fence) -> bool:
         return fence in self._broken
@@ -320,8 +318,7 @@ class Writer:
         """Refuse what comes from now on, and return when everything taken in is done."""
         with self._lock:
             self._closed = self._closed or "The storage is closed."
-            self._ring()
-            self._hurry()
+            self._summon()
         self._thread.join()
 
     def _enqueue(self, work: Work, *, urgent: bool = False, quietly: bool = False) -> None:
@@ -352,6 +349,12 @@ class Writer:
         if self._gathering:
             self._gathering = False
             self._bell.release()
+
+    def _summon(self) -> None:
+        """The writer's thread is to see to what is queued at once, whatever it is doing now."""
+        self._urgent = True
+        self._ring()
+        self._hurry()
 
     # The writer's own thread
 
@@ -441,9 +444,7 @@ class Writer:
             self._undo(batch)
             with self._lock:
                 self._queue.extendleft(reversed(batch))
-                self._urgent = True
-                self._ring()
-                self._hurry()
+                self._summon()
         else:
             self._written(batch, [transaction])
 
