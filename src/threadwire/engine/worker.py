@@ -84,11 +84,14 @@ class Worker:
             yield free
         finally:
             self._reserved -= free
+            self._quiet.set()
 
     def begin(self, run: Run) -> None:
         """Carry out a run that is claimed already."""
         assert self._tasks is not None, "a worker begins runs only while it works"
-        self._running[run.run_id] = _Running(run, anyio.CancelScope())
+        running = self._running[run.run_id] = _Running(run, anyio.CancelScope())
+        if self._draining:  # it was accepted while the shutdown began: it is released for the next start
+            running.scope.cancel()
         self._tasks.start_soon(self._carry_out, run)
 
     @property
@@ -117,6 +120,9 @@ class Worker:
                 for run in await self._claim():
                     self.begin(run)
                 await self._wait_for_work()
+            while self._reserved:  # somebody may still begin a run, and needs the group for it
+                self._quiet.clear()
+                await self._quiet.wait()
 
     async def drain(self, grace: float) -> None:
         """Take no new work; let what runs end within `grace` seconds; release the rest, uncharged."""
@@ -183,7 +189,7 @@ class Worker:
         try:
             context = run.kwargs.get("context") or None
             async with self._registry.open(run.graph_id, execution.config, context=context) as graph:
-                return await execution.drive(graph, saver, None)
+                return await execution.drive(graph, saver)
         except Exception as error:  # a factory's code, before or after the graph ran
             return Ending(status="error", error=describe(error))
 
