@@ -1,0 +1,120 @@
+"""How a run is asked for."""
+
+from typing import Any, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from threadwire.core.ids import ThreadId
+from threadwire.engine.runs import StartRun
+from threadwire.protocols.langgraph.decode.body import Object, OptionalObject, RequestBody
+from threadwire.protocols.langgraph.encode import DEFAULT_MODES
+
+Mode = Literal["values", "updates", "messages", "messages-tuple", "custom", "events", "debug", "tasks", "checkpoints"]
+
+MAX_RECURSION = 10_000
+
+
+class CommandBody(RequestBody):
+    resume: Any = None
+    update: Any = None
+    goto: Any = None
+
+    @field_validator("goto")
+    @classmethod
+    def _targets(cls, goto: Any) -> Any:
+        for target in goto if isinstance(goto, list) else [goto]:
+            if target is None or isinstance(target, str):
+                continue
+            if not isinstance(target, dict) or not isinstance(target.get("node"), str):
+                raise ValueError("goto names nodes, or sends {node, input}")
+        return goto
+
+
+class RunBody(RequestBody):
+    assistant_id: str = Field(max_length=255)
+    input: Any = None
+    command: CommandBody | None = None
+    config: OptionalObject = Field(default_factory=dict)
+    context: OptionalObject = Field(default_factory=dict)
+    metadata: OptionalObject = Field(default_factory=dict)
+    checkpoint: Object | None = None
+    checkpoint_id: str | None = None
+    stream_mode: Mode | list[Mode] | None = None
+    stream_subgraphs: bool = False
+    stream_resumable: bool = False
+    interrupt_before: Literal["*"] | list[str] | None = None
+    interrupt_after: Literal["*"] | list[str] | None = None
+    multitask_strategy: Literal["reject", "enqueue", "interrupt", "rollback"] = "enqueue"
+    on_disconnect: Literal["cancel", "continue"] = "continue"
+    if_not_exists: Literal["create", "reject"] = "reject"
+    after_seconds: float = Field(default=0, ge=0, le=366 * 86_400)
+    durability: Literal["sync", "async", "exit"] | None = None
+    checkpoint_during: bool | None = None
+    feedback_keys: list[str] | None = None
+    webhook: None = Field(default=None, description="Webhooks are not offered yet; naming one is refused.")
+
+    @field_validator("config")
+    @classmethod
+    def _sound_config(cls, config: Object) -> Object:
+        configurable = config.get("configurable") or {}
+        if not isinstance(configurable, dict):
+            raise ValueError("configurable must be an object")
+        if inner := [key for key in configurable if key.startswith("__")]:
+            raise ValueError(f"configurable keys that begin with '__' belong to the server: {inner[0][:60]!r}")
+        limit = config.get("recursion_limit")
+        if limit is not None and (type(limit) is not int or not 1 <= limit <= MAX_RECURSION):
+            raise ValueError(f"recursion_limit must be a whole number from 1 to {MAX_RECURSION}")
+        if not isinstance(config.get("tags", []), list) or not isinstance(config.get("metadata", {}), dict):
+            raise ValueError("tags must be a list and metadata an object")
+        return config
+
+    @model_validator(mode="after")
+    def _one_intent(self) -> "RunBody":
+        if self.command is not None and self.input is not None:
+            raise ValueError("Cannot specify both input and command")
+        return self
+
+    @property
+    def modes(self) -> list[str]:
+        given = self.stream_mode or DEFAULT_MODES
+        return [given] if isinstance(given, str) else list(dict.fromkeys(given))
+
+    def start(self, thread_id: ThreadId, *, idempotency_key: str | None = None) -> StartRun:
+        return StartRun(
+            assistant=self.assistant_id,
+            thread_id=thread_id,
+            kwargs=self._kwargs(),
+            metadata=self.metadata,
+            multitask_strategy=self.multitask_strategy,
+            create_thread=self.if_not_exists == "create",
+            after_seconds=self.after_seconds,
+            idempotency_key=idempotency_key,
+        )
+
+    def _kwargs(self) -> Object:
+        durability = self.durability or ("exit" if self.checkpoint_during is False else "async")
+        return {
+            "input": self.input,
+            "command": self.command.model_dump(exclude_none=True) if self.command else None,
+            "config": {**self.config, "configurable": self._configurable()},
+            "context": self.context,
+            "stream_mode": self.modes,
+            "interrupt_before": self.interrupt_before,
+            "interrupt_after": self.interrupt_after,
+            "webhook": None,
+            "feedback_keys": self.feedback_keys,
+            "temporary": False,
+            "subgraphs": self.stream_subgraphs,
+            "resumable": self.stream_resumable,
+            "checkpoint_during": durability != "exit",
+            "durability": durability,
+        }
+
+    def _configurable(self) -> Object:
+        configurable = dict(self.config.get("configurable") or {})
+        for key in ("checkpoint_id", "checkpoint_ns", "checkpoint_map"):
+            if self.checkpoint and self.checkpoint.get(key) is not None:
+                configurable[key] = self.checkpoint[key]
+        if self.checkpoint_id is not None:
+            configurable["checkpoint_id"] = self.checkpoint_id
+        return configurable

@@ -1,0 +1,55 @@
+"""How a thread's state, past and present, is asked for and moved."""
+
+from typing import Any
+
+from pydantic import Field
+
+from threadwire.errors import Invalid
+from threadwire.protocols.langgraph.decode.body import MAX_PAGE, Object, OptionalObject, RequestBody
+
+
+class StateUpdate(RequestBody):
+    values: Any = None
+    as_node: str | None = None
+    checkpoint: Object | None = None
+    checkpoint_id: str | None = None
+
+    def at(self) -> Object | None:
+        return checkpoint_at(self.checkpoint, self.checkpoint_id)
+
+
+class StateAtCheckpoint(RequestBody):
+    checkpoint: Object
+    subgraphs: bool = False
+
+
+class HistoryBody(RequestBody):
+    limit: int = Field(default=10, ge=1, le=MAX_PAGE)
+    before: str | Object | None = None
+    metadata: OptionalObject = Field(default_factory=dict)
+    checkpoint: Object | None = None
+
+    def bound(self) -> Object | None:
+        """`before` is a checkpoint's id, a checkpoint, or a config that holds one."""
+        if self.before is None:
+            return None
+        if isinstance(self.before, str):
+            return {"checkpoint_id": self.before}
+        inner = self.before.get("configurable", self.before)
+        if not isinstance(inner, dict):
+            raise Invalid("before: configurable must be an object")
+        return checkpoint_at(inner, None)
+
+
+def checkpoint_at(checkpoint: Object | None, checkpoint_id: str | None) -> Object | None:
+    """Where in a thread's past: only the keys that say so, and only as text (or, for the map, an object)."""
+    at = {key: value for key, value in (checkpoint or {}).items() if key in _CHECKPOINT_KEYS and value is not None}
+    if checkpoint_id is not None:
+        at["checkpoint_id"] = checkpoint_id
+    for key, value in at.items():
+        if not isinstance(value, dict if key == "checkpoint_map" else str):
+            raise Invalid(f"{key} has the wrong type")
+    return at or None
+
+
+_CHECKPOINT_KEYS = frozenset({"checkpoint_id", "checkpoint_ns", "checkpoint_map"})

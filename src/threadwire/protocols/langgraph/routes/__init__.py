@@ -1,0 +1,21 @@
+"""The LangGraph API over HTTP: a thin edge from requests to the engine and back."""
+
+from fastapi import APIRouter
+
+from threadwire.engine.lifecycle import Engine
+from threadwire.http.limits import JsonRoute
+from threadwire.http.problems import Json
+from threadwire.http.streaming import OpenStreams
+from threadwire.protocols.langgraph.routes.assistants import assistant_routes
+from threadwire.protocols.langgraph.routes.runs import run_routes
+from threadwire.protocols.langgraph.routes.state import state_routes
+from threadwire.protocols.langgraph.routes.threads import thread_routes
+
+
+def langgraph_routes(engine: Engine, streams: OpenStreams) -> APIRouter:
+    router = APIRouter(route_class=JsonRoute, default_response_class=Json)
+    assistant_routes(router, engine)
+    thread_routes(router, engine)
+    state_routes(router, engine)
+    run_routes(router, engine, streams)
+    return router

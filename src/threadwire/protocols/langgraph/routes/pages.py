@@ -1,0 +1,16 @@
+"""Pages of rows: how many there are, where the next begins, which fields are shown."""
+
+from typing import Any
+
+from threadwire.http.problems import Json
+
+
+def page(rows: list[Any], total: int, offset: int) -> Json:
+    headers = {"x-pagination-total": str(total)}
+    if offset + len(rows) < total and rows:
+        headers["x-pagination-next"] = str(offset + len(rows))
+    return Json(rows, headers=headers)
+
+
+def selected(row: dict[str, Any], select: list[str] | None) -> dict[str, Any]:
+    return row if select is None else {key: value for key, value in row.items() if key in select}

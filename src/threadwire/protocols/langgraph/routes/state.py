@@ -1,0 +1,51 @@
+"""A thread's state and history over HTTP."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Body, Query
+
+from threadwire.core.ids import parse_thread_id
+from threadwire.engine.lifecycle import Engine
+from threadwire.http.problems import Json
+from threadwire.protocols.langgraph.decode.body import MAX_PAGE
+from threadwire.protocols.langgraph.decode.state import HistoryBody, StateAtCheckpoint, StateUpdate, checkpoint_at
+from threadwire.protocols.langgraph.wire import update_json
+
+
+def state_routes(router: APIRouter, engine: Engine) -> None:
+    @router.get("/threads/{thread_id}/state", tags=["state"])
+    async def get_state(thread_id: str, subgraphs: bool = False) -> Json:
+        return Json(await engine.threads.state(parse_thread_id(thread_id), subgraphs=subgraphs))
+
+    @router.post("/threads/{thread_id}/state", tags=["state"])
+    async def update_state(thread_id: str, body: Annotated[StateUpdate, Body()]) -> Json:
+        moved = await engine.threads.update_state(parse_thread_id(thread_id), body.values, body.as_node, body.at())
+        return Json(update_json(moved))
+
+    @router.get("/threads/{thread_id}/state/{checkpoint_id}", tags=["state"])
+    async def get_state_at(thread_id: str, checkpoint_id: str, subgraphs: bool = False) -> Json:
+        at = checkpoint_at(None, checkpoint_id)
+        return Json(await engine.threads.state(parse_thread_id(thread_id), at, subgraphs=subgraphs))
+
+    @router.post("/threads/{thread_id}/state/checkpoint", tags=["state"])
+    async def get_state_at_checkpoint(thread_id: str, body: Annotated[StateAtCheckpoint, Body()]) -> Json:
+        at = checkpoint_at(body.checkpoint, None)
+        return Json(await engine.threads.state(parse_thread_id(thread_id), at, subgraphs=body.subgraphs))
+
+    @router.get("/threads/{thread_id}/history", tags=["state"])
+    async def get_history(
+        thread_id: str, limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 1, before: str | None = None
+    ) -> Json:
+        body = HistoryBody(limit=limit, before=before)
+        return Json(await engine.threads.history(parse_thread_id(thread_id), limit=limit, before=body.bound()))
+
+    @router.post("/threads/{thread_id}/history", tags=["state"])
+    async def post_history(thread_id: str, body: Annotated[HistoryBody, Body()]) -> Json:
+        found = await engine.threads.history(
+            parse_thread_id(thread_id),
+            limit=body.limit,
+            before=body.bound(),
+            metadata=body.metadata,
+            checkpoint=checkpoint_at(body.checkpoint, None),
+        )
+        return Json(found)
