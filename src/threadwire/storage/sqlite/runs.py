@@ -36,7 +36,7 @@ from threadwire.storage.sqlite.keys import key_of, name_of
 from threadwire.storage.sqlite.readers import Readers
 from threadwire.storage.sqlite.rows import fetch, from_text, to_text, to_text_or_null
 from threadwire.storage.sqlite.segments import encode
-from threadwire.storage.sqlite.threads import StateColumns, insert_thread, merge_metadata
+from threadwire.storage.sqlite.threads import StateColumns, insert_thread, merged
 from threadwire.storage.sqlite.transaction import Transaction
 from threadwire.storage.sqlite.upkeep import delete_checkpoints_of
 from threadwire.storage.sqlite.writer import Writer
@@ -100,9 +100,7 @@ class SqliteRuns:
         def finish(transaction: Transaction, thread_id: ThreadId) -> None:
             if self._writer.is_broken(fence) and ending.status != "error" and not ending.rollback:
                 raise StorageError("Entries of this run could not be kept; it can only end in error.")
-            run = _find(transaction.db, fence.run_id)
-            assert run is not None
-            _end(transaction, run, ending, now)
+            _end(transaction, thread_id, fence, ending, now)
 
         return await self._writer.do_and_let_go(fence, finish)
 
@@ -131,21 +129,17 @@ class SqliteRuns:
 
 
 def _accept(new: NewRun, start: bool, transaction: Transaction) -> Accepted:
-    db = transaction.db
-    if (made := _made_before(db, new)) is not None:
+    if (made := _made_before(transaction.db, new)) is not None:
         return Accepted(made, repeated=True)
-    active = _check(transaction, new)
-    if not transaction.head(new.thread_id).exists:
-        insert_thread(transaction, _thread_for(new))
-    elif new.thread_metadata:
-        merge_metadata(db, new.thread_id, new.thread_metadata, new.created_at)
+    active = _admit(transaction, new)
     stopping = _make_way(transaction, new) if active else ()
-    run = _insert(transaction, new, first=not active)
-    if active:
-        _elect(db, new.thread_id)
-    elif start and new.due_at <= new.created_at:
-        return Accepted(_start(transaction, run, new.created_at), started=True)
-    return Accepted(run, stopping=stopping)
+    started = start and not active and new.due_at <= new.created_at
+    run = _insert(transaction, new, first=not active and not started, started=started)
+    if started:
+        transaction.hold(run.thread_id, run.fence)
+    elif active:
+        _elect(transaction.db, new.thread_id)
+    return Accepted(run, started=started, stopping=stopping)
 
 
 def _made_before(db: apsw.Connection, new: NewRun) -> Run | None:
@@ -155,19 +149,26 @@ def _made_before(db: apsw.Connection, new: NewRun) -> Run | None:
     return _one(db, sql, (new.owner, new.idempotency_key))
 
 
-def _check(transaction: Transaction, new: NewRun) -> bool:
-    """Refuse what must be refused; otherwise whether the thread has active runs."""
-    db = transaction.db
-    if db.execute("SELECT 1 FROM runs WHERE run = ?", (key_of(new.run_id),)).get is not None:
+def _admit(transaction: Transaction, new: NewRun) -> bool:
+    """Refuse what must be refused; otherwise note on the thread that it has one run more, and say whether it had
+    any."""
+    thread = key_of(new.thread_id)
+    sql = """SELECT EXISTS (SELECT 1 FROM runs WHERE run = ?1), t.active, t.metadata
+               FROM (SELECT 1) LEFT JOIN threads AS t ON t.thread = ?2"""
+    [(taken, active, metadata)] = transaction.db.execute(sql, (key_of(new.run_id), thread))
+    if taken:
         raise Conflict(f"Run {new.run_id} already exists")
-    if not transaction.head(new.thread_id).exists:
-        if not new.create_thread:
-            raise NotFound(f"Thread {new.thread_id} not found")
-        return False
-    active = bool(db.execute("SELECT active FROM threads WHERE thread = ?", (key_of(new.thread_id),)).get)
+    if metadata is None and not new.create_thread:
+        raise NotFound(f"Thread {new.thread_id} not found")
     if active and new.multitask_strategy == "reject":
         raise ThreadBusy()
-    return active
+    if metadata is None:
+        insert_thread(transaction, _thread_for(new))
+    transaction.db.execute(
+        "UPDATE threads SET active = active + 1, updated_at = ?, metadata = ifnull(?, metadata) WHERE thread = ?",
+        (new.created_at, merged(metadata, new.thread_metadata) if metadata is not None else None, thread),
+    )
+    return bool(active)
 
 
 def _thread_for(new: NewRun) -> Thread:
@@ -193,48 +194,48 @@ def _make_way(transaction: Transaction, new: NewRun) -> tuple[RunId, ...]:
     return tuple(stopping)
 
 
-def _insert(transaction: Transaction, new: NewRun, *, first: bool) -> Run:
+def _insert(transaction: Transaction, new: NewRun, *, first: bool, started: bool) -> Run:
     data = {"assistant_id": new.assistant_id, "graph_id": new.graph_id}
     queued = transaction.append(new.thread_id, _made_at(new.created_at, Draft(Kind.RUN_QUEUED, data)), new.run_id, 0)
-    transaction.db.execute(
-        f"INSERT INTO runs ({_COLUMNS}, first) VALUES (?,?,?,?,'pending',?,?,?,?,?,0,0,NULL,?,?,NULL,NULL,?,?,?)",
-        (
-            key_of(new.run_id),
-            key_of(new.thread_id),
-            key_of(new.assistant_id),
-            new.graph_id,
-            new.created_at,
-            new.created_at,
-            new.due_at,
-            queued,
-            new.multitask_strategy,
-            to_text(new.metadata),
-            to_text(new.kwargs),
-            new.idempotency_key,
-            new.owner,
-            first,
-        ),
-    )
-    transaction.db.execute(
-        "UPDATE threads SET active = active + 1, updated_at = ? WHERE thread = ?",
-        (new.created_at, key_of(new.thread_id)),
-    )
-    return Run(
+    run = Run(
         run_id=new.run_id,
         thread_id=new.thread_id,
         assistant_id=new.assistant_id,
         graph_id=new.graph_id,
-        status="pending",
+        status="running" if started else "pending",
         created_at=new.created_at,
         updated_at=new.created_at,
         due_at=new.due_at,
         queued_seq=queued,
         multitask_strategy=new.multitask_strategy,
+        attempt=1 if started else 0,
         metadata=new.metadata,
         kwargs=new.kwargs,
         idempotency_key=new.idempotency_key,
         owner=new.owner,
     )
+    transaction.db.execute(
+        f"INSERT INTO runs ({_COLUMNS}, first) VALUES (?,?,?,?,?,?,?,?,?,?,?,0,NULL,?,?,NULL,NULL,?,?,?)",
+        (
+            key_of(run.run_id),
+            key_of(run.thread_id),
+            key_of(run.assistant_id),
+            run.graph_id,
+            run.status,
+            run.created_at,
+            run.updated_at,
+            run.due_at,
+            queued,
+            run.multitask_strategy,
+            run.attempt,
+            to_text(run.metadata),
+            to_text(run.kwargs),
+            run.idempotency_key,
+            run.owner,
+            first,
+        ),
+    )
+    return run
 
 
 # Claiming
@@ -292,7 +293,7 @@ def _elect(db: apsw.Connection, thread_id: ThreadId) -> None:
 
 def _cancel(transaction: Transaction, run: Run, action: CancelAction, now: int) -> Cancelled:
     if run.status == "pending":
-        return Cancelled(_end(transaction, run, _cancelled(action), now), at_once=True)
+        return Cancelled(_ended(transaction, run, _cancelled(action), now), at_once=True)
     if run.cancel is not None:
         return Cancelled(run, at_once=False)
     transaction.db.execute(
@@ -305,53 +306,64 @@ def _cancelled(action: CancelAction) -> Ending:
     return Ending("interrupted", error=user_interrupt(action), rollback=action == "rollback")
 
 
-def _end(transaction: Transaction, run: Run, ending: Ending, now: int) -> Run:
-    """The one way a run ends: its last entry, its row and what its thread is left with (5.3)."""
+def _ended(transaction: Transaction, run: Run, ending: Ending, now: int) -> Run:
+    """End a run that nobody is carrying out; how it was when it ended. Its crashes may have been counted just now."""
     assert may_move(run.status, ending.status)
-    if run.status == "running":
-        transaction.let_go(run.thread_id)
-    ended = _roll_back(transaction, run, ending, now) if ending.rollback else _close(transaction, run, ending, now)
-    left = transaction.db.execute(
-        "UPDATE threads SET active = active - 1, updated_at = ? WHERE thread = ? RETURNING active",
-        (now, key_of(run.thread_id)),
-    ).get
+    if not ending.rollback:
+        transaction.db.execute("UPDATE runs SET crashes = ? WHERE run = ?", (run.crashes, key_of(run.run_id)))
+    seq = _end(transaction, run.thread_id, run.fence, ending, now)
+    return replace(run, status=ending.status, error=ending.error, ended_seq=seq, updated_at=now)
+
+
+def _end(transaction: Transaction, thread_id: ThreadId, fence: Fence, ending: Ending, now: int) -> Seq:
+    """The one way a run ends: its last entry, its row and what its thread is left with (5.3)."""
+    if transaction.head(thread_id).holder == fence:
+        transaction.let_go(thread_id)
+    how = _roll_back if ending.rollback else _close
+    seq, left = how(transaction, thread_id, fence, ending, now)
     if left:
-        _elect(transaction.db, run.thread_id)
-    return ended
+        _elect(transaction.db, thread_id)
+    return seq
 
 
-def _close(transaction: Transaction, run: Run, ending: Ending, now: int) -> Run:
+def _close(transaction: Transaction, thread_id: ThreadId, fence: Fence, ending: Ending, now: int) -> tuple[Seq, int]:
     db = transaction.db
     data: dict[str, Any] = {"status": ending.status}
     if ending.error is not None:
         data["error"] = ending.error
     if ending.interrupts:
         data["interrupts"] = ending.interrupts
-    seq = transaction.append(run.thread_id, _made_at(now, Draft(Kind.RUN_ENDED, data)), run.run_id, run.attempt)
+    seq = transaction.append(thread_id, _made_at(now, Draft(Kind.RUN_ENDED, data)), fence.run_id, fence.attempt)
     db.execute(
-        "UPDATE runs SET status = ?, error = ?, ended_seq = ?, updated_at = ?, crashes = ?, first = 0 WHERE run = ?",
-        (ending.status, to_text_or_null(ending.error), seq, now, run.crashes, key_of(run.run_id)),
+        "UPDATE runs SET status = ?, error = ?, ended_seq = ?, updated_at = ?, first = 0 WHERE run = ?",
+        (ending.status, to_text_or_null(ending.error), seq, now, key_of(fence.run_id)),
     )
     if ending.settled is not None:
-        StateColumns(ending.settled).write(db, run.thread_id, now)
-    else:
-        status = {"error": "error", "timeout": "error", "interrupted": "interrupted"}.get(ending.status, "idle")
-        db.execute(
-            "UPDATE threads SET status = ?, error = ? WHERE thread = ?",
-            (status, to_text_or_null(ending.error), key_of(run.thread_id)),
-        )
-    return replace(run, status=ending.status, error=ending.error, ended_seq=seq, updated_at=now)
+        return seq, StateColumns(ending.settled).write(db, thread_id, now, ended=1)
+    status = {"error": "error", "timeout": "error", "interrupted": "interrupted"}.get(ending.status, "idle")
+    left = db.execute(
+        "UPDATE threads SET status = ?, error = ?, active = active - 1, updated_at = ? WHERE thread = ?"
+        " RETURNING active",
+        (status, to_text_or_null(ending.error), now, key_of(thread_id)),
+    ).get
+    return seq, left
 
 
-def _roll_back(transaction: Transaction, run: Run, ending: Ending, now: int) -> Run:
-    """The run's entries stay, and nothing else of it (5.9). What is returned is how it was when it went."""
+def _roll_back(
+    transaction: Transaction, thread_id: ThreadId, fence: Fence, ending: Ending, now: int
+) -> tuple[Seq, int]:
+    """The run's entries stay, and nothing else of it (5.9)."""
     reset = Draft(Kind.STATE_RESET, {"cause": "rollback"})
     ended = Draft(Kind.RUN_ENDED, {"status": "rolled_back"})
-    seq = transaction.append(run.thread_id, _made_at(now, reset, ended), run.run_id, run.attempt)
-    if run.attempt > 0:
-        delete_checkpoints_of(transaction.db, run.thread_id, run.run_id)
-    _remove(transaction.db, run.run_id)
-    return replace(run, status=ending.status, error=ending.error, ended_seq=seq, updated_at=now)
+    seq = transaction.append(thread_id, _made_at(now, reset, ended), fence.run_id, fence.attempt)
+    if fence.attempt > 0:
+        delete_checkpoints_of(transaction.db, thread_id, fence.run_id)
+    _remove(transaction.db, fence.run_id)
+    left = transaction.db.execute(
+        "UPDATE threads SET active = active - 1, updated_at = ? WHERE thread = ? RETURNING active",
+        (now, key_of(thread_id)),
+    ).get
+    return seq, left
 
 
 def _to_pending(transaction: Transaction, thread_id: ThreadId, run_id: RunId, crashes: str, now: int) -> None:
@@ -372,9 +384,9 @@ def _recover(now: int, transaction: Transaction) -> RunList:
 def _charge(transaction: Transaction, run: Run, now: int) -> Run:
     charged = replace(run, crashes=run.crashes + 1)
     if run.cancel is not None:
-        return _end(transaction, charged, _cancelled(run.cancel), now)
+        return _ended(transaction, charged, _cancelled(run.cancel), now)
     if charged.crashes >= MAX_CRASHES:
-        return _end(transaction, charged, Ending("error", error=MAX_ATTEMPTS_ERROR), now)
+        return _ended(transaction, charged, Ending("error", error=MAX_ATTEMPTS_ERROR), now)
     _to_pending(transaction, run.thread_id, run.run_id, "crashes + 1", now)
     return replace(charged, status="pending", updated_at=now)
 

@@ -112,13 +112,16 @@ class StateColumns:
         self.interrupts = to_text(settled.interrupts)
         self.error = to_text_or_null(settled.error)
 
-    def write(self, db: apsw.Connection, thread_id: ThreadId, now: int) -> None:
+    def write(self, db: apsw.Connection, thread_id: ThreadId, now: int, *, ended: int = 0) -> int:
+        """Put them into the thread's rows, with `ended` active runs less; how many it has left."""
         thread = key_of(thread_id)
-        db.execute(
-            "UPDATE threads SET status = ?, error = ?, updated_at = ?, state_updated_at = ? WHERE thread = ?",
-            (self.status, self.error, now, now, thread),
-        )
         db.execute("INSERT OR REPLACE INTO thread_state VALUES (?, ?, ?)", (thread, self.values, self.interrupts))
+        left: int = db.execute(
+            """UPDATE threads SET status = ?, error = ?, updated_at = ?, state_updated_at = ?, active = active - ?
+                WHERE thread = ? RETURNING active""",
+            (self.status, self.error, now, now, ended, thread),
+        ).get
+        return left
 
 
 def insert_thread(transaction: Transaction, thread: Thread) -> None:
@@ -148,8 +151,11 @@ def insert_thread(transaction: Transaction, thread: Thread) -> None:
 def merge_metadata(db: apsw.Connection, thread_id: ThreadId, metadata: dict[str, Any], now: int) -> None:
     key = key_of(thread_id)
     before = db.execute("SELECT metadata FROM threads WHERE thread = ?", (key,)).get
-    merged = to_text(from_text(before) | metadata)
-    db.execute("UPDATE threads SET metadata = ?, updated_at = ? WHERE thread = ?", (merged, now, key))
+    db.execute("UPDATE threads SET metadata = ?, updated_at = ? WHERE thread = ?", (merged(before, metadata), now, key))
+
+
+def merged(before: str, more: dict[str, Any]) -> str:
+    return to_text(from_text(before) | more) if more else before
 
 
 def find_thread(db: apsw.Connection, thread_id: ThreadId) -> Thread | None:

@@ -6,9 +6,9 @@ resolved, watchers are woken. SQLite's `synchronous=FULL` would do both in one; 
 of our own before anything is acknowledged), because a graph between two steps need only wait for the first.
 
 One thread does the writing and the syncing. While it does, the next batch gathers, so batches grow with the load. What
-comes to an idle writer, and what somebody waits for, is settled at once; only a stream of entries that nobody waits for
-is gathered for up to `PACE` after the last sync began, because a sync costs as much of the interpreter as fifty entries
-do.
+somebody waits for is settled at once. Entries that nobody waits for are gathered: for `GATHER` if the writer was idle,
+and up to `PACE` after the last sync began if it was not, because a sync costs as much of the interpreter as fifty
+entries do.
 
 Numbers are given here and not where the work comes in. Queue order is call order, so the result is the same (2.2),
 and there is no counter in memory that a failed commit would leave ahead of the disk.
@@ -49,7 +49,8 @@ _log = structlog.get_logger(__name__)
 
 MAX_QUEUED = 1000
 MAX_QUEUED_BYTES = 16 * 1024 * 1024
-PACE = 0.005
+PACE = 0.010
+GATHER = 0.002
 _LITTLE = 256 * 1024
 _MAX_BATCH = 2000
 _MAX_HEADS = 20_000
@@ -191,6 +192,7 @@ class Writer:
         self._gathering = False
         self._urgent = False
         self._begun_at = 0.0
+        self._rung_at = 0.0
         self._closed: str | None = None
         self._taken = 0
         self.settled = 0
@@ -224,6 +226,7 @@ class Writer:
         work = Operation(operation)
         with self._lock:
             self._enqueue(work, quietly=True)
+            self._urgent = True
         self._write_now(work)
         if then is not None:
             if self.written < work.position:
@@ -242,6 +245,7 @@ class Writer:
             work = Operation(lambda transaction: operation(transaction, thread_id), thread_id=thread_id, fence=fence)
             work.gives_up = True
             self._enqueue(work, quietly=True)
+            self._urgent = True
             del self._held[fence]
         self._write_now(work)
         await work.finished()
@@ -342,6 +346,7 @@ class Writer:
         """There is something to do."""
         if self._asleep:
             self._asleep = False
+            self._rung_at = time.monotonic()
             self._bell.release()
 
     def _hurry(self) -> None:
@@ -409,7 +414,7 @@ class Writer:
     def _pause(self) -> float:
         if self._urgent or self._waiters or self._closed is not None or self.crowded:
             return 0.0
-        return self._begun_at + PACE - time.monotonic()
+        return max(self._begun_at + PACE, self._rung_at + GATHER) - time.monotonic()
 
     def _dequeue(self) -> list[Work]:
         if len(self._queue) > _MAX_BATCH:
