@@ -5,20 +5,15 @@ state, under `assignments`. Without an API key a script plays the model, so the 
 """
 
 import json
-import logging
-import os
 import re
 from typing import Annotated, Any, NotRequired
 
-from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolCall, ToolMessage
+from langchain_core.messages import AIMessage, BaseMessage, SystemMessage, ToolCall, ToolMessage
 from langchain_core.tools import InjectedToolArg, tool
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.prebuilt import tools_condition
 
-from threadwire.testing.scripted import ScriptedChatModel
-
-logger = logging.getLogger(__name__)
+from chat_model import call_tools, choose_model, last_question, results_of_this_turn
 
 TEACHERS: dict[str, dict[str, Any]] = {
     "t_alice": {"name": "Alice", "max_load": 12.0},
@@ -163,30 +158,14 @@ HELP = (
 
 
 def reply(conversation: list[BaseMessage]) -> AIMessage:
-    results = _results_of_this_turn(conversation)
+    results = results_of_this_turn(conversation)
     if results:
-        return AIMessage("\n\n".join(_summary(result) for result in results))
-    asked = next((message.text for message in reversed(conversation) if isinstance(message, HumanMessage)), "")
-    calls = _wanted_calls(asked)
+        return AIMessage("\n\n".join(_summary(json.loads(result.text)) for result in results))
+    calls = _wanted_calls(last_question(conversation))
     if not calls:
         return AIMessage(HELP)
-    # Ids only have to differ within one conversation.
-    return AIMessage(
-        "Let me look that up." if calls[0][0] != "assign_section" else "Let me see whether that fits.",
-        tool_calls=[
-            ToolCall(name=name, args=args, id=f"call_{len(conversation)}_{number}", type="tool_call")
-            for number, (name, args) in enumerate(calls)
-        ],
-    )
-
-
-def _results_of_this_turn(conversation: list[BaseMessage]) -> list[dict[str, Any]]:
-    results: list[dict[str, Any]] = []
-    for message in reversed(conversation):
-        if not isinstance(message, ToolMessage):
-            break
-        results.insert(0, json.loads(message.text))
-    return results
+    opening = "Let me look that up." if calls[0][0] != "assign_section" else "Let me see whether that fits."
+    return call_tools(opening, calls, conversation)
 
 
 def _wanted_calls(asked: str) -> list[tuple[str, dict[str, Any]]]:
@@ -241,28 +220,7 @@ INSTRUCTIONS = SystemMessage(
 )
 
 
-def choose_model() -> BaseChatModel:
-    """A real model if the environment has a key for one, otherwise the script."""
-    name = os.environ.get("THREADWIRE_EXAMPLE_MODEL") or _model_with_a_key()
-    if name not in (None, "scripted"):
-        try:
-            from langchain.chat_models import init_chat_model
-
-            return init_chat_model(name)
-        except ImportError as error:
-            logger.warning("The scripted model answers instead of %s: %s", name, error)
-    return ScriptedChatModel(reply=reply, delay=float(os.environ.get("THREADWIRE_EXAMPLE_DELAY", "0.02")))
-
-
-def _model_with_a_key() -> str | None:
-    if os.environ.get("OPENAI_API_KEY"):
-        return "openai:gpt-4.1-mini"
-    if os.environ.get("ANTHROPIC_API_KEY"):
-        return "anthropic:claude-haiku-4-5"
-    return None
-
-
-model = choose_model().bind_tools(list(TOOLS.values()))
+model = choose_model(reply).bind_tools(list(TOOLS.values()))
 
 
 async def call_model(state: Schedule) -> dict[str, Any]:

@@ -234,13 +234,6 @@ def test_every_page_of_the_docs_is_in_the_index() -> None:
 # -- what can be run is run ------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    settings = {"THREADWIRE_EXAMPLE_DELAY": "0", "THREADWIRE_EXAMPLE_MODEL": "scripted"}
-    with running_server(EXAMPLES, tmp_path_factory.mktemp("docs") / "data", env=settings) as running:
-        yield running
-
-
 def python(code: str, server: RunningServer) -> str:
     """What a snippet prints when it is run against this server."""
     assert URL in code

@@ -1,0 +1,323 @@
+"""The office that asks: every kind of interrupt, seen and answered through the SDK."""
+
+import json
+from typing import Any
+
+import pytest
+from langgraph_sdk import get_sync_client
+
+CLAIMS = {
+    "Pay Ana 48.20 for “Taxi to the airport”?",
+    "Pay Ben 612.00 for “Two nights in Oslo”?",
+    "Pay Chloe 86.50 for “Lunch with a client”?",
+}
+TAXI, HOTEL, LUNCH = sorted(CLAIMS)  # Ana, Ben, Chloe
+
+
+class Office:
+    """One conversation with the example."""
+
+    def __init__(self, client, thread_id: str) -> None:
+        self.client = client
+        self.thread_id = thread_id
+
+    def ask(self, text: str, **options: Any) -> list[Any]:
+        return self._run(input=says(text), **options)
+
+    def answer(self, resume: Any, **options: Any) -> list[Any]:
+        return self._run(command={"resume": resume}, **options)
+
+    def _run(self, **options: Any) -> list[Any]:
+        options.setdefault("stream_mode", ["values", "updates"])
+        return list(self.client.runs.stream(self.thread_id, "approvals", **options))
+
+    def open_questions(self) -> dict[str, str]:
+        """The ids of the open interrupts by what they ask; the thread and the state tell the same ones."""
+        state = self.client.threads.get_state(self.thread_id)
+        asked = {each["id"]: each["value"] for task in state["tasks"] for each in task["interrupts"]}
+        assert {each["id"]: each["value"] for each in state["interrupts"]} == asked
+        listed = self.client.threads.get(self.thread_id)["interrupts"].values()
+        assert {each["id"]: each["value"] for task in listed for each in task} == asked
+        return {value["question"]: interrupt_id for interrupt_id, value in asked.items()}
+
+    @property
+    def status(self) -> str:
+        return self.client.threads.get(self.thread_id)["status"]
+
+    @property
+    def values(self) -> dict[str, Any]:
+        return self.client.threads.get_state(self.thread_id)["values"]
+
+    @property
+    def last_words(self) -> str:
+        return self.values["messages"][-1]["content"]
+
+
+@pytest.fixture
+def office(client, thread_id) -> Office:
+    return Office(client, thread_id)
+
+
+def says(text: str) -> dict[str, Any]:
+    return {"messages": [{"role": "user", "content": text}]}
+
+
+def interrupts(parts: list[Any], event: str) -> list[dict[str, Any]]:
+    """What the frames of that name say is open, in the order of the frames."""
+    return [each for part in parts if part.event == event for each in part.data.get("__interrupt__", [])]
+
+
+def failure(parts: list[Any]) -> dict[str, str]:
+    (error,) = [part.data for part in parts if part.event == "error"]
+    return error
+
+
+# -- several at once: the expenses -----------------------------------------------------------------------------------
+
+
+def test_every_claim_is_asked_about_at_once(office):
+    parts = office.ask("Review the expenses")
+    assert set(office.open_questions()) == CLAIMS
+    assert {each["value"]["question"] for each in interrupts(parts, "updates")} == CLAIMS
+    assert {each["id"] for each in interrupts(parts, "values")} == set(office.open_questions().values())
+    assert office.status == "interrupted"
+    state = office.client.threads.get_state(office.thread_id)
+    assert [task["name"] for task in state["tasks"]] == ["expenses"] * 3
+    assert [len(task["interrupts"]) for task in state["tasks"]] == [1, 1, 1]
+
+
+def test_claims_are_answered_one_by_one_and_together(office):
+    office.ask("Review the expenses")
+    questions = office.open_questions()
+
+    office.answer({questions[TAXI]: {"approved": True}})
+    assert set(office.open_questions()) == {HOTEL, LUNCH}
+    assert office.status == "interrupted"
+
+    office.answer(
+        {
+            questions[HOTEL]: {"approved": True, "amount": 500},
+            questions[LUNCH]: {"approved": False, "reason": "there is no receipt"},
+        }
+    )
+    assert office.open_questions() == {}
+    assert office.status == "idle"
+    assert office.values["settled"] == {"c_taxi": 48.2, "c_hotel": 500, "c_lunch": 0}
+    assert office.last_words == (
+        "- Taxi to the airport: 48.20 paid to Ana.\n"
+        "- Two nights in Oslo: 500.00 paid to Ben.\n"
+        "- Lunch with a client: refused, because there is no receipt."
+    )
+
+
+def test_a_claim_that_was_decided_is_not_asked_about_again(office):
+    office.ask("Reimburse c_taxi")
+    office.answer({"approved": True})
+    office.ask("Review the expenses")
+    assert set(office.open_questions()) == {HOTEL, LUNCH}
+
+
+def test_an_answer_that_does_not_say_to_what_fails_while_several_are_open(office):
+    office.ask("Review the expenses")
+    error = failure(office.answer({"approved": True}))
+    assert "you must specify the interrupt id" in error["message"]
+    assert office.status == "error"
+    questions = office.open_questions()
+    assert set(questions) == CLAIMS
+    office.answer({interrupt_id: {"approved": False} for interrupt_id in questions.values()})
+    assert office.values["settled"] == {"c_taxi": 0, "c_hotel": 0, "c_lunch": 0}
+
+
+def test_the_question_says_what_an_answer_must_look_like(office):
+    (asked,) = interrupts(office.ask("Reimburse c_taxi"), "updates")
+    schema = asked["response_schema"]
+    assert (schema["title"], schema["required"]) == ("Verdict", ["approved"])
+    assert set(schema["properties"]) == {"approved", "amount", "reason"}
+
+
+@pytest.mark.parametrize("wrong", [{"approved": "perhaps"}, {"approved": True, "amount": -5}, "yes"], ids=repr)
+def test_an_answer_of_the_wrong_shape_fails_and_the_question_stays_open(office, wrong):
+    office.ask("Reimburse c_taxi")
+    assert failure(office.answer(wrong))["error"] == "ValidationError"
+    assert set(office.open_questions()) == {TAXI}
+    office.answer({"approved": True})
+    assert office.values["settled"] == {"c_taxi": 48.2}
+
+
+# -- one after another, inside a subgraph: the purchase --------------------------------------------------------------
+
+
+def test_an_order_asks_one_thing_after_another(office):
+    office.ask("Buy 12 laptops")
+    asked = []
+    for reply in ("Research", "the first of May", {"approved": True}, {"approved": True}):
+        ((question, interrupt_id),) = office.open_questions().items()
+        asked.append((question, interrupt_id))
+        office.answer(reply)
+    assert [question for question, _ in asked] == [
+        "Which cost centre pays for 12 laptops?",
+        "By when does Research need 12 laptops?",
+        "Buy 12 laptops for 14400.00, paid by Research?",
+        "Buy 12 laptops for 14400.00, paid by Research?",
+    ]
+    assert len({interrupt_id for _, interrupt_id in asked}) == 4
+    assert office.last_words == "- 12 laptops ordered for 14400.00, needed by the first of May."
+    assert office.status == "idle"
+
+
+def test_a_small_order_needs_no_second_signature(office):
+    office.ask("Buy 2 chairs")
+    for reply in ("Office", "Friday", {"approved": True}):
+        office.answer(reply)
+    assert office.last_words == "- 2 chairs ordered for 360.00, needed by Friday."
+
+
+def test_what_the_manager_refuses_is_not_asked_of_finance(office):
+    office.ask("Buy 12 laptops")
+    for reply in ("Sales", "May", {"approved": False, "note": "next year"}):
+        office.answer(reply)
+    assert office.open_questions() == {}
+    assert office.last_words == "- 12 laptops not ordered: refused by manager, “next year”."
+
+
+def test_finance_may_refuse_what_the_manager_signed(office):
+    office.ask("Buy 12 laptops")
+    for reply in ("Sales", "May", {"approved": True}, {"approved": False}):
+        office.answer(reply)
+    (said,) = [json.loads(each["content"]) for each in office.values["messages"] if each["type"] == "tool"]
+    assert said["ordered"] is False
+    assert [(each["role"], each["approved"]) for each in said["signatures"]] == [("manager", True), ("finance", False)]
+
+
+def test_a_choice_takes_only_what_it_offers(office):
+    (asked,) = interrupts(office.ask("Buy 2 chairs"), "updates")
+    assert asked["response_schema"]["enum"] == ["Research", "Sales", "Office"]
+    assert failure(office.answer("Kitchen"))["error"] == "ValidationError"
+    office.answer("Sales")
+    assert set(office.open_questions()) == {"By when does Sales need 2 chairs?"}
+
+
+def test_a_nested_question_is_seen_inside_and_outside(office):
+    parts = office.ask("Buy 12 laptops", stream_mode="updates", stream_subgraphs=True)
+    inside = [part for part in parts if part.event.startswith("updates|purchasing:")]
+    outside = interrupts(parts, "updates")
+    assert [part.data["__interrupt__"] for part in inside] == [outside]
+
+    state = office.client.threads.get_state(office.thread_id, subgraphs=True)
+    (task,) = state["tasks"]
+    assert task["name"] == "purchasing"
+    assert task["state"]["next"] == ["specify"]
+    assert task["state"]["values"]["quantity"] == 12
+    assert [each["id"] for each in task["state"]["interrupts"]] == [each["id"] for each in outside]
+
+
+def test_questions_of_several_departments_are_open_together(office):
+    office.ask("Reimburse c_taxi and buy 2 chairs")
+    questions = office.open_questions()
+    which_centre = "Which cost centre pays for 2 chairs?"
+    assert set(questions) == {TAXI, which_centre}
+    office.answer({questions[which_centre]: "Office"})
+    questions = office.open_questions()
+    by_when = "By when does Office need 2 chairs?"
+    assert set(questions) == {TAXI, by_when}
+    office.answer({questions[TAXI]: {"approved": True}, questions[by_when]: "Friday"})
+    office.answer({"approved": True})
+    assert office.last_words == (
+        "- Taxi to the airport: 48.20 paid to Ana.\n- 2 chairs ordered for 360.00, needed by Friday."
+    )
+
+
+# -- the human-in-the-loop middleware: publishing --------------------------------------------------------------------
+
+PUBLISH = "Publish: We moved. Visit us in Harbour Street."
+POST = {"title": "We moved", "text": "We moved. Visit us in Harbour Street."}
+REVIEWED = ["post_to_website", "email_subscribers"]
+
+
+def open_request(office: Office) -> dict[str, Any]:
+    (asked,) = office.client.threads.get_state(office.thread_id)["interrupts"]
+    return asked["value"]
+
+
+def test_a_review_lists_every_action_and_what_may_be_decided(office):
+    parts = office.ask(PUBLISH)
+    request = open_request(office)
+    assert [each["value"] for each in interrupts(parts, "updates")] == [request]
+    assert [(each["name"], each["args"]) for each in request["action_requests"]] == [
+        ("post_to_website", POST),
+        ("email_subscribers", {"subject": "We moved"}),
+    ]
+    assert request["review_configs"] == [
+        {"action_name": "post_to_website", "allowed_decisions": ["approve", "edit", "reject"]},
+        {"action_name": "email_subscribers", "allowed_decisions": ["approve", "reject"]},
+    ]
+
+
+def test_what_is_approved_is_done(office):
+    office.ask(PUBLISH)
+    office.answer({"decisions": [{"type": "approve"}, {"type": "approve"}]})
+    assert office.last_words == "- “We moved” is on the website; “We moved” was sent to 1240 subscribers."
+
+
+def test_what_is_edited_is_done_as_edited_and_what_is_rejected_is_not_done(office):
+    office.ask(PUBLISH)
+    edited = {"name": "post_to_website", "args": {**POST, "title": "We have moved"}}
+    office.answer(
+        {"decisions": [{"type": "edit", "edited_action": edited}, {"type": "reject", "message": "too early"}]}
+    )
+    assert "“We have moved” is on the website" in office.last_words
+    assert "rejected the tool call for `email_subscribers` with reason: too early" in office.last_words
+    assert "subscribers." not in office.last_words
+
+
+@pytest.mark.parametrize(
+    ("decisions", "complaint"),
+    [
+        ([{"type": "approve"}], "Number of human decisions (1) does not match"),
+        (
+            [{"type": "approve"}, {"type": "edit", "edited_action": {"name": "email_subscribers", "args": {}}}],
+            "Decision type 'edit' is not allowed for tool 'email_subscribers'",
+        ),
+    ],
+    ids=["too few", "not allowed"],
+)
+def test_a_review_that_does_not_fit_fails_and_stays_open(office, decisions, complaint):
+    office.ask(PUBLISH)
+    error = failure(office.answer({"decisions": decisions}))
+    assert error["error"] == "ValueError"
+    assert complaint in error["message"]
+    assert [each["name"] for each in open_request(office)["action_requests"]] == REVIEWED
+
+
+# -- the rest --------------------------------------------------------------------------------------------------------
+
+
+def test_what_nobody_can_do_is_refused_without_a_question(office):
+    office.ask("Buy 3 elephants")
+    assert office.status == "idle"
+    assert office.last_words == "- item: Input should be 'laptop', 'monitor' or 'chair'."
+    office.ask("Reimburse c_yacht")
+    assert office.last_words == "- There is no claim c_yacht."
+    office.ask("Hello!")
+    assert "- **buy 12 laptops**" in office.last_words
+
+
+def test_the_desk_streams_its_words(office):
+    office.ask("Reimburse c_taxi")
+    parts = office.answer({"approved": True}, stream_mode="messages-tuple")
+    chunks = [part.data[0] for part in parts if part.event == "messages" and part.data[0]["type"] == "AIMessageChunk"]
+    words = [chunk["content"] for chunk in chunks if chunk["content"]]
+    assert len(words) > 5
+    assert "".join(words) == "- Taxi to the airport: 48.20 paid to Ana."
+
+
+def test_questions_outlive_the_server(mortal_server):
+    with get_sync_client(url=mortal_server.url) as client:
+        office = Office(client, client.threads.create()["thread_id"])
+        office.ask("Reimburse c_taxi and buy 2 chairs")
+        questions = office.open_questions()
+        mortal_server.kill()
+        mortal_server.start()
+        assert office.open_questions() == questions
+        office.answer({questions[TAXI]: {"approved": True}})
+        assert set(office.open_questions()) == set(questions) - {TAXI}
