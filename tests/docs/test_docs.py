@@ -271,6 +271,33 @@ def test_a_stream_is_resumed_as_the_how_to_says(server: RunningServer) -> None:
     assert {event for _, event in lines} == {"values", "messages"}
 
 
+def test_the_page_on_asking_people_is_a_program_that_prints_what_it_says(server: RunningServer) -> None:
+    page = blocks(DOCS / "how-to" / "ask-people.md")
+    program = "\n".join(block.text for block in page if block.language == "python")
+    assert python(program, server) == "".join(block.text for block in page if block.language == "text")
+
+
+@pytest.mark.parametrize(
+    ("example", "printed"),
+    [
+        ("approvals", "- Two nights in Oslo: refused."),
+        ("dashboard", "- **APY**: 8.31 % (-0.24 % since the day before)"),
+        ("report", "7 of 8 Reading: Forums\n8 of 8 Writing\n# Demand for electric bicycles"),
+    ],
+)
+def test_the_client_of_an_example_prints_its_answer(server: RunningServer, example: str, printed: str) -> None:
+    (client,) = [block for block in blocks(ROOT / "examples" / example / "README.md") if block.language == "python"]
+    assert printed in python(client.text, server)
+
+
+def test_every_example_is_in_the_table_and_has_a_page() -> None:
+    graphs = load_config(EXAMPLES).graphs
+    listed = [re.sub(r"\W*(\w+).*", r"\1", row[0]) for row in rows(ROOT / "examples" / "README.md")]
+    assert [name for name in listed if name in graphs] == list(graphs)
+    for name in graphs:
+        assert (ROOT / "examples" / name / "README.md").is_file(), name
+
+
 def test_the_driver_test_of_the_how_to_collects_every_suite(tmp_path: Path) -> None:
     """The suites themselves run in tests/conformance."""
     (snippet,) = [block for block in blocks(DOCS / "how-to" / "test-a-storage-driver.md") if block.title]

@@ -41,6 +41,17 @@ async def test_wait_tells_of_the_interrupt(sdk):
     assert [each["value"]["question"] for each in values["__interrupt__"]] == ["ok?"]
 
 
+async def test_wait_tells_of_all_that_are_open(sdk):
+    thread_id = await sdk.thread()
+    values = await sdk.runs.wait(thread_id, "approve_many", input={"answers": []})
+    assert sorted(each["value"] for each in values["__interrupt__"]) == ["deep?", "left?", "right?"]
+    assert values["answers"] == []
+    questions = await open_questions(sdk, thread_id)
+    assert {each["id"] for each in values["__interrupt__"]} == set(questions.values())
+    values = await sdk.runs.wait(thread_id, "approve_many", command={"resume": {questions["left?"]: "L"}})
+    assert sorted(each["value"] for each in values["__interrupt__"]) == ["deep?", "right?"]
+
+
 @pytest.mark.parametrize("reply", ["yes", 0, False, "", [], {"nested": [1, None]}], ids=repr)
 async def test_an_answer_goes_to_the_node_that_asked(sdk, reply):
     thread_id = await sdk.thread()

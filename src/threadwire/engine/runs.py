@@ -152,7 +152,11 @@ def _outcome(ended: Entry, state: StateFold) -> Json:
         return {"__error__": ended.data["error"]}
     if ended.data["status"] in ("interrupted", "rolled_back"):
         return {}
-    return state.value()
+    values = state.value()
+    if "interrupts" in ended.data and isinstance(values, dict):
+        # LangGraph's last values name one interrupt, or after a partial answer none; the end names all that are open.
+        return {**values, "__interrupt__": ended.data["interrupts"]}
+    return values
 
 
 def _with_assistant(kwargs: dict[str, Any], config: dict[str, Any], context: dict[str, Any]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from langgraph.types import Command, Send
 from threadwire.core.entries import Draft, Json, Kind, Namespace
 from threadwire.core.json import native
 from threadwire.core.records import Ending, Run, Settled
-from threadwire.graphs.normalize import Normalizer
+from threadwire.graphs.normalize import Normalizer, resting
 
 ALWAYS = ("values", "updates", "messages", "custom", "tools", "tasks", "checkpoints")
 """What every run records, whoever started it, so that anybody can join it over any protocol."""
@@ -227,10 +227,7 @@ class Execution:
         """What the thread is left with; None when this attempt never got as far as a checkpoint."""
         if self._normalizer.last_values is None:
             return None
-        pending = {
-            task: [{"id": each.get("id"), "value": each.get("value")} for each in asked]
-            for task, asked in self._normalizer.pending.items()
-        }
+        pending = {task: [resting(each) for each in asked] for task, asked in self._normalizer.pending.items()}
         return Settled(status=status, values=native(self._normalizer.last_values), interrupts=pending, error=error)
 
 

@@ -23,6 +23,16 @@ INTERRUPT = "__interrupt__"
 _SCALARS = (str, int, float, bool, type(None))
 
 
+def resting(interrupt: Any) -> Json:
+    """An interrupt as a thread and its state show it: with a schema for the answer only if there is one. On a stream it
+    keeps LangGraph's own form."""
+    asked = native(interrupt)
+    shown = {"id": asked.get("id"), "value": asked.get("value")}
+    if (schema := asked.get("response_schema")) is not None:
+        shown["response_schema"] = schema
+    return shown
+
+
 class _Message:
     """The last chunk of a message, against which the next one is compared."""
 

@@ -15,6 +15,7 @@ from threadwire.core.entries import Json
 from threadwire.core.json import native
 from threadwire.core.records import Settled
 from threadwire.errors import BadRequest, NotFound
+from threadwire.graphs.normalize import resting
 
 Graph = Pregel[Any, Any, Any, Any]
 Saver = BaseCheckpointSaver[str]
@@ -89,9 +90,7 @@ def settled(snapshot: StateSnapshot) -> Settled:
     return Settled(
         status="interrupted" if snapshot.next else "idle",
         values=native(snapshot.values),
-        interrupts={
-            task.id: [_interrupt(each) for each in task.interrupts] for task in snapshot.tasks if task.interrupts
-        },
+        interrupts={task.id: [resting(each) for each in task.interrupts] for task in snapshot.tasks if task.interrupts},
     )
 
 
@@ -109,7 +108,7 @@ def render(snapshot: StateSnapshot) -> Json:
         "created_at": snapshot.created_at,
         "checkpoint": checkpoint,
         "parent_checkpoint": parent,
-        "interrupts": [_interrupt(each) for each in snapshot.interrupts],
+        "interrupts": [resting(each) for each in snapshot.interrupts],
         "checkpoint_id": checkpoint["checkpoint_id"],
         "parent_checkpoint_id": parent.get("checkpoint_id") if parent else None,
     }
@@ -130,15 +129,11 @@ def _task(task: Any) -> Json:
         "name": task.name,
         "path": native(task.path),
         "error": repr(task.error) if isinstance(task.error, BaseException) else native(task.error),
-        "interrupts": [_interrupt(each) for each in task.interrupts],
+        "interrupts": [resting(each) for each in task.interrupts],
         "checkpoint": native(pointer["configurable"]) if pointer else None,
         "state": render(nested) if nested is not None else None,
         "result": native(task.result),
     }
-
-
-def _interrupt(interrupt: Any) -> Json:
-    return {"id": interrupt.id, "value": native(interrupt.value)}
 
 
 def _checkpoint(config: Any) -> dict[str, Any] | None:
