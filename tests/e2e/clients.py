@@ -1,9 +1,11 @@
 """The two official clients behind one face, so that each end-to-end test is written once and runs with both."""
 
+import json
 import uuid
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -14,6 +16,10 @@ from langgraph_sdk import get_client, get_sync_client
 
 PATIENCE = 15.0
 """Seconds a test waits for what must happen; far more than it ever takes."""
+
+PROJECT = Path(__file__).parent.parent / "graphs" / "langgraph.json"
+GRAPHS: list[str] = list(json.loads(PROJECT.read_text())["graphs"])
+"""What the server of the end-to-end tests serves."""
 
 _DONE = object()
 

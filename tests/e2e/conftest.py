@@ -4,11 +4,9 @@ from pathlib import Path
 
 import httpx
 import pytest
-from clients import OPENERS, Sdk
+from clients import OPENERS, PROJECT, Sdk
 
 from threadwire.testing.server import RunningServer, running_server
-
-PROJECT = Path(__file__).parent.parent / "graphs" / "langgraph.json"
 
 
 @pytest.fixture(scope="session")

@@ -24,6 +24,8 @@ DOCUMENTED = {200, 202, 204, 400, 404, 409, 413, 422}
 
 VALID: dict[tuple[str, str], dict[str, Any]] = {
     ("POST", "/threads/{thread_id}/state/checkpoint"): {"checkpoint": {"checkpoint_ns": ""}},
+    ("POST", "/assistants"): {"graph_id": "echo"},
+    ("POST", "/assistants/{assistant_id}/latest"): {"version": 1},
     ("POST", "/threads/{thread_id}/runs"): {"assistant_id": "echo"},
     ("POST", "/threads/{thread_id}/runs/stream"): {"assistant_id": "echo"},
     ("POST", "/threads/{thread_id}/runs/wait"): {"assistant_id": "echo"},
@@ -31,6 +33,8 @@ VALID: dict[tuple[str, str], dict[str, Any]] = {
 """The least a body must have, where that is more than nothing."""
 
 REQUIRED = {
+    "/assistants": "graph_id",
+    "/assistants/{assistant_id}/latest": "version",
     "/threads/{thread_id}/state/checkpoint": "checkpoint",
     "/threads/{thread_id}/runs": "assistant_id",
     "/threads/{thread_id}/runs/stream": "assistant_id",
@@ -93,7 +97,7 @@ class Route:
         return f"{self.method} {self.path}"
 
 
-IDS = ("thread_id", "run_id", "assistant_id", "checkpoint_id")
+IDS = ("thread_id", "run_id", "assistant_id", "checkpoint_id", "namespace")
 
 
 def routes_of(schema: dict[str, Any]) -> Iterator[Route]:
@@ -144,6 +148,7 @@ async def real(wire) -> dict[str, str]:
         "run_id": run_id,
         "assistant_id": assistants[0]["assistant_id"],
         "checkpoint_id": state["checkpoint_id"],
+        "namespace": "inner",
     }
 
 
@@ -187,7 +192,7 @@ async def test_unknown_ids_are_not_found(wire, routes):
 async def test_malformed_ids_are_refused(wire, routes, wrong):
     for route in with_ids(routes):
         body = route.body() if route.fields is not None else None
-        for name in set(route.params) - {"checkpoint_id"}:
+        for name in set(route.params) - {"checkpoint_id", "namespace"}:
             url = route.url(**{**unknown_ids(), name: wrong})
             # An id with a slash in it is another path, and so another route or none.
             expected = {404, 405} if "2f" in wrong else {422}

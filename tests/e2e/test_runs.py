@@ -1,16 +1,13 @@
 import time
 
 import pytest
-from clients import collect, eventually, fresh_id, has_begun, human, refused, run_is
+from clients import GRAPHS, collect, eventually, fresh_id, has_begun, human, refused, run_is
 
 pytestmark = pytest.mark.anyio
 
 
 def invalid_assistant(name):
-    known = (
-        "echo, chat, tools, nested, approve, approve_many, fails, slow, slow_sync, blocking, steps, everything,"
-        " private, functional, factory"
-    )
+    known = ", ".join(GRAPHS)
     return (
         f"Invalid assistant: '{name}'. Must be either:\n- A valid assistant UUID, or\n"
         f"- One of the registered graphs: {known}"

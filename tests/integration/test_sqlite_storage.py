@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,12 @@ from hypothesis import strategies as st
 
 from threadwire.core.entries import START, Draft, Fence, Kind
 from threadwire.core.ids import AssistantId, RunId, Seq, ThreadId, uuid7
-from threadwire.core.records import Ending, NewRun, Run, Settled, Thread
+from threadwire.core.records import AssistantQuery, AssistantVersion, Ending, NewRun, Run, Settled, Thread
 from threadwire.errors import DataDirectoryLocked, Fenced, StorageError
 from threadwire.storage.abc import Storage
 from threadwire.storage.sqlite import open_sqlite_storage
 from threadwire.storage.sqlite.log import SqliteLog
-from threadwire.storage.sqlite.schema import migrations
+from threadwire.storage.sqlite.schema import migrate, migrations
 from threadwire.storage.sqlite.segments import decode, encode, pack, unpack
 
 pytestmark = pytest.mark.anyio
@@ -91,6 +92,20 @@ async def test_a_database_of_a_newer_version_is_left_alone(tmp_path: Path) -> No
         async with open_sqlite_storage(tmp_path):
             pass
     assert _version(tmp_path) == newer
+
+
+async def test_an_assistant_from_before_there_were_versions_has_one(tmp_path: Path) -> None:
+    db = apsw.Connection(str(tmp_path / "threadwire.db"))
+    migrate(db, migrations()[:1])
+    row = (b"0" * 16, "agent", "Mine", NOW, NOW + 5, 1, None, '{"tags": ["t"]}', '{"x": 1}', '{"m": 1}', None)
+    db.execute("INSERT INTO assistants VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
+    db.close()
+    async with open_sqlite_storage(tmp_path) as storage:
+        [kept] = await storage.assistants.search(AssistantQuery())
+        versions = await storage.assistants.versions(kept.assistant_id, metadata={})
+        assert versions == [AssistantVersion.of(kept, NOW)]
+        changed = await storage.assistants.update(kept.assistant_id, lambda kept: replace(kept, name="New"), NOW + 9)
+        assert changed.version == 2
 
 
 async def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:

@@ -43,6 +43,12 @@ def parse_run_id(text: str) -> RunId:
     return RunId(parsed)
 
 
+def parse_assistant_id(text: str) -> AssistantId:
+    if (parsed := parse_uuid(text)) is None:
+        raise Invalid("Invalid assistant ID: must be a UUID")
+    return AssistantId(parsed)
+
+
 def uuid7(now_ms: int | None = None) -> str:
     """A UUID that sorts by the time it was made (RFC 9562, version 7)."""
     moment = time.time_ns() // 1_000_000 if now_ms is None else now_ms

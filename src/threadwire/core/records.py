@@ -1,6 +1,6 @@
 """What the server keeps about assistants, threads and runs, as plain values."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from threadwire.core.entries import Fence, Json
@@ -28,6 +28,49 @@ class Assistant:
     context: dict[str, Any] = field(default_factory=dict)
     metadata: dict[str, Any] = field(default_factory=dict)
     owner: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AssistantVersion:
+    """An assistant as it was made or changed at `created_at`. Versions are numbered from 1 and never change."""
+
+    assistant_id: AssistantId
+    version: int
+    graph_id: str
+    name: str
+    created_at: int
+    description: str | None = None
+    config: dict[str, Any] = field(default_factory=dict)
+    context: dict[str, Any] = field(default_factory=dict)
+    metadata: dict[str, Any] = field(default_factory=dict)
+
+    @staticmethod
+    def of(assistant: Assistant, at: int) -> "AssistantVersion":
+        return AssistantVersion(
+            assistant_id=assistant.assistant_id,
+            version=assistant.version,
+            graph_id=assistant.graph_id,
+            name=assistant.name,
+            created_at=at,
+            description=assistant.description,
+            config=assistant.config,
+            context=assistant.context,
+            metadata=assistant.metadata,
+        )
+
+    def restored(self, assistant: Assistant, now: int) -> Assistant:
+        """The assistant, with this version of it counting again."""
+        return replace(
+            assistant,
+            version=self.version,
+            graph_id=self.graph_id,
+            name=self.name,
+            updated_at=now,
+            description=self.description,
+            config=self.config,
+            context=self.context,
+            metadata=self.metadata,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +199,7 @@ class ThreadQuery:
 class AssistantQuery:
     graph_id: str | None = None
     name: str | None = None
+    """A part of the name, in capitals or not."""
     metadata: dict[str, Any] = field(default_factory=dict)
     limit: int = 10
     offset: int = 0

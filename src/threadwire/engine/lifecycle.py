@@ -10,6 +10,7 @@ import structlog
 from threadwire.engine.assistants import Assistants
 from threadwire.engine.clock import Clock, system_clock
 from threadwire.engine.follow import Followers
+from threadwire.engine.graph_reads import GraphReads
 from threadwire.engine.runs import Runs
 from threadwire.engine.threads import Threads
 from threadwire.engine.worker import Worker
@@ -46,14 +47,16 @@ async def open_engine(
     """
     with UserLoop("worker") as work, UserLoop("reads") as reads:
         worker = Worker(storage, registry, work, capacity=capacity, clock=clock)
-        assistants = Assistants(storage, registry, clock)
+        graph_reads = GraphReads(registry, reads)
+        threads = Threads(storage, registry, graph_reads, worker, clock)
+        assistants = Assistants(storage, registry, graph_reads, threads, clock)
         await assistants.ensure_graphs()
         for run in await storage.runs.recover(clock()):
             logger.warning("run_recovered", run_id=run.run_id, status=run.status, crashes=run.crashes)
         followers = Followers(storage.log)
         engine = Engine(
             assistants=assistants,
-            threads=Threads(storage, registry, reads, worker, clock),
+            threads=threads,
             runs=Runs(storage, assistants, followers, worker, clock),
             worker=worker,
             registry=registry,

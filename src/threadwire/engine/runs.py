@@ -4,11 +4,12 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from threadwire.core.configuration import of_run
 from threadwire.core.encoding import Encoder
 from threadwire.core.entries import Entry, Json, Kind
 from threadwire.core.fold import StateFold
 from threadwire.core.ids import RunId, Seq, ThreadId, uuid7
-from threadwire.core.records import CancelAction, MultitaskStrategy, NewRun, Run, RunStatus
+from threadwire.core.records import Assistant, CancelAction, MultitaskStrategy, NewRun, Run, RunStatus
 from threadwire.engine.assistants import Assistants
 from threadwire.engine.clock import Clock
 from threadwire.engine.follow import PAGE, POLL, Follower, Followers
@@ -60,8 +61,8 @@ class Runs:
             created_at=now,
             due_at=now + round(asked.after_seconds * 1000),
             multitask_strategy=asked.multitask_strategy,
-            metadata={"created_by": "system", **assistant.metadata, **asked.metadata, **belongs},
-            kwargs=_with_assistant(asked.kwargs, assistant.config, assistant.context),
+            metadata={**assistant.metadata, **asked.metadata, **belongs},
+            kwargs=_with_assistant(asked.kwargs, assistant),
             create_thread=asked.create_thread,
             thread_metadata=dict(belongs),
             idempotency_key=asked.idempotency_key,
@@ -159,9 +160,9 @@ def _outcome(ended: Entry, state: StateFold) -> Json:
     return values
 
 
-def _with_assistant(kwargs: dict[str, Any], config: dict[str, Any], context: dict[str, Any]) -> dict[str, Any]:
+def _with_assistant(kwargs: dict[str, Any], assistant: Assistant) -> dict[str, Any]:
     """The assistant's configuration under the request's own."""
-    given = kwargs.get("config") or {}
-    merged = {**config, **given}
-    merged["configurable"] = {**(config.get("configurable") or {}), **(given.get("configurable") or {})}
-    return {**kwargs, "config": merged, "context": {**context, **(kwargs.get("context") or {})}}
+    config, context = of_run(
+        kwargs.get("config") or {}, kwargs.get("context") or {}, assistant.config, assistant.context
+    )
+    return {**kwargs, "config": config, "context": context}

@@ -1,18 +1,23 @@
 """What one can do with a thread: keep it, find it, look at its state, move its state."""
 
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from dataclasses import replace
 from typing import Any, TypeVar
 
+from langgraph_sdk.runtime import AccessContext
+
+from threadwire.core.configuration import PLACES
 from threadwire.core.entries import Draft, Json, Kind
 from threadwire.core.ids import ThreadId, uuid7
 from threadwire.core.records import Thread, ThreadQuery
 from threadwire.engine.clock import Clock
+from threadwire.engine.graph_reads import GraphReads
 from threadwire.engine.worker import Worker
-from threadwire.errors import BadRequest, Conflict, GraphFailed, NotFound, ThreadwireError
+from threadwire.errors import BadRequest, Conflict, NotFound
 from threadwire.graphs import state
 from threadwire.graphs.registry import GraphRegistry
 from threadwire.graphs.state import Graph
-from threadwire.graphs.user_loop import UserLoop
 from threadwire.storage.abc import Storage
 
 T = TypeVar("T")
@@ -20,7 +25,7 @@ T = TypeVar("T")
 
 class Threads:
     def __init__(
-        self, storage: Storage, registry: GraphRegistry, reads: UserLoop, worker: Worker, clock: Clock
+        self, storage: Storage, registry: GraphRegistry, reads: GraphReads, worker: Worker, clock: Clock
     ) -> None:
         self._storage = storage
         self._registry = registry
@@ -70,6 +75,14 @@ class Threads:
             raise _missing(thread_id) from None
         for run in running:
             self._worker.stop(run.run_id, "interrupt")
+
+    async def delete_all(self, query: ThreadQuery) -> None:
+        """Remove every thread the query finds, page by page, whatever page it asks for."""
+        query = replace(query, limit=100, offset=0)
+        while found := await self._storage.threads.search(query):
+            for thread in found:
+                with suppress(NotFound):  # somebody else was faster
+                    await self.delete(thread.thread_id)
 
     async def search(self, query: ThreadQuery) -> list[Thread]:
         return await self._storage.threads.search(query)
@@ -125,7 +138,10 @@ class Threads:
         configurable = _configurable(thread_id, checkpoint)
         saver = self._storage.checkpoints.saver(durability="sync")
         moved, settled = await self._asking(
-            graph_id, configurable, lambda graph: state.update(graph, saver, configurable, values, as_node)
+            graph_id,
+            configurable,
+            lambda graph: state.update(graph, saver, configurable, values, as_node),
+            "threads.update",
         )
         now = self._clock()
         reset = {"cause": "update", "checkpoint_id": moved["checkpoint_id"], "values": settled.values}
@@ -134,20 +150,26 @@ class Threads:
         return moved
 
     async def _asking(
-        self, graph_id: str, configurable: dict[str, Any], ask: Callable[[Graph], Coroutine[Any, Any, T]]
+        self,
+        graph_id: str,
+        configurable: dict[str, Any],
+        question: Callable[[Graph], Coroutine[Any, Any, T]],
+        access: AccessContext = "threads.read",
     ) -> T:
-        """Ask the graph something on the reading loop, so that a run that blocks its loop does not hold it up."""
+        config = await self._config_for(graph_id, configurable["thread_id"])
+        config = {**config, "configurable": {**(config.get("configurable") or {}), **configurable}}
+        return await self._reads.ask(graph_id, config, access, question)
 
-        async def asking() -> T:
-            async with self._registry.open(graph_id, {"configurable": configurable}, access="threads.read") as graph:
-                return await ask(graph)
-
-        try:
-            return await self._reads.run(asking)
-        except ThreadwireError:
-            raise
-        except Exception as error:  # the graph's own code: a factory, a schema, a reducer
-            raise GraphFailed(f"{type(error).__name__}: {error}") from error
+    async def _config_for(self, graph_id: str, thread_id: ThreadId) -> dict[str, Any]:
+        """A factory that makes its graph after the config must make the one that the thread's last run had."""
+        if not self._registry.is_made(graph_id):
+            return {}
+        for run in await self._storage.runs.list(thread_id, limit=1):
+            config = run.kwargs.get("config") or {}
+            configurable = config.get("configurable") or {}
+            configured = {key: value for key, value in configurable.items() if key not in PLACES}
+            return {**config, "configurable": configured}
+        return {}
 
 
 _NO_GRAPH = (

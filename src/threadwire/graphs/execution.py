@@ -16,6 +16,7 @@ from langgraph.types import Command, Send
 from threadwire.core.entries import Draft, Json, Kind, Namespace
 from threadwire.core.json import native
 from threadwire.core.records import Ending, Run, Settled
+from threadwire.graphs.context import fitting
 from threadwire.graphs.normalize import Normalizer, resting
 
 ALWAYS = ("values", "updates", "messages", "custom", "tools", "tasks", "checkpoints")
@@ -157,7 +158,6 @@ class Execution:
             langgraph_auth_permissions=[],
         )
         metadata = {
-            "created_by": "system",
             **(given.get("metadata") or {}),
             **run.metadata,
             "graph_id": run.graph_id,
@@ -189,7 +189,7 @@ class Execution:
             "stream_mode": self._modes(),
             "subgraphs": True,
             "output_keys": graph.output_channels,  # what the graph keeps to itself is in its state, not in its stream
-            "context": self._kwargs.get("context") or None,
+            "context": fitting(self._kwargs.get("context"), graph.context_schema),
             "interrupt_before": self._kwargs.get("interrupt_before"),
             "interrupt_after": self._kwargs.get("interrupt_after"),
             # LangGraph's own `async` puts checkpoints in the background, any number of steps behind; see `drive`.

@@ -22,7 +22,7 @@ from contextlib import (
     AsyncExitStack,
     asynccontextmanager,
 )
-from dataclasses import dataclass, is_dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
@@ -31,10 +31,10 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.graph import StateGraph
 from langgraph.pregel import Pregel
 from langgraph_sdk.runtime import AccessContext, ServerRuntime, _ExecutionRuntime, _ReadRuntime
-from pydantic import BaseModel
 
 from threadwire.errors import GraphUnavailable
 from threadwire.graphs.config import GraphSource, ProjectConfig
+from threadwire.graphs.context import made
 
 AnyGraph = Pregel[Any, Any, Any, Any]
 Role = Literal["config", "runtime"]
@@ -114,6 +114,10 @@ class GraphRegistry:
 
     def stream_models(self, graph_id: str) -> bool:
         return self._source(graph_id).stream_models
+
+    def is_made(self, graph_id: str) -> bool:
+        """Whether a factory makes the graph, and may want to know what for."""
+        return isinstance(self._spec(graph_id).target, Factory)
 
     @asynccontextmanager
     async def open(
@@ -290,14 +294,8 @@ def _value(argument: Argument, opening: Opening) -> Any:
         # Not `_ReadRuntime[Any](...)`: a frozen class with slots cannot keep its type argument, and raises.
         reading: _ReadRuntime[Any] = _ReadRuntime(access_context=opening.access, user=user, store=opening.store)
         return reading
-    context = _typed(opening.context, argument.context_type)
+    context = made(opening.context, argument.context_type)
     return _ExecutionRuntime(access_context=opening.access, user=user, store=opening.store, context=context)
-
-
-def _typed(context: Any, wanted: Any) -> Any:
-    """A run's context arrives as JSON; a factory that names a class for it gets one."""
-    is_class_of_fields = inspect.isclass(wanted) and (is_dataclass(wanted) or issubclass(wanted, BaseModel))
-    return wanted(**context) if is_class_of_fields and isinstance(context, dict) else context
 
 
 def _as_graph(graph_id: str, made: object) -> AnyGraph:

@@ -17,6 +17,7 @@ from threadwire.core.records import (
     Accepted,
     Assistant,
     AssistantQuery,
+    AssistantVersion,
     CancelAction,
     Cancelled,
     Durability,
@@ -162,14 +163,40 @@ class Runs(Protocol):
 
 
 class Assistants(Protocol):
-    async def ensure(self, assistant: Assistant) -> Assistant:
-        """Keep the assistant unless one with its id exists; return what is kept."""
+    """An assistant's row is the version of it that counts; `versions` are all there were since it was made."""
+
+    async def create(self, assistant: Assistant, *, if_exists: str = "raise") -> Assistant:
+        """Keep a new assistant, and its first version under the number it carries. If the id is taken: `Conflict`, or
+        the existing one, as it is, with `if_exists="do_nothing"`."""
 
     async def get(self, assistant_id: AssistantId) -> Assistant | None: ...
 
-    async def search(self, query: AssistantQuery) -> list[Assistant]: ...
+    async def update(self, assistant_id: AssistantId, change: Callable[[Assistant], Assistant], now: int) -> Assistant:
+        """Make the next version: what `change` gives for the row as it is, numbered one above the highest version there
+        is. It is the one that counts from then on; id, owner and `created_at` stay. Raises `NotFound`.
 
-    async def count(self, query: AssistantQuery) -> int: ...
+        `change` does nothing but compute. It may be called on any thread and more than once. It may raise a
+        `ThreadwireError`, which goes to the caller, and nothing has changed.
+        """
+
+    async def set_latest(self, assistant_id: AssistantId, version: int, now: int) -> Assistant:
+        """Let an earlier version count again: the row takes over all it holds, its number too. No version is made.
+        Raises `NotFound` if there is no such assistant or version."""
+
+    async def versions(
+        self, assistant_id: AssistantId, *, metadata: dict[str, Any], limit: int = 10, offset: int = 0
+    ) -> list[AssistantVersion]:
+        """Its versions whose metadata contain `metadata`, highest number first, one page. Empty if it is unknown."""
+
+    async def delete(self, assistant_id: AssistantId) -> None:
+        """Remove it with its versions. Its threads and runs stay. Raises `NotFound`."""
+
+    async def search(self, query: AssistantQuery) -> list[Assistant]:
+        """Assistants of the graph whose name has `name` in it (`named`) and whose metadata contain those of the query,
+        one page."""
+
+    async def count(self, query: AssistantQuery) -> int:
+        """How many `search` would give without a limit."""
 
 
 class Checkpoints(Protocol):
@@ -218,3 +245,8 @@ def contains(whole: Any, part: Any) -> bool:
 
 def _number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def named(name: str, part: str) -> bool:
+    """Whether a name has `part` in it, whichever is written in capitals. Nothing in `part` is a pattern."""
+    return part.lower() in name.lower()

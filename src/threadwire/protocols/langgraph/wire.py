@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from threadwire.core.entries import Json
-from threadwire.core.records import Assistant, Run, Thread
+from threadwire.core.records import Assistant, AssistantVersion, Run, Thread
 
 
 def iso(at: int | None) -> str | None:
@@ -25,6 +25,20 @@ def assistant_json(assistant: Assistant) -> Json:
         "updated_at": iso(assistant.updated_at),
         "version": assistant.version,
         "description": assistant.description,
+    }
+
+
+def version_json(version: AssistantVersion) -> Json:
+    return {
+        "assistant_id": version.assistant_id,
+        "version": version.version,
+        "graph_id": version.graph_id,
+        "config": version.config,
+        "context": version.context,
+        "metadata": version.metadata,
+        "created_at": iso(version.created_at),
+        "name": version.name,
+        "description": version.description,
     }
 
 

@@ -1,5 +1,11 @@
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
 from threadwire.core.ids import AssistantId
-from threadwire.core.records import Assistant, AssistantQuery
+from threadwire.core.records import Assistant, AssistantQuery, AssistantVersion
+from threadwire.errors import Conflict, NotFound
+from threadwire.storage.abc import named
 from threadwire.storage.memory.pages import holds, page
 from threadwire.storage.memory.tables import Tables, as_kept
 
@@ -8,14 +14,52 @@ class MemoryAssistants:
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
 
-    async def ensure(self, assistant: Assistant) -> Assistant:
+    async def create(self, assistant: Assistant, *, if_exists: str = "raise") -> Assistant:
         with self._tables.lock:
-            return as_kept(self._tables.assistants.setdefault(assistant.assistant_id, as_kept(assistant)))
+            if (kept := self._tables.assistants.get(assistant.assistant_id)) is None:
+                return self._keep(assistant, at=assistant.created_at)
+            if if_exists != "do_nothing":
+                raise Conflict(f"Assistant {assistant.assistant_id} already exists")
+            return as_kept(kept)
 
     async def get(self, assistant_id: AssistantId) -> Assistant | None:
         with self._tables.lock:
             assistant = self._tables.assistants.get(assistant_id)
             return None if assistant is None else as_kept(assistant)
+
+    async def update(self, assistant_id: AssistantId, change: Callable[[Assistant], Assistant], now: int) -> Assistant:
+        with self._tables.lock:
+            kept = self._require(assistant_id)
+            changed = replace(
+                change(as_kept(kept)),
+                assistant_id=assistant_id,
+                created_at=kept.created_at,
+                updated_at=now,
+                version=max(self._tables.versions[assistant_id]) + 1,
+                owner=kept.owner,
+            )
+            return self._keep(changed, at=now)
+
+    async def set_latest(self, assistant_id: AssistantId, version: int, now: int) -> Assistant:
+        with self._tables.lock:
+            kept = self._require(assistant_id)
+            if (wanted := self._tables.versions[assistant_id].get(version)) is None:
+                raise NotFound(f"Version {version} not found for assistant {assistant_id}")
+            self._tables.assistants[assistant_id] = restored = as_kept(wanted.restored(kept, now))
+            return as_kept(restored)
+
+    async def versions(
+        self, assistant_id: AssistantId, *, metadata: dict[str, Any], limit: int = 10, offset: int = 0
+    ) -> list[AssistantVersion]:
+        with self._tables.lock:
+            newest_first = sorted(self._tables.versions.get(assistant_id, {}).items(), reverse=True)
+            matching = [version for _, version in newest_first if holds(version.metadata, metadata)]
+            return [as_kept(version) for version in matching[offset : offset + limit]]
+
+    async def delete(self, assistant_id: AssistantId) -> None:
+        with self._tables.lock:
+            self._require(assistant_id)
+            del self._tables.assistants[assistant_id], self._tables.versions[assistant_id]
 
     async def search(self, query: AssistantQuery) -> list[Assistant]:
         with self._tables.lock:
@@ -25,6 +69,17 @@ class MemoryAssistants:
         with self._tables.lock:
             return len(self._matching(query))
 
+    def _require(self, assistant_id: AssistantId) -> Assistant:
+        if (kept := self._tables.assistants.get(assistant_id)) is None:
+            raise NotFound(f"Assistant {assistant_id} not found")
+        return kept
+
+    def _keep(self, assistant: Assistant, *, at: int) -> Assistant:
+        version = AssistantVersion.of(assistant, at)
+        self._tables.versions.setdefault(assistant.assistant_id, {})[assistant.version] = as_kept(version)
+        self._tables.assistants[assistant.assistant_id] = as_kept(assistant)
+        return as_kept(assistant)
+
     def _matching(self, query: AssistantQuery) -> list[Assistant]:
         return [row for row in self._tables.assistants.values() if _matches(row, query)]
 
@@ -32,6 +87,6 @@ class MemoryAssistants:
 def _matches(assistant: Assistant, query: AssistantQuery) -> bool:
     return (
         query.graph_id in (None, assistant.graph_id)
-        and query.name in (None, assistant.name)
+        and (query.name is None or named(assistant.name, query.name))
         and holds(assistant.metadata, query.metadata)
     )

@@ -15,12 +15,12 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from threadwire.core.entries import Draft, Entry, Fence
 from threadwire.core.ids import AssistantId, RunId, Seq, ThreadId
 from threadwire.core.json import dumps, loads, native
-from threadwire.core.records import Assistant, Run, Settled, Thread
+from threadwire.core.records import Assistant, AssistantVersion, Run, Settled, Thread
 from threadwire.errors import NotFound
 from threadwire.storage.abc import Commit
 from threadwire.storage.memory.wakeups import Watchers
 
-Record = TypeVar("Record", Assistant, Thread, Run)
+Record = TypeVar("Record", Assistant, AssistantVersion, Thread, Run)
 
 _JSON_FIELDS = frozenset({"metadata", "config", "context", "kwargs", "values", "interrupts", "error"})
 
@@ -41,6 +41,7 @@ class Tables:
         self.writes_of: dict[RunId, set[tuple[Any, Any]]] = {}
         """Where a run wrote on checkpoints, its own and those it started from."""
         self.assistants: dict[AssistantId, Assistant] = {}
+        self.versions: dict[AssistantId, dict[int, AssistantVersion]] = {}
         # A thread's row holds the status it settled on; `shown` is what clients see.
         self.threads: dict[ThreadId, Thread] = {}
         # In order of acceptance: replacing a row keeps its place.

@@ -1,12 +1,15 @@
-"""Assistants."""
+"""Assistants, and all versions there were of them."""
 
+from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import apsw
 
 from threadwire.core.ids import AssistantId
-from threadwire.core.records import Assistant, AssistantQuery
+from threadwire.core.records import Assistant, AssistantQuery, AssistantVersion
+from threadwire.errors import Conflict, NotFound
 from threadwire.storage.sqlite.keys import key_of, name_of
 from threadwire.storage.sqlite.readers import Readers
 from threadwire.storage.sqlite.rows import fetch, from_text, to_text
@@ -27,21 +30,64 @@ class SqliteAssistants:
         self._writer = writer
         self._readers = readers
 
-    async def ensure(self, assistant: Assistant) -> Assistant:
-        def ensure(transaction: Transaction) -> Assistant:
+    async def create(self, assistant: Assistant, *, if_exists: str = "raise") -> Assistant:
+        def create(transaction: Transaction) -> Assistant:
             kept = _find(transaction.db, assistant.assistant_id)
-            if kept is not None:
-                return kept
-            transaction.db.execute("INSERT INTO assistants VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", _row(assistant))
-            return assistant
+            if kept is None:
+                _write(transaction.db, assistant)
+                _add_version(transaction.db, assistant, assistant.created_at)
+                return assistant
+            if if_exists != "do_nothing":
+                raise Conflict(f"Assistant {assistant.assistant_id} already exists")
+            return kept
 
-        # At every start all assistants are ensured, and nearly always they are there.
-        kept = await self.get(assistant.assistant_id)
-        return await self._writer.do(ensure) if kept is None else kept
+        # At every start the assistants of all graphs are asked for, and nearly always they are there.
+        if if_exists == "do_nothing" and (kept := await self.get(assistant.assistant_id)) is not None:
+            return kept
+        return await self._writer.do(create)
 
     async def get(self, assistant_id: AssistantId) -> Assistant | None:
         with self._readers.lend() as db:
             return _find(db, assistant_id)
+
+    async def update(self, assistant_id: AssistantId, change: Callable[[Assistant], Assistant], now: int) -> Assistant:
+        def update(transaction: Transaction) -> Assistant:
+            kept = _require(transaction.db, assistant_id)
+            changed = replace(
+                change(kept),
+                assistant_id=assistant_id,
+                created_at=kept.created_at,
+                updated_at=now,
+                version=_next_version(transaction.db, assistant_id),
+                owner=kept.owner,
+            )
+            _write(transaction.db, changed)
+            _add_version(transaction.db, changed, now)
+            return changed
+
+        return await self._writer.do(update)
+
+    async def set_latest(self, assistant_id: AssistantId, version: int, now: int) -> Assistant:
+        def set_latest(transaction: Transaction) -> Assistant:
+            kept = _require(transaction.db, assistant_id)
+            restored = _find_version(transaction.db, assistant_id, version).restored(kept, now)
+            _write(transaction.db, restored)
+            return restored
+
+        return await self._writer.do(set_latest)
+
+    async def versions(
+        self, assistant_id: AssistantId, *, metadata: dict[str, Any], limit: int = 10, offset: int = 0
+    ) -> list[AssistantVersion]:
+        return await self._readers.elsewhere(partial(_versions, assistant_id, metadata, limit, offset))
+
+    async def delete(self, assistant_id: AssistantId) -> None:
+        def delete(transaction: Transaction) -> None:
+            _require(transaction.db, assistant_id)
+            for table in ("assistants", "assistant_versions"):
+                transaction.db.execute(f"DELETE FROM {table} WHERE assistant = ?", (key_of(assistant_id),))
+
+        await self._writer.do(delete)
 
     async def search(self, query: AssistantQuery) -> list[Assistant]:
         return await self._readers.elsewhere(partial(_search, query))
@@ -50,10 +96,56 @@ class SqliteAssistants:
         return await self._readers.elsewhere(partial(_count, query))
 
 
+def _write(db: apsw.Connection, assistant: Assistant) -> None:
+    db.execute("INSERT OR REPLACE INTO assistants VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", _row(assistant))
+
+
+def _add_version(db: apsw.Connection, assistant: Assistant, at: int) -> None:
+    row = (
+        key_of(assistant.assistant_id),
+        assistant.version,
+        assistant.graph_id,
+        assistant.name,
+        at,
+        assistant.description,
+        to_text(assistant.config),
+        to_text(assistant.context),
+        to_text(assistant.metadata),
+    )
+    db.execute("INSERT INTO assistant_versions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
+
+
+def _next_version(db: apsw.Connection, assistant_id: AssistantId) -> int:
+    sql = "SELECT max(version) FROM assistant_versions WHERE assistant = ?"
+    return int(db.execute(sql, (key_of(assistant_id),)).get) + 1
+
+
+def _find_version(db: apsw.Connection, assistant_id: AssistantId, version: int) -> AssistantVersion:
+    sql = "SELECT * FROM assistant_versions WHERE assistant = ? AND version = ?"
+    for row in fetch(db, sql, (key_of(assistant_id), version)):
+        return _version(row)
+    raise NotFound(f"Version {version} not found for assistant {assistant_id}")
+
+
+def _versions(
+    assistant_id: AssistantId, metadata: dict[str, Any], limit: int, offset: int, db: apsw.Connection
+) -> list[AssistantVersion]:
+    matching = "AND json_contains(metadata, ?)" if metadata else ""
+    sql = f"SELECT * FROM assistant_versions WHERE assistant = ? {matching} ORDER BY version DESC LIMIT ? OFFSET ?"
+    filters = [apsw.pyobject(metadata)] if metadata else []
+    return [_version(row) for row in fetch(db, sql, [key_of(assistant_id), *filters, limit, offset])]
+
+
 def _find(db: apsw.Connection, assistant_id: AssistantId) -> Assistant | None:
     for row in fetch(db, "SELECT * FROM assistants WHERE assistant = ?", (key_of(assistant_id),)):
         return _assistant(row)
     return None
+
+
+def _require(db: apsw.Connection, assistant_id: AssistantId) -> Assistant:
+    if (kept := _find(db, assistant_id)) is None:
+        raise NotFound(f"Assistant {assistant_id} not found")
+    return kept
 
 
 def _search(query: AssistantQuery, db: apsw.Connection) -> list[Assistant]:
@@ -73,11 +165,12 @@ def _count(query: AssistantQuery, db: apsw.Connection) -> int:
 def _where(query: AssistantQuery) -> tuple[str, list[Any]]:
     terms: list[str] = []
     bindings: list[Any] = []
-    for column, wanted in (("graph_id", query.graph_id), ("name", query.name)):
-        if wanted is not None:
-            terms.append(f"{column} = ?")
-            # Text that has no UTF-8 form was never stored; as bytes it equals nothing, and does not fail either.
-            bindings.append(wanted if wanted.isascii() else _bindable(wanted))
+    if query.graph_id is not None:
+        terms.append("graph_id = ?")
+        bindings.append(_bindable(query.graph_id))
+    if query.name is not None:
+        terms.append("is_named(name, ?)")
+        bindings.append(apsw.pyobject(query.name))
     if query.metadata:
         terms.append("json_contains(metadata, ?)")
         bindings.append(apsw.pyobject(query.metadata))
@@ -85,6 +178,7 @@ def _where(query: AssistantQuery) -> tuple[str, list[Any]]:
 
 
 def _bindable(text: str) -> str | bytes:
+    """Text that has no UTF-8 form was never stored; as bytes it equals nothing, and does not fail either."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -122,4 +216,19 @@ def _assistant(row: tuple[Any, ...]) -> Assistant:
         context=from_text(context),
         metadata=from_text(metadata),
         owner=owner,
+    )
+
+
+def _version(row: tuple[Any, ...]) -> AssistantVersion:
+    key, version, graph_id, name, created, description, config, context, metadata = row
+    return AssistantVersion(
+        assistant_id=AssistantId(name_of(key)),
+        version=version,
+        graph_id=graph_id,
+        name=name,
+        created_at=created,
+        description=description,
+        config=from_text(config),
+        context=from_text(context),
+        metadata=from_text(metadata),
     )

@@ -9,7 +9,7 @@ import apsw
 import orjson
 
 from threadwire.errors import StorageError
-from threadwire.storage.abc import contains
+from threadwire.storage.abc import contains, named
 
 _BUSY_MS = 10_000
 CHECKPOINT_PAGES = 2000
@@ -80,6 +80,7 @@ def open_reader(path: Path) -> apsw.Connection:
     db.set_busy_timeout(_BUSY_MS)
     db.execute("PRAGMA query_only = ON; PRAGMA cache_size = -4000")
     db.create_scalar_function("json_contains", _json_contains, 2, deterministic=True)
+    db.create_scalar_function("is_named", _is_named, 2, deterministic=True)
     return db
 
 
@@ -87,3 +88,9 @@ def _json_contains(*arguments: Any) -> bool:
     """`part` comes as the object it is (`apsw.pyobject`), so it needs no JSON form and is parsed no second time."""
     whole, part = arguments
     return contains(None if whole is None else orjson.loads(whole), part)
+
+
+def _is_named(*arguments: Any) -> bool:
+    """In place of LIKE, which knows only the capitals of ASCII and takes `%` for a pattern."""
+    name, part = arguments
+    return named(name, part)

@@ -7,11 +7,10 @@ from pydantic import Field, field_validator, model_validator
 from threadwire.core.ids import ThreadId
 from threadwire.engine.runs import StartRun
 from threadwire.protocols.langgraph.decode.body import Object, OptionalObject, RequestBody
+from threadwire.protocols.langgraph.decode.config import Config, Context
 from threadwire.protocols.langgraph.encode import DEFAULT_MODES
 
 Mode = Literal["values", "updates", "messages", "messages-tuple", "custom", "events", "debug", "tasks", "checkpoints"]
-
-MAX_RECURSION = 10_000
 
 
 class CommandBody(RequestBody):
@@ -34,8 +33,8 @@ class RunBody(RequestBody):
     assistant_id: str = Field(max_length=255)
     input: Any = None
     command: CommandBody | None = None
-    config: OptionalObject = Field(default_factory=dict)
-    context: OptionalObject = Field(default_factory=dict)
+    config: Config = Field(default_factory=dict)
+    context: Context = Field(default_factory=dict)
     metadata: OptionalObject = Field(default_factory=dict)
     checkpoint: Object | None = None
     checkpoint_id: str | None = None
@@ -52,21 +51,6 @@ class RunBody(RequestBody):
     checkpoint_during: bool | None = None
     feedback_keys: list[str] | None = None
     webhook: None = Field(default=None, description="Webhooks are not offered yet; naming one is refused.")
-
-    @field_validator("config")
-    @classmethod
-    def _sound_config(cls, config: Object) -> Object:
-        configurable = config.get("configurable") or {}
-        if not isinstance(configurable, dict):
-            raise ValueError("configurable must be an object")
-        if inner := [key for key in configurable if key.startswith("__")]:
-            raise ValueError(f"configurable keys that begin with '__' belong to the server: {inner[0][:60]!r}")
-        limit = config.get("recursion_limit")
-        if limit is not None and (type(limit) is not int or not 1 <= limit <= MAX_RECURSION):
-            raise ValueError(f"recursion_limit must be a whole number from 1 to {MAX_RECURSION}")
-        if not isinstance(config.get("tags", []), list) or not isinstance(config.get("metadata", {}), dict):
-            raise ValueError("tags must be a list and metadata an object")
-        return config
 
     @model_validator(mode="after")
     def _one_intent(self) -> "RunBody":

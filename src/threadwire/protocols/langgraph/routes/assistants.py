@@ -2,27 +2,84 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Body
+from fastapi import APIRouter, Body, Query
+from starlette.responses import Response
 
-from threadwire.core.ids import AssistantId, parse_uuid
+from threadwire.core.ids import parse_assistant_id
+from threadwire.core.records import Assistant
 from threadwire.engine.lifecycle import Engine
-from threadwire.errors import Invalid
 from threadwire.http.problems import Json
-from threadwire.protocols.langgraph.decode.assistants import AssistantSearch
+from threadwire.protocols.langgraph.decode.assistants import (
+    AssistantBody,
+    AssistantFilter,
+    AssistantPatch,
+    AssistantSearch,
+    LatestVersion,
+    VersionSearch,
+    decode_xray,
+)
 from threadwire.protocols.langgraph.routes.pages import page, selected
-from threadwire.protocols.langgraph.wire import assistant_json
+from threadwire.protocols.langgraph.wire import assistant_json, version_json
 
 
 def assistant_routes(router: APIRouter, engine: Engine) -> None:
+    assistants = engine.assistants
+
+    async def found(assistant_id: str) -> Assistant:
+        return await assistants.get(parse_assistant_id(assistant_id))
+
+    @router.post("/assistants", tags=["assistants"])
+    async def create_assistant(body: Annotated[AssistantBody, Body()]) -> Json:
+        return Json(assistant_json(await assistants.create(body.new())))
+
     @router.post("/assistants/search", tags=["assistants"])
     async def search_assistants(body: Annotated[AssistantSearch, Body()]) -> Json:
         query = body.query()
-        found = await engine.assistants.search(query)
-        total = await engine.assistants.count(query)
-        return page([selected(assistant_json(each), body.select) for each in found], total, body.offset)
+        rows = await assistants.search(query)
+        total = await assistants.count(query)
+        return page([selected(assistant_json(each), body.select) for each in rows], total, body.offset)
+
+    @router.post("/assistants/count", tags=["assistants"])
+    async def count_assistants(body: Annotated[AssistantFilter, Body()]) -> Json:
+        return Json(await assistants.count(body.query()))
 
     @router.get("/assistants/{assistant_id}", tags=["assistants"])
     async def get_assistant(assistant_id: str) -> Json:
-        if (parsed := parse_uuid(assistant_id)) is None:
-            raise Invalid("Invalid assistant ID: must be a UUID")
-        return Json(assistant_json(await engine.assistants.get(AssistantId(parsed))))
+        return Json(assistant_json(await found(assistant_id)))
+
+    @router.patch("/assistants/{assistant_id}", tags=["assistants"])
+    async def update_assistant(assistant_id: str, body: Annotated[AssistantPatch, Body()]) -> Json:
+        return Json(assistant_json(await assistants.update(parse_assistant_id(assistant_id), body.change())))
+
+    @router.delete("/assistants/{assistant_id}", tags=["assistants"], status_code=204)
+    async def delete_assistant(assistant_id: str, delete_threads: bool = False) -> Response:
+        await assistants.delete(parse_assistant_id(assistant_id), delete_threads=delete_threads)
+        return Response(status_code=204)
+
+    @router.post("/assistants/{assistant_id}/versions", tags=["assistants"])
+    async def list_versions(assistant_id: str, body: Annotated[VersionSearch, Body()]) -> Json:
+        versions = await assistants.versions(
+            parse_assistant_id(assistant_id), metadata=body.metadata, limit=body.limit, offset=body.offset
+        )
+        return Json([version_json(each) for each in versions])
+
+    @router.post("/assistants/{assistant_id}/latest", tags=["assistants"])
+    async def set_latest_version(assistant_id: str, body: Annotated[LatestVersion, Body()]) -> Json:
+        return Json(assistant_json(await assistants.set_latest(parse_assistant_id(assistant_id), body.version)))
+
+    @router.get("/assistants/{assistant_id}/graph", tags=["assistants"])
+    async def get_graph(assistant_id: str, xray: Annotated[str | None, Query()] = None) -> Json:
+        assistant = assistants.of_graph(assistant_id) or await found(assistant_id)
+        return Json(await assistants.drawing(assistant, decode_xray(xray)))
+
+    @router.get("/assistants/{assistant_id}/schemas", tags=["assistants"])
+    async def get_schemas(assistant_id: str) -> Json:
+        return Json(await assistants.schemas(await found(assistant_id)))
+
+    @router.get("/assistants/{assistant_id}/subgraphs", tags=["assistants"])
+    async def get_subgraphs(assistant_id: str, recurse: bool = False) -> Json:
+        return Json(await assistants.subgraphs(await found(assistant_id), None, recurse=recurse))
+
+    @router.get("/assistants/{assistant_id}/subgraphs/{namespace:path}", tags=["assistants"])
+    async def get_subgraphs_of(assistant_id: str, namespace: str, recurse: bool = False) -> Json:
+        return Json(await assistants.subgraphs(await found(assistant_id), namespace, recurse=recurse))

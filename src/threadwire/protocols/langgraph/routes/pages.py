@@ -1,5 +1,6 @@
 """Pages of rows: how many there are, where the next begins, which fields are shown."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from threadwire.http.problems import Json
@@ -12,5 +13,6 @@ def page(rows: list[Any], total: int, offset: int) -> Json:
     return Json(rows, headers=headers)
 
 
-def selected(row: dict[str, Any], select: list[str] | None) -> dict[str, Any]:
-    return row if select is None else {key: value for key, value in row.items() if key in select}
+def selected(row: dict[str, Any], select: Sequence[str] | None) -> dict[str, Any]:
+    """Only the fields that are asked for; all, if none is."""
+    return row if not select else {key: value for key, value in row.items() if key in select}

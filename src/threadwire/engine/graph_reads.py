@@ -1,0 +1,39 @@
+"""Asking a graph something outside a run: its state, its schemas, its drawing."""
+
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+from langgraph_sdk.runtime import AccessContext
+
+from threadwire.errors import GraphFailed, ThreadwireError
+from threadwire.graphs.registry import AnyGraph, GraphRegistry
+from threadwire.graphs.user_loop import UserLoop
+
+T = TypeVar("T")
+
+
+class GraphReads:
+    def __init__(self, registry: GraphRegistry, loop: UserLoop) -> None:
+        self._registry = registry
+        self._loop = loop
+
+    async def ask(
+        self,
+        graph_id: str,
+        config: dict[str, Any],
+        access: AccessContext,
+        question: Callable[[AnyGraph], Coroutine[Any, Any, T]],
+    ) -> T:
+        """Ask on the reading loop, so that a run that blocks its own does not hold it up. The config and why it is
+        asked are for a factory."""
+
+        async def asking() -> T:
+            async with self._registry.open(graph_id, config, access=access) as graph:
+                return await question(graph)
+
+        try:
+            return await self._loop.run(asking)
+        except ThreadwireError:
+            raise
+        except Exception as error:  # the graph's own code: a factory, a schema, a reducer
+            raise GraphFailed(f"{type(error).__name__}: {error}") from error

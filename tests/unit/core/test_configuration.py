@@ -1,0 +1,48 @@
+import pytest
+
+from threadwire.core.configuration import in_step, of_run
+from threadwire.errors import BadRequest
+
+
+@pytest.mark.parametrize(
+    ("config", "context", "before", "expected"),
+    [
+        ({}, None, None, ({}, {})),
+        ({}, {}, None, ({}, {})),
+        ({"tags": ["t"]}, {"a": 1}, None, ({"tags": ["t"], "configurable": {"a": 1}}, {"a": 1})),
+        ({"configurable": {"a": 1}}, None, None, ({"configurable": {"a": 1}}, {"a": 1})),
+        ({"configurable": {"a": 1}}, {}, None, ({"configurable": {"a": 1}}, {"a": 1})),
+        ({"configurable": {}}, {"a": 1}, None, ({"configurable": {"a": 1}}, {"a": 1})),
+        ({"tags": ["t"]}, None, {"b": 1}, ({"tags": ["t"], "configurable": {"b": 1}}, {"b": 1})),
+        ({}, {}, {"b": 1}, ({}, {})),
+        ({"configurable": {}}, None, {"b": 1}, ({}, {})),
+        ({}, {"a": 1}, {"b": 1}, ({"configurable": {"a": 1}}, {"a": 1})),
+        ({"configurable": None}, None, {"b": 1}, ({"configurable": {"b": 1}}, {"b": 1})),
+    ],
+)
+def test_an_assistant_shows_its_configuration_under_both_names(config, context, before, expected):
+    assert in_step(config, context, before) == expected
+
+
+def test_both_names_at_once_are_refused():
+    with pytest.raises(BadRequest, match="Cannot specify both configurable and context"):
+        in_step({"configurable": {"a": 1}}, {"a": 1})
+    with pytest.raises(BadRequest, match="Cannot specify both configurable and context"):
+        of_run({"configurable": {"a": 1}}, {"a": 1}, {}, {})
+
+
+def test_what_a_run_is_given_goes_over_what_its_assistant_has():
+    base = {"tags": ["base"], "recursion_limit": 5, "configurable": {"a": 1, "b": 1}}
+    given = {"tags": ["given"], "configurable": {"b": 2, "c": 2}}
+    assert of_run(given, {}, base, base["configurable"]) == (
+        {"tags": ["given"], "recursion_limit": 5, "configurable": {"a": 1, "b": 2, "c": 2}},
+        {"a": 1, "b": 2, "c": 2},
+    )
+    config, context = of_run({}, {"b": 2}, base, base["configurable"])
+    assert config["configurable"] == context == {"a": 1, "b": 2}
+
+
+def test_where_a_run_starts_is_no_configuration():
+    places = {"thread_id": "t", "checkpoint_id": "c", "checkpoint_ns": "", "checkpoint_map": {}}
+    config, context = of_run({"configurable": places}, {"a": 1}, {}, {})
+    assert (config, context) == ({"configurable": {**places, "a": 1}}, {"a": 1})
