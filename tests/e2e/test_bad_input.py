@@ -26,6 +26,7 @@ VALID: dict[tuple[str, str], dict[str, Any]] = {
     ("POST", "/threads/{thread_id}/state/checkpoint"): {"checkpoint": {"checkpoint_ns": ""}},
     ("POST", "/assistants"): {"graph_id": "echo"},
     ("POST", "/assistants/{assistant_id}/latest"): {"version": 1},
+    ("POST", "/ui/{graph_id}"): {"name": "weather"},
     ("POST", "/threads/{thread_id}/runs"): {"assistant_id": "echo"},
     ("POST", "/threads/{thread_id}/runs/stream"): {"assistant_id": "echo"},
     ("POST", "/threads/{thread_id}/runs/wait"): {"assistant_id": "echo"},
@@ -33,6 +34,7 @@ VALID: dict[tuple[str, str], dict[str, Any]] = {
 """The least a body must have, where that is more than nothing."""
 
 REQUIRED = {
+    "/ui/{graph_id}": "name",
     "/assistants": "graph_id",
     "/assistants/{assistant_id}/latest": "version",
     "/threads/{thread_id}/state/checkpoint": "checkpoint",
@@ -97,7 +99,7 @@ class Route:
         return f"{self.method} {self.path}"
 
 
-IDS = ("thread_id", "run_id", "assistant_id", "checkpoint_id", "namespace")
+IDS = ("thread_id", "run_id", "assistant_id", "checkpoint_id", "namespace", "graph_id", "file")
 
 
 def routes_of(schema: dict[str, Any]) -> Iterator[Route]:
@@ -149,6 +151,8 @@ async def real(wire) -> dict[str, str]:
         "assistant_id": assistants[0]["assistant_id"],
         "checkpoint_id": state["checkpoint_id"],
         "namespace": "inner",
+        "graph_id": "echo",
+        "file": "entrypoint.js",
     }
 
 

@@ -15,6 +15,7 @@ from typing import Any
 from dotenv import dotenv_values
 
 from threadwire.errors import ConfigError
+from threadwire.graphs.ui import UiConfig
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,7 @@ class ProjectConfig:
     env: dict[str, str] = field(default_factory=dict)
     wants_auth: bool = False
     """Whether the project asks for authentication, which is not offered yet."""
+    ui: UiConfig = field(default_factory=lambda: UiConfig({}))
 
     @property
     def root(self) -> Path:
@@ -66,6 +68,7 @@ def load_config(path: Path) -> ProjectConfig:
             dependencies=_dependencies(content.get("dependencies"), path.parent),
             env=_env(content.get("env"), path.parent),
             wants_auth=bool(content.get("auth")),
+            ui=_ui(content, path.parent),
         )
     except ConfigError as mistake:
         raise ConfigError(f"{path}: {mistake.message}") from mistake
@@ -192,6 +195,16 @@ def _variable(name: str, value: object) -> str:
             return json.dumps(value)
         case _:
             raise ConfigError(f'"env"."{name}" must be a text, not {_kind(value)}.')
+
+
+def _ui(content: Mapping[str, Any], root: Path) -> UiConfig:
+    sources, options = content.get("ui") or {}, content.get("ui_config") or {}
+    if not isinstance(sources, dict) or not all(isinstance(path, str) and path for path in sources.values()):
+        raise ConfigError('"ui" must be an object of names and sources. Write e.g. "ui": {"agent": "./ui.tsx"}.')
+    shared = options.get("shared", []) if isinstance(options, dict) else None
+    if not isinstance(shared, list) or not all(isinstance(name, str) for name in shared):
+        raise ConfigError('"ui_config" must be an object like {"shared": ["module"]}.')
+    return UiConfig({name: Path(os.path.normpath(root / path)) for name, path in sources.items()}, shared)
 
 
 def _kind(value: object) -> str:

@@ -35,6 +35,7 @@ from langgraph_sdk.runtime import AccessContext, ServerRuntime, _ExecutionRuntim
 from threadwire.errors import GraphUnavailable
 from threadwire.graphs.config import GraphSource, ProjectConfig
 from threadwire.graphs.context import made
+from threadwire.graphs.ui import UiBundles
 
 AnyGraph = Pregel[Any, Any, Any, Any]
 Role = Literal["config", "runtime"]
@@ -98,9 +99,10 @@ class GraphSpec:
 
 
 class GraphRegistry:
-    def __init__(self, sources: Mapping[str, GraphSource], loaded: Mapping[str, GraphSpec | CannotLoad]) -> None:
-        self._sources = dict(sources)
+    def __init__(self, config: ProjectConfig, loaded: Mapping[str, GraphSpec | CannotLoad]) -> None:
+        self._sources = dict(config.graphs)
         self._loaded = dict(loaded)
+        self.ui = UiBundles(config.ui)
 
     def ids(self) -> list[str]:
         """Every graph of the config, the failed ones included, in its order."""
@@ -172,7 +174,7 @@ def load_registry(config: ProjectConfig) -> GraphRegistry:
             loaded[graph_id] = GraphSpec(graph_id, source, _load_target(source, modules))
         except CannotLoad as failure:
             loaded[graph_id] = failure
-    return GraphRegistry(config.graphs, loaded)
+    return GraphRegistry(config, loaded)
 
 
 def draw(graph: AnyGraph) -> str:

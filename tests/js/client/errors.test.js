@@ -61,6 +61,30 @@ const refusals = [
     words: /must be a UUID/,
   },
   {
+    title: "an assistant of an unknown graph is not made, and the known ones are named",
+    ask: () => client.assistants.create({ graphId: "nope" }),
+    status: 404,
+    words: /approve/,
+  },
+  {
+    title: "an assistant that does not exist is not changed",
+    ask: () => client.assistants.update(randomUUID(), { name: "x" }),
+    status: 404,
+    words: /not found/,
+  },
+  {
+    title: "a version that does not exist is not found",
+    ask: async () => client.assistants.setLatest((await client.assistants.create({ graphId: "chat" })).assistant_id, 9),
+    status: 404,
+    words: /Version 9 not found/,
+  },
+  {
+    title: "an assistant is configured under one name at a time",
+    ask: () => client.assistants.create({ graphId: "chat", context: { a: 1 }, config: { configurable: { a: 1 } } }),
+    status: 400,
+    words: /both configurable and context/,
+  },
+  {
     title: "a stream mode that does not exist is refused",
     ask: async () =>
       client.runs.create((await client.threads.create()).thread_id, "chat", { streamMode: /** @type {any} */ ("smoke") }),

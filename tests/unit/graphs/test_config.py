@@ -7,6 +7,7 @@ import pytest
 
 from threadwire.errors import ConfigError
 from threadwire.graphs.config import GraphSource, load_config, prepare_environment
+from threadwire.graphs.ui import UiConfig
 
 
 @pytest.fixture
@@ -204,3 +205,25 @@ def test_the_config_wins_over_the_environment(project):
     config = load_config(write(project, {"graphs": GRAPHS, "env": {"THREADWIRE_TEST_A": "from the file"}}))
     prepare_environment(config)
     assert os.environ["THREADWIRE_TEST_A"] == "from the file"
+
+
+def test_components_are_named_with_their_sources(project):
+    config = load_config(
+        write(project, {"graphs": GRAPHS, "ui": {"agent": "./src/../ui.tsx"}, "ui_config": {"shared": ["d3"]}})
+    )
+    assert config.ui == UiConfig({"agent": project / "ui.tsx"}, ["d3"])
+    assert load_config(write(project, {"graphs": GRAPHS})).ui.sources == {}
+
+
+@pytest.mark.parametrize("ui", ["./ui.tsx", ["./ui.tsx"], {"agent": 3}, {"agent": ""}])
+def test_components_without_names_are_a_mistake(project, ui):
+    assert mistake_in(project, {"graphs": GRAPHS, "ui": ui}) == (
+        '"ui" must be an object of names and sources. Write e.g. "ui": {"agent": "./ui.tsx"}.'
+    )
+
+
+@pytest.mark.parametrize("options", ["d3", ["d3"], {"shared": "d3"}, {"shared": [3]}])
+def test_odd_options_for_components_are_a_mistake(project, options):
+    assert mistake_in(project, {"graphs": GRAPHS, "ui_config": options}) == (
+        '"ui_config" must be an object like {"shared": ["module"]}.'
+    )

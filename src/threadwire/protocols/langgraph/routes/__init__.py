@@ -10,6 +10,7 @@ from threadwire.protocols.langgraph.routes.assistants import assistant_routes
 from threadwire.protocols.langgraph.routes.runs import run_routes
 from threadwire.protocols.langgraph.routes.state import state_routes
 from threadwire.protocols.langgraph.routes.threads import thread_routes
+from threadwire.protocols.langgraph.routes.ui import ui_routes
 
 
 def langgraph_routes(engine: Engine, streams: OpenStreams) -> APIRouter:
@@ -18,4 +19,5 @@ def langgraph_routes(engine: Engine, streams: OpenStreams) -> APIRouter:
     thread_routes(router, engine)
     state_routes(router, engine)
     run_routes(router, engine, streams)
+    ui_routes(router, engine)
     return router

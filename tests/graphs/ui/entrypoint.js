@@ -1,0 +1,1 @@
+var __LGUI_echo = { render() {} };
