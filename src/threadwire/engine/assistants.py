@@ -148,8 +148,7 @@ class Assistants:
     async def versions(
         self, assistant_id: AssistantId, *, metadata: dict[str, Any], limit: int, offset: int
     ) -> list[AssistantVersion]:
-        if await self._storage.assistants.get(assistant_id) is None:
-            raise NotFound(f"Assistant {assistant_id} not found")
+        await self._require(assistant_id)
         return await self._storage.assistants.versions(assistant_id, metadata=metadata, limit=limit, offset=offset)
 
     async def delete(self, assistant_id: AssistantId, *, delete_threads: bool) -> None:
@@ -157,7 +156,7 @@ class Assistants:
         if (own := self._own_graph(assistant_id)) is not None:
             raise Conflict(f"Assistant {assistant_id} is the one of graph '{own}', and runs by that name need it")
         if delete_threads:
-            await self.get(assistant_id)
+            await self._require(assistant_id)
             await self._threads.delete_all(ThreadQuery(metadata={"assistant_id": assistant_id}))
         await self._storage.assistants.delete(assistant_id)
 
@@ -166,6 +165,10 @@ class Assistants:
 
     async def count(self, query: AssistantQuery) -> int:
         return await self._storage.assistants.count(query)
+
+    async def _require(self, assistant_id: AssistantId) -> None:
+        if await self._storage.assistants.get(assistant_id) is None:
+            raise NotFound(f"Assistant {assistant_id} not found")
 
     def _check_graph(self, graph_id: str) -> None:
         known = self._registry.ids()
