@@ -6,6 +6,7 @@ hours, and each coroutine around it would stay too.
 
 import re
 from collections.abc import Awaitable, Callable, Coroutine
+from inspect import signature
 from typing import Any
 
 import orjson
@@ -86,8 +87,9 @@ class JsonRoute(APIRoute):
     def _plain_body(self) -> type[BaseModel] | None:
         """The model of its body, if that, its path and headers that may be missing are all that it takes."""
         takes = self.dependant
-        if takes.query_params or takes.cookie_params or takes.dependencies or len(takes.body_params) != 1:
-            return None
+        bound = {each.name for each in (*takes.path_params, *takes.header_params, *takes.body_params)}
+        if len(takes.body_params) != 1 or takes.dependencies or bound != set(signature(self.endpoint).parameters):
+            return None  # it wants the query, the request itself, or something else that FastAPI can give
         if any(each.field_info.annotation is not str for each in takes.path_params):
             return None
         if any(each.field_info.is_required() for each in takes.header_params):
