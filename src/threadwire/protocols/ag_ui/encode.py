@@ -1,0 +1,247 @@
+"""One run's log as AG-UI events.
+
+The encoder is fed a run from its first entry (spec/log.md, 4.5). What it says depends on nothing else, so a page that
+resumes anywhere gets exactly what a page that stayed was sent.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from threadwire.core.entries import Entry, Json, Kind, Namespace
+from threadwire.core.json import dumps
+from threadwire.protocols.ag_ui import entities
+from threadwire.protocols.ag_ui.conversation import Conversation
+from threadwire.protocols.ag_ui.entities import Entity, Key, OpenEntities
+from threadwire.protocols.ag_ui.speech import Speech
+from threadwire.protocols.ag_ui.state import StateView, conversation_of
+from threadwire.protocols.ag_ui.view import View
+from threadwire.protocols.ag_ui.wire import (
+    Event,
+    event,
+    frames,
+    interrupt_outcome,
+    legacy_interrupts,
+    run_error,
+    run_finished,
+    run_started,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Who is told, and in which dialect. Equal options share one encoder."""
+
+    thread_id: str
+    """The thread as the page calls it."""
+    run_id: str | None = None
+    """The run as the page that started it calls it; None for the server's own id."""
+    modern: bool = False
+    """Whether the page said that it speaks 1.0; the others get what both generations understand."""
+    raw: bool = False
+    announce_when_started: bool = False
+    """For streams over many runs, where a run that is only queued would begin inside another."""
+    legacy_interrupts: bool = True
+    interrupt_outcome: bool = True
+
+
+class RunEncoder:
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._open = OpenEntities()
+        self._view = View()
+        self._state = StateView()
+        self._conversation = Conversation(self._view)
+        self._speech = Speech(self._view, self._open, self._owner)
+        self._entered: set[str] = set()
+        self._suffix = ""
+        self._announced = False
+
+    # -- entries -------------------------------------------------------------------------------------------------
+
+    def feed(self, entry: Entry) -> bytes:
+        if entry.kind == Kind.MESSAGES and (said := self._speech.more(entry)) is not None:
+            return said if not self._options.raw else frames(_raw(entry)) + said
+        events = self._events(entry)
+        if self._options.raw and entry.kind != Kind.RUN_ENDED:
+            events = [*events, *_raw(entry)]
+        return frames(events, entry.seq)
+
+    def _events(self, entry: Entry) -> list[Event]:
+        entered = self._enter(entry.ns) if entry.ns else []
+        match entry.kind:
+            case Kind.MESSAGES:
+                return entered + self._speech.feed(entry)
+            case Kind.STATE:
+                return entered if entry.ns else self._committed(entry.data)
+            case Kind.TASK:
+                return entered + self._task(entry.ns, entry.data)
+            case Kind.CUSTOM:
+                return entered + self._custom(entry.data["value"])
+            case Kind.RUN_QUEUED:
+                return [] if self._options.announce_when_started else self._announce(entry)
+            case Kind.RUN_STARTED:
+                return self._started(entry)
+            case Kind.RUN_ENDED:
+                return self._ended(entry)
+            case _:
+                return entered
+
+    # -- joining in the middle -----------------------------------------------------------------------------------
+
+    def joined(self, base: Json) -> list[Event]:
+        """What somebody who comes now needs before the rest: the state and the messages as the others have them, and
+        the start of whatever is open. `base` is the thread's state before this run, for a run that has not told of
+        any yet."""
+        if self._state.values is None:
+            return [*settled(base), *self._open.starts()]
+        snapshot = event("MESSAGES_SNAPSHOT", messages=self._view.messages())
+        return [self._state.snapshot(), snapshot, *self._open.starts()]
+
+    def reopened(self) -> list[Event]:
+        """The start of whatever is open, for somebody who has the rest."""
+        return self._open.starts()
+
+    # -- the run -------------------------------------------------------------------------------------------------
+
+    def _announce(self, entry: Entry) -> list[Event]:
+        self._announced = True
+        return [run_started(self._options.thread_id, self._options.run_id or str(entry.run_id))]
+
+    def _started(self, entry: Entry) -> list[Event]:
+        announced = [] if self._announced else self._announce(entry)
+        if entry.attempt <= 1:
+            return announced
+        # The process died in the middle. What it had open is closed; the state it goes on from comes next, and takes
+        # back what was said and never kept.
+        self._suffix = f"#{entry.attempt}"
+        self._state.forget()
+        self._speech.forget()
+        self._conversation.start_over()
+        return announced + self._open.close_all()
+
+    def _ended(self, entry: Entry) -> list[Event]:
+        data = entry.data
+        events = ([] if self._announced else self._announce(entry)) + self._open.close_all()
+        if data["status"] in ("error", "timeout", "rolled_back"):
+            error = data.get("error") or {"error": "ROLLED_BACK", "message": "The run was rolled back."}
+            return [*events, *self._raw_end(entry), run_error(str(error["message"]), str(error["error"]))]
+        if data["status"] == "success":  # what a stopped run was saying stays on the screen
+            events += self._conversation.settle()
+        interrupts = data.get("interrupts") or []
+        if self._options.legacy_interrupts:
+            events += legacy_interrupts(interrupts)
+        return [*events, *self._raw_end(entry), self._finished(entry, interrupts)]
+
+    def _finished(self, entry: Entry, interrupts: list[Json]) -> Event:
+        run_id = self._options.run_id or str(entry.run_id)
+        outcome = interrupt_outcome(interrupts) if self._options.interrupt_outcome else None
+        if outcome is None and self._options.modern:
+            outcome = self._modern_outcome(entry)
+        return run_finished(self._options.thread_id, run_id, outcome, self._speech.usage())
+
+    def _modern_outcome(self, entry: Entry) -> Json:
+        if entry.data["status"] == "interrupted":
+            return {"type": "cancelled"}
+        pending = self._conversation.unanswered()
+        return {"type": "success", "pendingToolCallIds": pending} if pending else {"type": "success"}
+
+    def _raw_end(self, entry: Entry) -> list[Event]:
+        return _raw(entry) if self._options.raw else []
+
+    # -- state, steps, subagents ---------------------------------------------------------------------------------
+
+    def _committed(self, data: dict[str, Any]) -> list[Event]:
+        events = self._state.apply(data)
+        return events + self._conversation.commit(data, conversation_of(self._state.values), self._state.values)
+
+    def _task(self, ns: Namespace, data: dict[str, Any]) -> list[Event]:
+        name, task_id = str(data["name"]), str(data["id"])
+        owner = self._owner(ns)
+        key: Key = ("step", f"{owner or ''}/{name}")
+        if data.get("ended"):
+            return self._task_ended(ns, task_id, data) + self._open.let_go(key)
+        if name.startswith("__"):
+            return []
+        if key in self._open:
+            self._open.hold(key)
+            return []
+        return self._open.open(key, entities.step(name, owner, ns))
+
+    def _task_ended(self, ns: Namespace, task_id: str, data: dict[str, Any]) -> list[Event]:
+        inner = _inner(ns, task_id)
+        events = self._open.close_where(
+            lambda key, entity: key[0] != "subagent" and (entity.task == task_id or inner(entity.ns))
+        )
+        for subagent_id in self._open.subagents_in(inner):
+            self._open.close(("subagent", subagent_id))
+            events.append(_subagent_end(subagent_id, data))
+        return events
+
+    def _enter(self, ns: Namespace) -> list[Event]:
+        """A subgraph is a subagent; its first entry begins it."""
+        events: list[Event] = []
+        for depth in range(1, len(ns) + 1):
+            subagent_id = self._owner(ns[:depth])
+            assert subagent_id is not None
+            if subagent_id not in self._entered:
+                self._entered.add(subagent_id)
+                name = ns[depth - 1].partition(":")[0]
+                entity: Entity = entities.subagent(subagent_id, name, self._owner(ns[: depth - 1]), ns[:depth])
+                events += self._open.open(("subagent", subagent_id), entity)
+        return events
+
+    def _owner(self, ns: Namespace) -> str | None:
+        """The name under which a subgraph's doings are told; a later attempt's is another subagent."""
+        return "|".join(ns) + self._suffix if ns else None
+
+    # -- custom events -------------------------------------------------------------------------------------------
+
+    def _custom(self, value: Json) -> list[Event]:
+        if (activity := self._conversation.activity(value)) is not None:
+            return [activity]
+        name = value.get("name") or value.get("type") if isinstance(value, dict) else None
+        return [{"type": "CUSTOM", "name": name if isinstance(name, str) and name else "custom", "value": value}]
+
+
+def settled(values: Json) -> list[Event]:
+    """A thread at rest: its state and its messages."""
+    conversation = Conversation(View())
+    state = StateView()
+    if values is None:
+        return []
+    state.values = values
+    messages = conversation.shown(conversation_of(values), values)
+    return [state.snapshot(), event("MESSAGES_SNAPSHOT", messages=messages)]
+
+
+def _inner(ns: Namespace, task_id: str) -> Any:
+    """Whether a namespace lies in the subgraph that this task of `ns` ran."""
+    depth = len(ns)
+
+    def lies_within(other: Namespace) -> bool:
+        return len(other) > depth and other[:depth] == ns and other[depth].partition(":")[2] == task_id
+
+    return lies_within
+
+
+def _subagent_end(subagent_id: str, task: dict[str, Any]) -> Event:
+    if task.get("error") is not None:
+        return event("SUBAGENT_ERROR", subagentRunId=subagent_id, message=_message_of(task["error"]))
+    if task.get("interrupts"):
+        ids = [str(each.get("id")) for each in task["interrupts"]]
+        return event("SUBAGENT_FINISHED", subagentRunId=subagent_id, outcome={"type": "suspended", "interruptIds": ids})
+    return event("SUBAGENT_FINISHED", subagentRunId=subagent_id)
+
+
+def _message_of(error: Json) -> str:
+    return error if isinstance(error, str) else dumps(error).decode()
+
+
+def _raw(entry: Entry) -> list[Event]:
+    return [
+        {
+            "type": "RAW",
+            "event": {"kind": entry.kind, "ns": list(entry.ns), "data": entry.data},
+            "source": "threadwire",
+        }
+    ]

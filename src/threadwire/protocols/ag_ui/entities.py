@@ -1,0 +1,102 @@
+"""What is open at a moment of a run: messages being said, calls being made, steps, subagents.
+
+Nothing may be open when a run finishes, and whoever joins in the middle must be given the start of everything that is.
+So every start is kept until its end.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from threadwire.core.entries import Namespace
+from threadwire.protocols.ag_ui.wire import Event, event
+
+Key = tuple[str, str]
+"""What it is (`text`, `call`, `reasoning`, `step`, `subagent`) and its name."""
+
+_CLOSING_ORDER = ("text", "call", "reasoning", "step", "subagent")
+
+
+@dataclass(slots=True)
+class Entity:
+    starts: list[Event]
+    ends: list[Event]
+    ns: Namespace
+    task: str | None = None
+    """The task that opened it, and at whose end it is closed at the latest."""
+    holders: int = field(default=1)
+    """Steps of one name that run side by side are one step to a page."""
+
+
+class OpenEntities:
+    def __init__(self) -> None:
+        self._open: dict[Key, Entity] = {}
+
+    def __contains__(self, key: Key) -> bool:
+        return key in self._open
+
+    def open(self, key: Key, entity: Entity) -> list[Event]:
+        self._open[key] = entity
+        return entity.starts
+
+    def hold(self, key: Key) -> None:
+        self._open[key].holders += 1
+
+    def let_go(self, key: Key) -> list[Event]:
+        """One holder less; closed with the last."""
+        if (entity := self._open.get(key)) is None:
+            return []
+        entity.holders -= 1
+        return [] if entity.holders else self.close(key)
+
+    def close(self, key: Key) -> list[Event]:
+        entity = self._open.pop(key, None)
+        return [] if entity is None else entity.ends
+
+    def close_where(self, meant: Callable[[Key, Entity], bool]) -> list[Event]:
+        """Close some, the inner before the outer."""
+        keys = [key for key, entity in self._open.items() if meant(key, entity)]
+        keys.sort(key=lambda key: (_CLOSING_ORDER.index(key[0]), -len(self._open[key].ns)))
+        return [each for key in keys for each in self.close(key)]
+
+    def close_all(self) -> list[Event]:
+        return self.close_where(lambda key, entity: True)
+
+    def starts(self) -> list[Event]:
+        """What somebody who comes now has to be told first."""
+        return [each for entity in self._open.values() for each in entity.starts]
+
+    def subagents_in(self, within: Callable[[Namespace], bool]) -> list[str]:
+        """The subagents of some namespaces, the inner before the outer."""
+        found = [key for key, entity in self._open.items() if key[0] == "subagent" and within(entity.ns)]
+        return [name for _, name in sorted(found, key=lambda key: -len(self._open[key].ns))]
+
+
+def text(message_id: str, role: str, name: str | None, owner: str | None, ns: Namespace, task: str | None) -> Entity:
+    start = event("TEXT_MESSAGE_START", messageId=message_id, role=role, name=name, subagentRunId=owner)
+    return Entity([start], [event("TEXT_MESSAGE_END", messageId=message_id)], ns, task)
+
+
+def call(call_id: str, name: str, message_id: str, owner: str | None, ns: Namespace, task: str | None) -> Entity:
+    start = event(
+        "TOOL_CALL_START", toolCallId=call_id, toolCallName=name, parentMessageId=message_id, subagentRunId=owner
+    )
+    return Entity([start], [event("TOOL_CALL_END", toolCallId=call_id)], ns, task)
+
+
+def reasoning(message_id: str, owner: str | None, ns: Namespace, task: str | None) -> Entity:
+    starts = [
+        event("REASONING_START", messageId=message_id, subagentRunId=owner),
+        event("REASONING_MESSAGE_START", messageId=message_id, role="reasoning", subagentRunId=owner),
+    ]
+    ends = [event("REASONING_MESSAGE_END", messageId=message_id), event("REASONING_END", messageId=message_id)]
+    return Entity(starts, ends, ns, task)
+
+
+def step(name: str, owner: str | None, ns: Namespace) -> Entity:
+    start = event("STEP_STARTED", stepName=name, subagentRunId=owner)
+    return Entity([start], [event("STEP_FINISHED", stepName=name, subagentRunId=owner)], ns)
+
+
+def subagent(subagent_id: str, name: str, parent: str | None, ns: Namespace) -> Entity:
+    start = event("SUBAGENT_STARTED", subagentRunId=subagent_id, name=name, parentSubagentRunId=parent)
+    return Entity([start], [event("SUBAGENT_FINISHED", subagentRunId=subagent_id)], ns)

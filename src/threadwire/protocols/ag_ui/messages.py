@@ -1,0 +1,245 @@
+"""LangChain's messages as AG-UI's, and back.
+
+One message of LangChain may be two of AG-UI: what a model thought is a message of its own there, shown before what it
+said. Its id is derived from the message's, so that a page that watched and a page that loads know it by the same name.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from threadwire.core.entries import Json
+from threadwire.core.json import dumps, loads
+
+Message = dict[str, Any]
+
+_ROLES = {"human": "user", "ai": "assistant", "system": "system", "tool": "tool", "developer": "developer"}
+_TYPES = {role: kind for kind, role in _ROLES.items()}
+_MEDIA = ("image", "audio", "video")
+
+
+def is_conversation(value: Json) -> bool:
+    """Whether a state's `messages` are what the name says."""
+    return isinstance(value, list) and all(
+        isinstance(each, dict) and isinstance(each.get("type"), str) and "content" in each for each in value
+    )
+
+
+def reasoning_id(message_id: str) -> str:
+    return f"{message_id}-reasoning"
+
+
+def base_type(message: Json) -> str:
+    """`ai` for `AIMessageChunk`, and so on."""
+    kind = str(message.get("type", ""))
+    return kind.removesuffix("MessageChunk").lower() if kind.endswith("MessageChunk") else kind
+
+
+def shown_messages(conversation: list[Json]) -> list[Message]:
+    """A committed conversation as a page shows it."""
+    return [shown for at, message in enumerate(conversation) for shown in _shown(message, at)]
+
+
+def _shown(message: Json, at: int) -> Iterator[Message]:
+    message_id = str(message.get("id") or f"message-{at}")
+    kind = base_type(message)
+    if kind == "tool":
+        yield tool_message(message, message_id)
+    elif kind == "ai":
+        yield from _assistant_messages(message, message_id)
+    elif kind == "human":
+        yield _named({"id": message_id, "role": "user", "content": user_content(message.get("content"))}, message)
+    else:
+        role = _ROLES.get(kind) or str(message.get("role") or "assistant")
+        role = role if role in ("system", "developer", "user") else "assistant"
+        yield _named({"id": message_id, "role": role, "content": spoken(message.get("content"))}, message)
+
+
+def _assistant_messages(message: Json, message_id: str) -> Iterator[Message]:
+    if thought := thoughts(message.get("content"), message.get("additional_kwargs")):
+        yield {"id": reasoning_id(message_id), "role": "reasoning", "content": thought}
+    shown: Message = {"id": message_id, "role": "assistant"}
+    calls = [tool_call(each["id"], each["name"], each["args"]) for each in calls_of(message, message_id)]
+    text = spoken(message.get("content"))
+    if text or not calls:
+        shown["content"] = text
+    if calls:
+        shown["toolCalls"] = calls
+    yield _named(shown, message)
+
+
+def calls_of(message: Json, message_id: str) -> list[Message]:
+    """The calls of a whole message, in order: `{id, name, args}` with the arguments as JSON text."""
+    return [
+        {
+            "id": call.get("id") or f"{message_id}:{at}",
+            "name": call.get("name") or "",
+            "args": dumps(call.get("args") if call.get("args") is not None else {}).decode(),
+        }
+        for at, call in enumerate(message.get("tool_calls") or ())
+    ]
+
+
+def tool_call(call_id: str, name: str, arguments: str) -> Json:
+    return {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
+
+
+def tool_message(message: Json, message_id: str) -> Message:
+    return {
+        "id": message_id,
+        "role": "tool",
+        "toolCallId": str(message.get("tool_call_id") or ""),
+        "content": tool_content(message.get("content")),
+    }
+
+
+def tool_content(content: Json) -> str:
+    """A tool's answer is text to the older clients, so anything else is shown as the JSON it is."""
+    if isinstance(content, str):
+        return content
+    if isinstance(content, list) and all(_text(block) is not None for block in content):
+        return "".join(_text(block) or "" for block in content)
+    return dumps(content).decode()
+
+
+def spoken(content: Json) -> str:
+    """What was said, without what was thought."""
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list):
+        return "" if content is None else dumps(content).decode()
+    return "".join(_text(block) or "" for block in content)
+
+
+def _text(block: Json) -> str | None:
+    if isinstance(block, str):
+        return block
+    if isinstance(block, dict) and block.get("type") in ("text", "text_delta") and isinstance(block.get("text"), str):
+        return str(block["text"])
+    return None
+
+
+def thoughts(content: Json, additional: Json = None) -> str:
+    """What a model thought, in whichever of the ways models have of saying so."""
+    told = additional.get("reasoning_content") if isinstance(additional, dict) else None
+    said = told if isinstance(told, str) else ""
+    return said + "".join(_thought(block) for block in content) if isinstance(content, list) else said
+
+
+def _thought(block: Json) -> str:
+    if not isinstance(block, dict) or block.get("type") not in ("reasoning", "thinking", "reasoning_content"):
+        return ""
+    for name in ("reasoning", "thinking", "text"):
+        if isinstance(found := block.get(name), str):
+            return found
+    summary = block.get("summary")
+    if isinstance(summary, list):
+        return "".join(str(each.get("text", "")) for each in summary if isinstance(each, dict))
+    return ""
+
+
+def _named(shown: Message, message: Json) -> Message:
+    if isinstance(name := message.get("name"), str) and name:
+        shown["name"] = name
+    return shown
+
+
+# -- what people send ------------------------------------------------------------------------------------------------
+
+
+def user_content(content: Json) -> str | list[Json]:
+    """A person's message: text, or parts if there is more than text."""
+    if not isinstance(content, list):
+        return content if isinstance(content, str) else "" if content is None else dumps(content).decode()
+    if all(isinstance(block, str) for block in content):
+        return "".join(content)
+    return [_part(block) for block in content]
+
+
+def _part(block: Json) -> Json:
+    if (text := _text(block)) is not None:
+        return {"type": "text", "text": text}
+    if isinstance(block, dict):
+        kind = block.get("type")
+        if kind == "image_url":
+            given = block.get("image_url")
+            return {"type": "image", "source": _source_of_url(given.get("url") if isinstance(given, dict) else given)}
+        if kind in (*_MEDIA, "file"):
+            source = _source(block)
+            if source is not None:
+                return {"type": "document" if kind == "file" else kind, "source": source}
+    return {"type": "text", "text": dumps(block).decode()}
+
+
+def _source(block: dict[str, Json]) -> Json | None:
+    mime = block.get("mime_type") or "application/octet-stream"
+    for name in ("base64", "data"):
+        if isinstance(found := block.get(name), str):
+            return {"type": "data", "value": found, "mimeType": mime}
+    if isinstance(url := block.get("url"), str):
+        return {"type": "url", "value": url, **({"mimeType": block["mime_type"]} if "mime_type" in block else {})}
+    return None
+
+
+def _source_of_url(url: Json) -> Json:
+    text = str(url)
+    head, comma, data = text.partition(",")
+    if head.startswith("data:") and comma and head.endswith(";base64"):
+        return {"type": "data", "value": data, "mimeType": head[5:-7] or "application/octet-stream"}
+    return {"type": "url", "value": text}
+
+
+def to_langchain(message: Message) -> Json | None:
+    """A message a page sent, as LangGraph takes it. None for what a page keeps only for itself."""
+    role = message.get("role")
+    kind = _TYPES.get(str(role))
+    if kind is None:  # reasoning, activity
+        return None
+    given: dict[str, Json] = {"type": kind, "id": message["id"], "content": _content(message.get("content"))}
+    if isinstance(name := message.get("name"), str) and name:
+        given["name"] = name
+    if kind == "tool":
+        given["tool_call_id"] = message.get("toolCallId", "")
+        if message.get("error"):
+            given["status"] = "error"
+    if kind == "ai" and message.get("toolCalls"):
+        given["tool_calls"] = [_given_call(each) for each in message["toolCalls"]]
+    if kind == "developer":
+        given = {**given, "type": "system", "additional_kwargs": {"__openai_role__": "developer"}}
+    return given
+
+
+def _given_call(call: Json) -> Json:
+    function = call.get("function") or {}
+    try:
+        arguments = loads(str(function.get("arguments") or "{}").encode())
+    except ValueError:
+        arguments = {}
+    return {
+        "type": "tool_call",
+        "id": call.get("id"),
+        "name": function.get("name", ""),
+        "args": arguments if isinstance(arguments, dict) else {},
+    }
+
+
+def _content(content: Json) -> Json:
+    if content is None:
+        return ""
+    if not isinstance(content, list):
+        return content
+    return [_block(part) for part in content]
+
+
+def _block(part: Json) -> Json:
+    kind, source = part.get("type"), part.get("source") or {}
+    if kind == "text":
+        return {"type": "text", "text": part.get("text", "")}
+    if kind == "binary":  # how the older clients send files
+        source = {"type": "data" if part.get("data") else "url", "value": part.get("data") or part.get("url")}
+        source["mimeType"] = part.get("mimeType")
+        kind = str(part.get("mimeType") or "").partition("/")[0]
+    given: dict[str, Json] = {"type": kind if kind in _MEDIA else "file"}
+    given["base64" if source.get("type") == "data" else "url"] = source.get("value")
+    if source.get("mimeType"):
+        given["mime_type"] = source["mimeType"]
+    return given

@@ -1,0 +1,47 @@
+"""What changed in a state, as RFC 6902 operations that both generations of clients accept: add, remove, replace."""
+
+from typing import Any
+
+from threadwire.core.entries import Json
+
+Operation = dict[str, Any]
+
+
+def pointer(*path: str | int) -> str:
+    return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in path)
+
+
+def difference(before: Json, after: Json, path: tuple[str | int, ...]) -> list[Operation]:
+    """The operations that turn `before` into `after`. Objects are compared key by key, lists only where they grow or
+    shrink at the end: a client applies what it is told, so few and simple beats clever."""
+    if type(before) is type(after) and before == after:
+        return []
+    if isinstance(before, dict) and isinstance(after, dict):
+        return _in_object(before, after, path)
+    if isinstance(before, list) and isinstance(after, list):
+        return _in_list(before, after, path)
+    return [{"op": "replace", "path": pointer(*path), "value": after}]
+
+
+def _in_object(before: dict[str, Json], after: dict[str, Json], path: tuple[str | int, ...]) -> list[Operation]:
+    operations = [{"op": "remove", "path": pointer(*path, key)} for key in before if key not in after]
+    for key, value in after.items():
+        if key not in before:
+            operations.append({"op": "add", "path": pointer(*path, key), "value": value})
+        else:
+            operations += difference(before[key], value, (*path, key))
+    return operations
+
+
+def _in_list(before: list[Json], after: list[Json], path: tuple[str | int, ...]) -> list[Operation]:
+    operations: list[Operation] = []
+    for at, (old, new) in enumerate(zip(before, after, strict=False)):
+        operations += difference(old, new, (*path, at))
+    return operations + splice(path, min(len(before), len(after)), len(before) - len(after), after[len(before) :])
+
+
+def splice(path: tuple[str | int, ...], at: int, dropped: int, items: list[Json]) -> list[Operation]:
+    """Take `dropped` elements of a list out at `at`, and put `items` there."""
+    removed = [{"op": "remove", "path": pointer(*path, at)}] * max(dropped, 0)
+    added = [{"op": "add", "path": pointer(*path, at + offset), "value": item} for offset, item in enumerate(items)]
+    return [*removed, *added]

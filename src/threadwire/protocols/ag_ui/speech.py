@@ -1,0 +1,259 @@
+"""What models say, as they say it: text, thoughts, calls with their arguments, answers of tools."""
+
+from collections.abc import Callable
+from typing import Any
+
+from threadwire.core.entries import Entry, Json, Namespace
+from threadwire.core.json import dumps
+from threadwire.protocols.ag_ui import entities
+from threadwire.protocols.ag_ui.entities import OpenEntities
+from threadwire.protocols.ag_ui.messages import (
+    base_type,
+    calls_of,
+    reasoning_id,
+    spoken,
+    thoughts,
+    tool_content,
+    tool_message,
+)
+from threadwire.protocols.ag_ui.view import Growing, View
+from threadwire.protocols.ag_ui.wire import Event, event
+
+_QUIET = ("emit-messages", "copilotkit:emit-messages")
+_QUIET_CALLS = ("emit-tool-calls", "copilotkit:emit-tool-calls")
+
+
+class _Streamed:
+    """A message that comes in chunks, as of the last one."""
+
+    __slots__ = ("calls", "fields", "head", "id", "meta", "ns", "plain", "shown", "silent", "task", "without_calls")
+
+    def __init__(self, message_id: str, fields: dict[str, Json], meta: dict[str, Json], ns: Namespace) -> None:
+        self.id = message_id
+        self.fields = fields
+        self.meta = meta
+        self.ns = ns
+        self.task = _task_of(meta)
+        self.silent = any(meta.get(name) is False for name in _QUIET)
+        self.without_calls = any(meta.get(name) is False for name in _QUIET_CALLS)
+        self.calls: dict[Json, str] = {}
+        self.shown: Growing | None = None
+        """Where its text is added, while it is open."""
+        self.head = b'data: {"type":"TEXT_MESSAGE_CONTENT","messageId":' + dumps(message_id) + b',"delta":'
+        self.plain = False
+        """Whether a next chunk that has only text can be told without looking at anything else."""
+
+
+class Speech:
+    def __init__(self, view: View, opened: OpenEntities, owner: Callable[[Namespace], str | None]) -> None:
+        self._view = view
+        self._open = opened
+        self._owner = owner
+        self._streamed: dict[int, _Streamed] = {}
+        self._usage: dict[tuple[str, str], dict[str, int]] = {}
+
+    def forget(self) -> None:
+        """A new attempt counts its messages anew; what the last one had begun has been closed."""
+        self._streamed.clear()
+
+    # -- entries -------------------------------------------------------------------------------------------------
+
+    def more(self, entry: Entry) -> bytes | None:
+        """The frame of a chunk that is only more text: nearly every entry of a run. None if it is anything else."""
+        data = entry.data
+        if type(data) is not list:
+            return None
+        streamed = self._streamed[data[0]]
+        if not streamed.plain or streamed.shown is None or ("text", streamed.id) not in self._open:
+            return None
+        text = data[1]
+        if not text:
+            return b""
+        streamed.shown.say(text)
+        return streamed.head + dumps(text) + b"}\nid: %d\n\n" % entry.seq
+
+    def feed(self, entry: Entry) -> list[Event]:
+        data = entry.data
+        if type(data) is list:
+            streamed = self._streamed[data[0]]
+            streamed.fields = {**streamed.fields, "content": data[1]}
+            return self._chunk(streamed)
+        if "patch" in data:
+            streamed = self._streamed[data["i"]]
+            streamed.fields = {**streamed.fields, **data["patch"]}
+            if data["patch"].get("usage_metadata"):
+                self._spend(streamed.meta, data["patch"]["usage_metadata"])
+            return self._chunk(streamed)
+        if "chunk" in data:
+            return self._begin(entry, data)
+        if data.get("root"):
+            return []
+        return self._whole(data["message"], data["meta"] or {}, entry.ns)
+
+    def _begin(self, entry: Entry, data: dict[str, Any]) -> list[Event]:
+        message_id = str(data["chunk"].get("id") or f"{entry.run_id}:{data['i']}")
+        streamed = self._streamed[data["i"]] = _Streamed(message_id, data["chunk"], data["meta"] or {}, entry.ns)
+        if data["chunk"].get("usage_metadata"):
+            self._spend(streamed.meta, data["chunk"]["usage_metadata"])
+        return self._chunk(streamed)
+
+    # -- chunks --------------------------------------------------------------------------------------------------
+
+    def _chunk(self, streamed: _Streamed) -> list[Event]:
+        fields = streamed.fields
+        streamed.plain = False
+        if base_type(fields) != "ai":
+            return []
+        content, extra = fields.get("content"), fields.get("additional_kwargs")
+        calls = fields.get("tool_call_chunks") or ()
+        events: list[Event] = []
+        if not streamed.silent:
+            if thought := thoughts(content, extra):
+                events += self._think(streamed, thought)
+            if text := spoken(content):
+                events += self._say(streamed, text)
+        if not streamed.without_calls:
+            for call in calls:
+                events += self._argue(streamed, call)
+        if fields.get("chunk_position") == "last":
+            return events + self._over(streamed)
+        streamed.plain = not (streamed.silent or calls or extra or isinstance(content, list))
+        return events
+
+    def _think(self, streamed: _Streamed, thought: str) -> list[Event]:
+        message_id = reasoning_id(streamed.id)
+        events = self._stop_saying(streamed)
+        if ("reasoning", message_id) not in self._open:
+            entity = entities.reasoning(message_id, self._owner(streamed.ns), streamed.ns, streamed.task)
+            events += self._open.open(("reasoning", message_id), entity)
+        self._view.begin({"id": message_id, "role": "reasoning", "content": ""}).say(thought)
+        return [*events, event("REASONING_MESSAGE_CONTENT", messageId=message_id, delta=thought)]
+
+    def _say(self, streamed: _Streamed, text: str) -> list[Event]:
+        key = ("text", streamed.id)
+        events: list[Event] = []
+        if key not in self._open:
+            events += self._open.close(("reasoning", reasoning_id(streamed.id))) + self._stop_calling(streamed)
+            name, owner = streamed.fields.get("name") or None, self._owner(streamed.ns)
+            entity = entities.text(streamed.id, "assistant", name, owner, streamed.ns, streamed.task)
+            events += self._open.open(key, entity)
+            streamed.shown = self._view.begin(_tagged(_assistant(streamed.id, name), owner))
+        assert streamed.shown is not None
+        streamed.shown.say(text)
+        return [*events, event("TEXT_MESSAGE_CONTENT", messageId=streamed.id, delta=text)]
+
+    def _argue(self, streamed: _Streamed, call: dict[str, Json]) -> list[Event]:
+        index = call.get("index")
+        events: list[Event] = []
+        call_id = streamed.calls.get(index)
+        if call_id is None or (call.get("id") and call["id"] != call_id):
+            events += self._stop_saying(streamed) + self._open.close(("reasoning", reasoning_id(streamed.id)))
+            events += self._stop_calling(streamed)
+            call_id = str(call.get("id") or f"{streamed.id}:{len(streamed.calls)}")
+            streamed.calls[index] = call_id
+            events += self._begin_call(streamed, call_id, str(call.get("name") or ""))
+        arguments = call.get("args")
+        if arguments and ("call", call_id) in self._open:
+            self._message(streamed).argue(call_id, str(arguments))
+            events.append(event("TOOL_CALL_ARGS", toolCallId=call_id, delta=str(arguments)))
+        return events
+
+    def _begin_call(self, streamed: _Streamed, call_id: str, name: str) -> list[Event]:
+        message = self._message(streamed)
+        if message.has_call(call_id):  # a page would add the arguments to those it has
+            return []
+        message.call(call_id, name)
+        entity = entities.call(call_id, name, streamed.id, self._owner(streamed.ns), streamed.ns, streamed.task)
+        return self._open.open(("call", call_id), entity)
+
+    def _message(self, streamed: _Streamed) -> Growing:
+        owner = self._owner(streamed.ns)
+        return self._view.begin(_tagged({"id": streamed.id, "role": "assistant"}, owner))
+
+    def _stop_saying(self, streamed: _Streamed) -> list[Event]:
+        return self._open.close(("text", streamed.id))
+
+    def _stop_calling(self, streamed: _Streamed) -> list[Event]:
+        return [each for call_id in streamed.calls.values() for each in self._open.close(("call", call_id))]
+
+    def _over(self, streamed: _Streamed) -> list[Event]:
+        thinking = self._open.close(("reasoning", reasoning_id(streamed.id)))
+        return self._stop_saying(streamed) + self._stop_calling(streamed) + thinking
+
+    # -- whole messages ------------------------------------------------------------------------------------------
+
+    def _whole(self, message: dict[str, Json], meta: dict[str, Json], ns: Namespace) -> list[Event]:
+        kind = base_type(message)
+        message_id = message.get("id")
+        if message_id is None or message_id in self._view or kind not in ("ai", "tool"):
+            return []  # what was told before, or is told with the state it is kept in
+        if kind == "tool":
+            return self._answer(message, str(message_id), self._owner(ns))
+        if message.get("usage_metadata"):
+            self._spend(meta, message["usage_metadata"])
+        whole = _Streamed(str(message_id), message, meta, ns)
+        events: list[Event] = []
+        if not whole.silent:
+            if thought := thoughts(message.get("content"), message.get("additional_kwargs")):
+                events += self._think(whole, thought)
+            if text := spoken(message.get("content")):
+                events += self._say(whole, text)
+        if not whole.without_calls:
+            for index, call in enumerate(calls_of(message, whole.id)):
+                events += self._argue(whole, {**call, "index": index})
+        return events + self._over(whole)
+
+    def _answer(self, message: dict[str, Json], message_id: str, owner: str | None) -> list[Event]:
+        self._view.put(_tagged(tool_message(message, message_id), owner))
+        return [
+            event(
+                "TOOL_CALL_RESULT",
+                messageId=message_id,
+                toolCallId=str(message.get("tool_call_id") or ""),
+                content=tool_content(message.get("content")),
+                role="tool",
+                subagentRunId=owner,
+            )
+        ]
+
+    # -- usage ---------------------------------------------------------------------------------------------------
+
+    def _spend(self, meta: dict[str, Json], usage: dict[str, Json]) -> None:
+        key = (str(meta.get("ls_provider") or ""), str(meta.get("ls_model_name") or ""))
+        spent = self._usage.setdefault(key, {})
+        details = {**(usage.get("input_token_details") or {}), **(usage.get("output_token_details") or {})}
+        for name, value in (
+            ("inputTokens", usage.get("input_tokens")),
+            ("outputTokens", usage.get("output_tokens")),
+            ("totalTokens", usage.get("total_tokens")),
+            ("reasoningTokens", details.get("reasoning")),
+            ("cachedInputTokens", details.get("cache_read")),
+            ("cacheWriteInputTokens", details.get("cache_creation")),
+        ):
+            if isinstance(value, int):
+                spent[name] = spent.get(name, 0) + value
+
+    def usage(self) -> list[Json]:
+        return [
+            {
+                **({"provider": provider} if provider else {}),
+                **({"model": model} if model else {}),
+                **spent,
+            }
+            for (provider, model), spent in self._usage.items()
+        ]
+
+
+def _assistant(message_id: str, name: str | None) -> dict[str, Json]:
+    shown: dict[str, Json] = {"id": message_id, "role": "assistant", "content": ""}
+    return {**shown, "name": name} if name else shown
+
+
+def _tagged(message: dict[str, Json], owner: str | None) -> dict[str, Json]:
+    return message if owner is None else {**message, "subagentRunId": owner}
+
+
+def _task_of(meta: dict[str, Json]) -> str | None:
+    """The task in which a model speaks: the last part of its checkpoint namespace."""
+    path = str(meta.get("langgraph_checkpoint_ns") or meta.get("checkpoint_ns") or "")
+    return path.rpartition("|")[2].partition(":")[2] or None

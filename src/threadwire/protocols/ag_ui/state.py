@@ -1,0 +1,103 @@
+"""A thread's state as a page sees it, and what to tell the page when it changes."""
+
+from typing import Any
+
+from threadwire.core.entries import Json
+from threadwire.core.json import dumps
+from threadwire.protocols.ag_ui.messages import is_conversation
+from threadwire.protocols.ag_ui.patch import Operation, difference, pointer, splice
+from threadwire.protocols.ag_ui.wire import Event, event
+
+_NOT_STATE = frozenset({"tools", "ag-ui", "copilotkit", "__interrupt__"})
+"""What pages themselves put in, and what is told in other ways."""
+
+
+def shown_state(values: Json) -> Json:
+    """A whole state, without the conversation, which is told as messages. Nothing else is left out: a schema that is
+    missing or narrow never hides what a graph keeps."""
+    if not isinstance(values, dict):
+        return values
+    return {key: value for key, value in values.items() if _is_state(key, value)}
+
+
+def conversation_of(values: Json) -> list[Json]:
+    found = values.get("messages") if isinstance(values, dict) else None
+    return found if isinstance(found, list) and is_conversation(found) else []
+
+
+def _is_state(key: str, value: Json) -> bool:
+    return key not in _NOT_STATE and not (key == "messages" and is_conversation(value))
+
+
+class StateView:
+    """The values of the root, folded from `state` entries (spec/log.md, 6.5 - 6.8)."""
+
+    def __init__(self) -> None:
+        self.values: Any = None
+        self._told = False
+        self._sizes: dict[str, int] = {}
+
+    def forget(self) -> None:
+        self._told = False
+
+    def apply(self, data: dict[str, Any]) -> list[Event]:
+        """Take in a `state` entry; the events that tell a page. Always a snapshot first, so that a page that has just
+        come needs nothing else; then only what changed, unless that is more to send than everything."""
+        if data.get("full") or not self._told:
+            self._fold(data)
+            self._told = True
+            self._sizes = {key: len(dumps(value)) for key, value in self._shown().items()}
+            return [self.snapshot()]
+        patch = self._patch(data)
+        self._fold(data)
+        if not patch:
+            return []
+        told = event("STATE_DELTA", delta=patch)
+        return [told] if len(dumps(patch)) <= 2 + sum(self._sizes.values()) else [self.snapshot()]
+
+    def snapshot(self) -> Event:
+        return {"type": "STATE_SNAPSHOT", "snapshot": shown_state(self.values)}
+
+    def _shown(self) -> dict[str, Json]:
+        shown = shown_state(self.values)
+        return shown if isinstance(shown, dict) else {}
+
+    def _fold(self, data: dict[str, Any]) -> None:
+        if "value" in data:
+            self.values = data["value"]
+            return
+        values = {} if data.get("full") or not isinstance(self.values, dict) else self.values
+        for key in data.get("unset", ()):
+            values.pop(key, None)
+        for key, value in data.get("set", {}).items():
+            values[key] = list(value) if isinstance(value, list) else value  # spliced here, and not in the entry
+        for key, (at, drop, items) in data.get("splice", {}).items():
+            values[key][at : at + drop] = items
+        self.values = values
+
+    def _patch(self, data: dict[str, Any]) -> list[Operation]:
+        """From the entry itself and not by comparing states: what did not change is not even looked at."""
+        if not isinstance(self.values, dict):
+            return []
+        operations: list[Operation] = []
+        for key in data.get("unset", ()):
+            if key in self.values and _is_state(key, self.values[key]):
+                operations.append({"op": "remove", "path": pointer(key)})
+                self._sizes.pop(key, None)
+        for key, value in data.get("set", {}).items():
+            if _is_state(key, value):
+                operations += self._changed(key, value)
+        for key, (at, drop, items) in data.get("splice", {}).items():
+            if _is_state(key, self.values[key]):
+                operations += splice((key,), at, drop, items)
+                self._sizes[key] = self._sizes.get(key, 0) + len(dumps(items))
+        return operations
+
+    def _changed(self, key: str, value: Json) -> list[Operation]:
+        size = self._sizes[key] = len(dumps(value))
+        if key not in self.values:
+            return [{"op": "add", "path": pointer(key), "value": value}]
+        changed = difference(self.values[key], value, (key,))
+        if len(dumps(changed)) <= size:
+            return changed
+        return [{"op": "replace", "path": pointer(key), "value": value}]

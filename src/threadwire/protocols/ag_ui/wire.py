@@ -1,0 +1,85 @@
+"""AG-UI events as they go over the wire: camelCase JSON without nulls, one server-sent event each, lines ended by LF.
+
+Both generations of clients split at blank LF lines and fail on anything else.
+"""
+
+from typing import Any
+
+from threadwire.core.entries import Json
+from threadwire.core.ids import Seq
+from threadwire.core.json import dumps
+
+PROTOCOL_VERSION = "1.0"
+KEEP_ALIVE = b": keep-alive\n\n"
+
+Event = dict[str, Any]
+
+
+def event(kind: str, **fields: Json) -> Event:
+    """An event; what has no value is left out, because older clients choke on null."""
+    return {"type": kind, **{name: value for name, value in fields.items() if value is not None}}
+
+
+def frame(data: Event, seq: Seq | None = None) -> bytes:
+    """A frame. Only what was made from an entry of the log has an id, so a cursor never names anything else."""
+    if seq is None:
+        return b"data: " + dumps(data) + b"\n\n"
+    return b"data: " + dumps(data) + b"\nid: %d\n\n" % seq
+
+
+def frames(events: list[Event], seq: Seq | None = None) -> bytes:
+    """Several, of which only the last carries the id (spec/log.md, 4.2)."""
+    if not events:
+        return b""
+    return b"".join([*map(frame, events[:-1]), frame(events[-1], seq)])
+
+
+def run_started(thread_id: str, run_id: str) -> Event:
+    return event("RUN_STARTED", threadId=thread_id, runId=run_id, protocolVersion=PROTOCOL_VERSION)
+
+
+def run_finished(thread_id: str, run_id: str, outcome: Json | None = None, usage: list[Json] | None = None) -> Event:
+    return event("RUN_FINISHED", threadId=thread_id, runId=run_id, outcome=outcome, usage=usage or None)
+
+
+def run_error(message: str, code: str) -> Event:
+    return event("RUN_ERROR", message=message, code=code)
+
+
+def interrupt_outcome(interrupts: list[Json]) -> Json | None:
+    """The outcome of a run that waits for people; None if it waits for nobody."""
+    if not interrupts:
+        return None
+    return {"type": "interrupt", "interrupts": [interrupt_json(each) for each in interrupts]}
+
+
+def interrupt_json(interrupt: Json) -> Json:
+    """LangGraph's interrupt. AG-UI has a reason and a sentence for people; the value itself is in `metadata`."""
+    value = interrupt.get("value")
+    shown: dict[str, Json] = {
+        "id": str(interrupt.get("id")),
+        "reason": _text_of(value, "reason", "type") or "interrupt",
+        "metadata": {"value": value},
+    }
+    if (
+        message := value if isinstance(value, str) else _text_of(value, "message", "question", "description")
+    ) is not None:
+        shown["message"] = message
+    if (call := _text_of(value, "toolCallId", "tool_call_id")) is not None:
+        shown["toolCallId"] = call
+    if isinstance(schema := interrupt.get("response_schema"), dict):
+        shown["responseSchema"] = schema
+    return shown
+
+
+def legacy_interrupts(interrupts: list[Json]) -> list[Event]:
+    """How hooks learned of interrupts before runs had outcomes: the value as JSON text."""
+    return [event("CUSTOM", name="on_interrupt", value=dumps(each.get("value")).decode()) for each in interrupts]
+
+
+def _text_of(value: Json, *names: str) -> str | None:
+    if isinstance(value, dict):
+        for name in names:
+            if isinstance(found := value.get(name), str) and found:
+                return found
+    return None
