@@ -4,6 +4,7 @@
     ├── Invalid                 the request makes no sense; say why
     │   ├── InvalidCursor       a position that is not a position
     │   ├── BadRequest          well-formed, but not at this moment or in this combination
+    │   ├── UnknownInterrupt    an answer to a question nobody asks
     │   └── TooDeep             JSON nested beyond the limit
     ├── NotFound                no such thing, or not yours
     ├── Conflict                it exists already, or the moment is wrong
@@ -35,6 +36,10 @@ class InvalidCursor(Invalid):
 
 class BadRequest(Invalid):
     """The request cannot be carried out as it stands."""
+
+
+class UnknownInterrupt(Invalid):
+    """No such interrupt waits for an answer."""
 
 
 class TooDeep(Invalid):

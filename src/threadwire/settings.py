@@ -35,6 +35,9 @@ class Settings(BaseSettings):
     """How many runs are carried out at the same time."""
     drain_seconds: float = Field(10.0, ge=0)
     """How long a shutdown lets runs go on before it releases them for the next start."""
+    when_busy: Literal["reject", "enqueue", "interrupt", "rollback"] = "reject"
+    """What a page's run does on a thread that has an active one: `reject` (409), `enqueue`, `interrupt` or
+    `rollback`."""
     max_body_bytes: int = Field(10 * 1024 * 1024, ge=1024)
     """The largest request body that is accepted."""
     allowed_hosts: frozenset[str] = frozenset()

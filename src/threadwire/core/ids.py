@@ -2,6 +2,7 @@
 
 import os
 import time
+import unicodedata
 from typing import NewType
 from uuid import UUID, uuid5
 
@@ -14,6 +15,9 @@ Seq = NewType("Seq", int)
 
 # The namespace from which the official server derives the id of a graph's own assistant.
 GRAPH_ASSISTANTS = UUID("6ba7b821-9dad-11d1-80b4-00c04fd430c8")
+
+# The namespace for threads whose ids are made up by pages.
+NAMED_THREADS = UUID("6a0f3ee8-52b7-5d0c-9a34-6e2c8a0d7c11")
 
 
 def assistant_id_of(graph_id: str) -> AssistantId:
@@ -35,6 +39,13 @@ def parse_thread_id(text: str) -> ThreadId:
     if (parsed := parse_uuid(text)) is None:
         raise Invalid("Invalid thread ID: must be a UUID")
     return ThreadId(parsed)
+
+
+def thread_id_named(name: str) -> ThreadId:
+    """The thread a page means by an id of its own making: a UUID is itself, anything else always the same thread."""
+    if not name or len(name) > 255 or any(unicodedata.category(each) == "Cc" for each in name):
+        raise Invalid("Invalid thread ID: must have 1 to 255 characters, and no control characters")
+    return ThreadId(parse_uuid(name) or str(uuid5(NAMED_THREADS, name)))
 
 
 def parse_run_id(text: str) -> RunId:

@@ -13,6 +13,7 @@ from threadwire.core.records import Assistant, CancelAction, MultitaskStrategy, 
 from threadwire.engine.assistants import Assistants
 from threadwire.engine.clock import Clock
 from threadwire.engine.follow import PAGE, POLL, Follower, Followers
+from threadwire.engine.thread_follow import ThreadFollower
 from threadwire.engine.worker import Worker
 from threadwire.errors import NotFound
 from threadwire.storage.abc import Storage
@@ -33,6 +34,7 @@ class StartRun:
     metadata: dict[str, Any] = field(default_factory=dict)
     multitask_strategy: MultitaskStrategy = "enqueue"
     create_thread: bool = False
+    thread_metadata: dict[str, Any] = field(default_factory=dict)
     after_seconds: float = 0
     idempotency_key: str | None = None
     owner: str | None = None
@@ -64,7 +66,7 @@ class Runs:
             metadata={**assistant.metadata, **asked.metadata, **belongs},
             kwargs=_with_assistant(asked.kwargs, assistant),
             create_thread=asked.create_thread,
-            thread_metadata=dict(belongs),
+            thread_metadata={**asked.thread_metadata, **belongs},
             idempotency_key=asked.idempotency_key,
             owner=asked.owner,
         )
@@ -92,6 +94,13 @@ class Runs:
         if await self._storage.threads.get(thread_id) is None:
             raise NotFound(f"Thread with ID {thread_id} not found")
         return await self._storage.runs.list(thread_id, status=status, limit=limit, offset=offset)
+
+    async def active(self, thread_id: ThreadId) -> Run | None:
+        """The run that is being carried out on a thread, or else the one whose turn is next."""
+        for run in await self._storage.runs.list(thread_id, status="running", limit=1):
+            return run
+        pending = await self._storage.runs.list(thread_id, status="pending", limit=1000)
+        return min(pending, key=lambda run: (run.due_at, run.queued_seq), default=None)
 
     async def delete(self, thread_id: ThreadId, run_id: RunId) -> None:
         """Remove a run's row. One that is still active is stopped first."""
@@ -127,6 +136,35 @@ class Runs:
 
     def follow(self, run: Run, options: Hashable, make_encoder: Callable[[], Encoder], after: Seq) -> Follower:
         return self._followers.follow(run, options, make_encoder, after)
+
+    def follow_thread(
+        self,
+        thread_id: ThreadId,
+        encoder: Encoder,
+        after: Seq,
+        *,
+        arrived: Callable[[], bytes] | None = None,
+        until: RunId | None = None,
+        upto: Seq | None = None,
+    ) -> ThreadFollower:
+        """Watch a thread over many runs from `after` on, as `ThreadFollower` says."""
+        return ThreadFollower(self._storage, thread_id, encoder, after, arrived=arrived, until=until, upto=upto)
+
+    async def primed(self, run: Run, encoder: Encoder, upto: Seq) -> bool:
+        """Feed an encoder, silently, a run up to a position (spec 4.5). Whether the run had ended by then."""
+        cursor = Seq(run.queued_seq - 1)
+        while cursor < upto:
+            entries = await self._storage.log.read(run.thread_id, cursor, limit=PAGE, run_id=run.run_id)
+            for entry in entries:
+                if entry.seq > upto:
+                    return False
+                encoder.feed(entry)
+                if entry.kind == Kind.RUN_ENDED:
+                    return True
+            if not entries:
+                return False
+            cursor = entries[-1].seq
+        return False
 
     async def newest(self, thread_id: ThreadId) -> Seq:
         return await self._storage.log.last(thread_id)

@@ -5,14 +5,14 @@ leaving. (A response that only sends would notice a client that left an idle str
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from types import TracebackType
+from typing import Any, Protocol
 
 import anyio
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from threadwire.core.json import dumps
-from threadwire.engine.follow import Follower
 
 HEARTBEAT = 5.0
 """Seconds between two comments on a silent stream: what the official server does, and what its clients measure."""
@@ -54,6 +54,23 @@ class OpenStreams:
 
     def __len__(self) -> int:
         return len(self._scopes)
+
+
+class Watcher(Protocol):
+    """What is sent: the follower of a run or of a thread."""
+
+    def __enter__(self) -> "Watcher": ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+    async def next(self, timeout: float) -> bytes | None:
+        """Frames; `b""` after `timeout` seconds of silence; None when no more will come."""
+
+    @property
+    def finished(self) -> bool:
+        """Whether what `next` gave was the last of it."""
 
 
 SendAll = Callable[[Callable[[bytes], Awaitable[None]]], Awaitable[bytes]]
@@ -114,15 +131,18 @@ class LongResponse(Response):
 
 
 def event_stream(
-    follower: Follower,
+    follower: Watcher,
     streams: OpenStreams,
     *,
+    first: bytes = b"",
     headers: dict[str, str] | None = None,
     on_disconnect: OnDisconnect | None = None,
     heartbeat: bytes = b": heartbeat\r\n\r\n",
 ) -> LongResponse:
     async def send_all(deliver: Callable[[bytes], Awaitable[None]]) -> bytes:
         with follower:
+            if first:
+                await deliver(first)
             while (frames := await follower.next(HEARTBEAT)) is not None:
                 if follower.finished:
                     return frames  # the last of it goes out with the closing message

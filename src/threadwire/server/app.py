@@ -14,6 +14,7 @@ from threadwire.graphs.registry import GraphRegistry, load_registry
 from threadwire.http import problems
 from threadwire.http.limits import LOOPBACK_HOSTS, LOOPBACK_ORIGIN, BodyLimit, CorsWhenAsked, TrustedSource
 from threadwire.http.streaming import OpenStreams
+from threadwire.protocols.ag_ui.routes import ag_ui_routes
 from threadwire.protocols.langgraph.routes import langgraph_routes
 from threadwire.server.api_page import api_page_route
 from threadwire.server.health import system_routes
@@ -71,6 +72,7 @@ def create_app(engine: Engine, streams: OpenStreams, settings: Settings, *, dev:
     app.include_router(system_routes(engine))
     app.include_router(api_page_route(app))
     app.include_router(langgraph_routes(engine, streams))
+    app.include_router(ag_ui_routes(engine, streams, settings.when_busy))
     origins = origin_pattern(settings, dev=dev)
     app.add_middleware(BodyLimit, limit=settings.max_body_bytes)
     app.add_middleware(CorsWhenAsked, origins=origins, exposed=EXPOSED_HEADERS)

@@ -74,6 +74,11 @@ class SqliteRuns:
         bindings = (key_of(thread_id), status, limit, offset)
         return await self._readers.elsewhere(lambda db: [_run(row) for row in fetch(db, sql, bindings)])
 
+    async def under_way_at(self, thread_id: ThreadId, seq: Seq) -> Run | None:
+        sql = """WHERE thread = ?1 AND queued_seq <= ?2 AND (ended_seq IS NULL OR ended_seq > ?2)
+                 ORDER BY queued_seq LIMIT 1"""
+        return await self._readers.elsewhere(lambda db: _one(db, _RUNS + sql, (key_of(thread_id), seq)))
+
     async def claim(self, limit: int, *, now: int, but_not: frozenset[ThreadId] = frozenset()) -> RunList:
         with self._readers.lend() as db:
             # Workers ask often and mostly in vain; that must not cost a turn of the writer.

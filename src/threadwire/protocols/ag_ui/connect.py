@@ -1,0 +1,94 @@
+"""Connecting to a thread: what a page is shown that comes with nothing but the thread's id, or with a cursor besides.
+
+It writes nothing, and leaving it touches no run.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+from uuid import uuid4
+
+from threadwire.core.entries import Json
+from threadwire.core.ids import Seq
+from threadwire.core.records import Run, Thread
+from threadwire.engine.lifecycle import Engine
+from threadwire.http.streaming import Watcher
+from threadwire.protocols.ag_ui.encode import Options, RunEncoder, settled
+from threadwire.protocols.ag_ui.thread import ThreadEncoder
+from threadwire.protocols.ag_ui.wire import (
+    Event,
+    frames,
+    interrupt_outcome,
+    legacy_interrupts,
+    run_finished,
+    run_started,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """What is sent at once, and what is followed then; nothing is, if the thread is at rest."""
+
+    first: bytes
+    rest: Watcher | None = None
+
+
+async def connect(engine: Engine, thread: Thread, options: Options, cursor: Seq | None) -> Connection:
+    newest = await engine.runs.newest(thread.thread_id)
+    active = await engine.runs.active(thread.thread_id)
+    if cursor is not None and 0 < cursor <= newest:
+        return await _resume(engine, thread, options, cursor, newest, active)
+    if active is not None and (attached := await _attach(engine, thread, options, active)) is not None:
+        return attached
+    thread = await engine.threads.get(thread.thread_id)  # as it is now, if a run has ended meanwhile
+    return Connection(_at_rest(options, thread, settled(thread.values)))
+
+
+async def _attach(engine: Engine, thread: Thread, options: Options, run: Run) -> Connection | None:
+    """The thread as it is, then the rest of the run; None if that has ended meanwhile."""
+    upto = await engine.runs.newest(thread.thread_id)
+    encoder = RunEncoder(options)
+    if await engine.runs.primed(run, encoder, upto):
+        return None
+    first = frames([run_started(options.thread_id, run.run_id), *encoder.joined(thread.values)])
+    return Connection(first, _rest_of(engine, run, options, upto))
+
+
+async def _resume(
+    engine: Engine, thread: Thread, options: Options, cursor: Seq, newest: Seq, active: Run | None
+) -> Connection:
+    """What follows the cursor and nothing else, up to the end of the active run."""
+    if cursor < newest:
+        encoder = ThreadEncoder(options)
+        rest = engine.runs.follow_thread(
+            thread.thread_id,
+            encoder,
+            cursor,
+            arrived=lambda: frames(encoder.reopened()),
+            until=None if active is None else active.run_id,
+            upto=newest if active is None else None,
+        )
+        return Connection(b"", rest)
+    if active is None:  # it has seen everything
+        return Connection(_at_rest(options, thread, []))
+    primed = RunEncoder(options)
+    await engine.runs.primed(active, primed, cursor)
+    first = frames([run_started(options.thread_id, active.run_id), *primed.reopened()])
+    return Connection(first, _rest_of(engine, active, options, cursor))
+
+
+def _rest_of(engine: Engine, run: Run, options: Options, after: Seq) -> Watcher:
+    return engine.runs.follow(run, options, partial(RunEncoder, options), after)
+
+
+def _at_rest(options: Options, thread: Thread, told: list[Event]) -> bytes:
+    """A run made up around what is told of a thread on which nothing happens; pages know no other way."""
+    run_id = str(uuid4())
+    asked: list[Json] = [each for of_task in thread.interrupts.values() for each in of_task]
+    return frames(
+        [
+            run_started(options.thread_id, run_id),
+            *told,
+            *(legacy_interrupts(asked) if options.legacy_interrupts else ()),
+            run_finished(options.thread_id, run_id, interrupt_outcome(asked) if options.interrupt_outcome else None),
+        ]
+    )

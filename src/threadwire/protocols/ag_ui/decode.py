@@ -1,0 +1,86 @@
+"""What a page sends to run or to connect (AG-UI's `RunAgentInput`)."""
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic.alias_generators import to_camel
+
+from threadwire.core.entries import Json
+from threadwire.core.ids import ThreadId, thread_id_named
+from threadwire.protocols.ag_ui.messages import Message
+
+MAX_MESSAGES = 10_000
+
+
+class _Input(BaseModel):
+    model_config = ConfigDict(extra="ignore", alias_generator=to_camel, populate_by_name=True)
+
+
+class ResumeEntry(_Input):
+    """A person's answer to one interrupt."""
+
+    interrupt_id: str
+    status: Literal["resolved", "cancelled"] = "resolved"
+    payload: Any = None
+
+
+class ConnectInput(_Input):
+    """Only what connecting needs: the rest of what a page sends along is not looked at."""
+
+    thread_id: str
+    last_seen_event_id: str | int | None = Field(
+        default=None, description="Where to go on; the `Last-Event-ID` header says the same."
+    )
+    protocol_version: str | None = None
+    forwarded_props: Any = None
+
+    @property
+    def thread(self) -> ThreadId:
+        return thread_id_named(self.thread_id)
+
+    @property
+    def modern(self) -> bool:
+        return self.protocol_version is not None
+
+    @property
+    def raw(self) -> bool:
+        """Whether the page wants the log's own entries besides, as RAW events."""
+        return isinstance(self.forwarded_props, dict) and self.forwarded_props.get("rawEvents") is True
+
+
+class RunInput(ConnectInput):
+    run_id: str = Field(max_length=255)
+    messages: list[Message] = Field(default_factory=list, max_length=MAX_MESSAGES)
+    state: Any = None
+    tools: list[dict[str, Any]] | None = None
+    context: list[dict[str, Any]] | None = None
+    resume: list[ResumeEntry] | None = None
+
+    @field_validator("messages")
+    @classmethod
+    def _sound_messages(cls, messages: list[Message]) -> list[Message]:
+        for at, message in enumerate(messages):
+            if not isinstance(message.get("id"), str) or not message["id"]:
+                raise ValueError(f"messages.{at} has no id")
+            if message.get("role") not in _ROLES:
+                raise ValueError(f"messages.{at} has no role that is known")
+            if not isinstance(message.get("content"), str | list | dict | None):
+                raise ValueError(f"messages.{at}.content is neither text nor parts")
+            if isinstance(message.get("content"), list) and not all(
+                isinstance(part, dict) for part in message["content"]
+            ):
+                raise ValueError(f"messages.{at}.content has a part that is not an object")
+        return messages
+
+    @property
+    def forwarded(self) -> dict[str, Json]:
+        return self.forwarded_props if isinstance(self.forwarded_props, dict) else {}
+
+
+_ROLES = frozenset({"user", "assistant", "system", "developer", "tool", "activity", "reasoning"})
+
+
+class StopInput(BaseModel):
+    model_config = ConfigDict(extra="forbid", alias_generator=to_camel, populate_by_name=True)
+
+    run_id: str | None = None

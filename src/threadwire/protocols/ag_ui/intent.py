@@ -1,0 +1,133 @@
+"""What a page means by what it sends.
+
+A page sends its whole conversation and its whole state every time. What is new in it is found by the ids of messages
+and calls, never by counting: a second device may be behind, and must not undo what it has not seen.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from threadwire.core.entries import Json
+from threadwire.core.records import Thread
+from threadwire.errors import UnknownInterrupt
+from threadwire.protocols.ag_ui.decode import ResumeEntry, RunInput
+from threadwire.protocols.ag_ui.messages import Message, to_langchain, user_content
+from threadwire.protocols.ag_ui.state import conversation_of, shown_state
+
+CANCELLED = "__agui_cancelled__"
+"""What a node gets for an interrupt that was dismissed: `{CANCELLED: true, "interrupt_id": …}`."""
+
+_OURS = frozenset({"command", "rawEvents", "streamSubgraphs", "stream_subgraphs"})
+
+
+@dataclass(frozen=True, slots=True)
+class Intent:
+    input: Json = None
+    command: Json = None
+    before: str | None = None
+    """The message before which the thread is to be taken up again: it was edited, or is to be answered anew."""
+
+
+def intent_of(asked: RunInput, thread: Thread | None, accepted: frozenset[str] | None) -> Intent:
+    """`accepted` are the keys the graph takes as input; None if that is not known, and then nothing is held back."""
+    fresh = _fresh_messages(asked.messages, thread)
+    if (answer := _answer(asked, thread)) is not None:
+        spoken = [each for each in fresh.messages if each["type"] != "tool"]
+        return Intent(command={"resume": answer, **({"update": {"messages": spoken}} if spoken else {})})
+    given = _changed_state(asked.state, thread, accepted) | _page_extras(asked, accepted)
+    if fresh.messages:
+        given["messages"] = fresh.messages
+    if not given and thread is not None and thread.status == "interrupted":
+        return Intent()  # nothing new: it goes on where it paused
+    return Intent(input=given or {"messages": []}, before=fresh.before)
+
+
+# -- answers ---------------------------------------------------------------------------------------------------------
+
+
+def _answer(asked: RunInput, thread: Thread | None) -> Json | None:
+    if asked.resume:
+        waiting = {str(each["id"]) for of_task in (thread.interrupts if thread else {}).values() for each in of_task}
+        return {entry.interrupt_id: _payload(entry, waiting) for entry in asked.resume}
+    command = asked.forwarded.get("command")
+    return command.get("resume") if isinstance(command, dict) else None
+
+
+def _payload(entry: ResumeEntry, waiting: set[str]) -> Json:
+    if entry.interrupt_id not in waiting:
+        raise UnknownInterrupt(f"No interrupt {entry.interrupt_id[:100]!r} waits for an answer")
+    if entry.status == "cancelled":
+        return {CANCELLED: True, "interrupt_id": entry.interrupt_id}
+    return entry.payload
+
+
+# -- messages --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Fresh:
+    messages: list[Json]
+    before: str | None = None
+
+
+def _fresh_messages(messages: list[Message], thread: Thread | None) -> _Fresh:
+    held = conversation_of(thread.values) if thread is not None else []
+    known = {str(each.get("id")): each for each in held}
+    answered = {each.get("tool_call_id") for each in held if each.get("type") == "tool"}
+    given = [each for each in messages if each["role"] not in ("activity", "reasoning")]
+    for at, message in enumerate(given):
+        if _is_edited(message, known):
+            return _Fresh(list(_new(given[at:], {}, answered)), before=message["id"])
+    fresh = list(_new(_without_instructions(given), known, answered))
+    if not fresh and given and given[-1]["role"] == "user" and held and held[-1].get("id") != given[-1]["id"]:
+        return _Fresh(list(_new(given[-1:], {}, answered)), before=given[-1]["id"])
+    return _Fresh(fresh)
+
+
+def _is_edited(message: Message, known: dict[str, Json]) -> bool:
+    held = known.get(message["id"])
+    if held is None or message["role"] != "user" or held.get("type") != "human":
+        return False
+    return bool(user_content(held.get("content")) != message.get("content"))
+
+
+def _without_instructions(messages: list[Message]) -> list[Message]:
+    """Pages put their own instructions before everything, again and again; a graph has its own."""
+    return messages[1:] if messages and messages[0]["role"] in ("system", "developer") else messages
+
+
+def _new(messages: Iterable[Message], known: dict[str, Json], answered: set[Json]) -> Iterable[Json]:
+    for message in messages:
+        if message["id"] in known or (message["role"] == "tool" and message.get("toolCallId") in answered):
+            continue
+        if (given := to_langchain(message)) is not None:
+            yield given
+
+
+# -- state -----------------------------------------------------------------------------------------------------------
+
+
+def _changed_state(state: Json, thread: Thread | None, accepted: frozenset[str] | None) -> dict[str, Json]:
+    """What the page has otherwise than the thread, as far as the graph takes it."""
+    shown = shown_state(state)
+    if not isinstance(shown, dict):
+        return {}
+    held = thread.values if thread is not None and isinstance(thread.values, dict) else {}
+    return {
+        key: value
+        for key, value in shown.items()
+        if (key not in held or held[key] != value) and (accepted is None or key in accepted)
+    }
+
+
+def _page_extras(asked: RunInput, accepted: frozenset[str] | None) -> dict[str, Json]:
+    """The page's own tools, context and properties, for graphs that have a place for them."""
+    tools, context = asked.tools or [], asked.context or []
+    offered: dict[str, Any] = {
+        **{key: value for key, value in asked.forwarded.items() if key not in _OURS},
+        "tools": tools,
+        "ag-ui": {"tools": tools, "context": context},
+        "copilotkit": {"actions": tools, "context": context},
+    }
+    return {key: value for key, value in offered.items() if accepted is not None and key in accepted}

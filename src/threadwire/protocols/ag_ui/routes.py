@@ -1,0 +1,120 @@
+"""AG-UI over HTTP: run, connect, stop, follow."""
+
+from functools import partial
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Body, Header
+from starlette.responses import Response
+
+from threadwire.core.entries import START, parse_cursor
+from threadwire.core.ids import Seq, thread_id_named
+from threadwire.engine.lifecycle import Engine
+from threadwire.errors import ThreadwireError, UnknownInterrupt
+from threadwire.http.limits import JsonRoute
+from threadwire.http.problems import Json, status_of
+from threadwire.http.streaming import STREAM_HEADERS, OpenStreams, event_stream
+from threadwire.protocols.ag_ui.capabilities import agent_json
+from threadwire.protocols.ag_ui.connect import Connection, connect
+from threadwire.protocols.ag_ui.decode import ConnectInput, RunInput, StopInput
+from threadwire.protocols.ag_ui.encode import Options, RunEncoder
+from threadwire.protocols.ag_ui.running import WhenBusy, find_agent, find_thread, start, stop
+from threadwire.protocols.ag_ui.thread import ThreadEncoder
+from threadwire.protocols.ag_ui.wire import KEEP_ALIVE, frame, run_error
+
+Cursor = Annotated[str | None, Header(alias="last-event-id")]
+
+
+def ag_ui_routes(engine: Engine, streams: OpenStreams, when_busy: WhenBusy) -> APIRouter:
+    router = APIRouter(prefix="/ag-ui", route_class=JsonRoute, default_response_class=Json, tags=["ag-ui"])
+
+    @router.get("")
+    async def list_agents() -> Json:
+        return Json({"agents": [await agent_json(engine, graph_id) for graph_id in engine.registry.ids()]})
+
+    @router.get("/{agent}")
+    async def get_agent(agent: str) -> Json:
+        return Json(await agent_json(engine, agent))
+
+    @router.post("/{agent}")
+    async def run_agent(agent: str, body: Annotated[RunInput, Body()]) -> Response:
+        return await run_stream(engine, streams, agent, body, when_busy)
+
+    @router.post("/{agent}/connect")
+    async def connect_agent(
+        agent: str, body: Annotated[ConnectInput, Body()], last_event_id: Cursor = None
+    ) -> Response:
+        return await connect_stream(engine, streams, agent, body, last_event_id)
+
+    @router.post("/{agent}/stop/{thread_id}")
+    async def stop_agent(agent: str, thread_id: str, body: Annotated[StopInput | None, Body()] = None) -> Json:
+        await find_agent(engine, agent)
+        run_id = body.run_id if body is not None else None
+        stopped = await stop(engine, thread_id_named(thread_id), thread_id, run_id)
+        return Json(stopped_json(stopped.run is not None, stopped.reason))
+
+    @router.get("/{agent}/threads/{thread_id}/events")
+    async def follow_thread(agent: str, thread_id: str, last_event_id: Cursor = None) -> Response:
+        await find_agent(engine, agent)
+        thread = await find_thread(engine, thread_id)
+        encoder = ThreadEncoder(Options(thread_id))
+        after = await engine.runs.newest(thread.thread_id) if last_event_id is None else parse_cursor(last_event_id)
+        watcher = engine.runs.follow_thread(thread.thread_id, encoder, after)
+        return event_stream(watcher, streams, heartbeat=KEEP_ALIVE)
+
+    return router
+
+
+async def run_stream(
+    engine: Engine, streams: OpenStreams, agent: str, asked: RunInput, when_busy: WhenBusy
+) -> Response:
+    try:
+        run = await start(engine, agent, asked, when_busy)
+    except UnknownInterrupt as error:
+        return _only(run_error(error.message, "UNKNOWN_INTERRUPT"))
+    options = Options(asked.thread_id, run_id=asked.run_id, modern=asked.modern, raw=asked.raw)
+    follower = engine.runs.follow(run, options, partial(RunEncoder, options), Seq(run.queued_seq - 1))
+    return event_stream(follower, streams, heartbeat=KEEP_ALIVE)
+
+
+async def connect_stream(
+    engine: Engine,
+    streams: OpenStreams,
+    agent: str,
+    asked: ConnectInput,
+    last_event_id: str | None,
+) -> Response:
+    """What cannot be connected to is told in the stream, where pages look for it, with the status it would have had."""
+    options = Options(asked.thread_id, modern=asked.modern, raw=asked.raw)
+    try:
+        await find_agent(engine, agent)
+        thread = await find_thread(engine, asked.thread_id)
+        connection = await connect(engine, thread, options, _cursor(asked, last_event_id))
+    except ThreadwireError as error:
+        return _only(run_error(error.message, str(status_of(error))))
+    return _respond(connection, streams)
+
+
+def _respond(connection: Connection, streams: OpenStreams) -> Response:
+    if connection.rest is None:
+        return Response(connection.first, headers=STREAM_HEADERS)
+    return event_stream(connection.rest, streams, first=connection.first, heartbeat=KEEP_ALIVE)
+
+
+def _cursor(asked: ConnectInput, last_event_id: str | None) -> Seq | None:
+    """Where the page goes on. What is no position is none: it is shown everything."""
+    given = asked.last_seen_event_id if last_event_id is None else last_event_id
+    if given is None or not str(given).isdigit():
+        return None
+    cursor = parse_cursor(str(given)[:18])
+    return None if cursor == START else cursor
+
+
+def _only(event: dict[str, Any]) -> Response:
+    return Response(frame(event), headers=STREAM_HEADERS)
+
+
+def stopped_json(stopped: bool, reason: str | None) -> dict[str, Any]:
+    if not stopped:
+        return {"stopped": False, "message": reason}
+    interrupt = run_error("Run stopped by user", "STOPPED")
+    return {"stopped": True, "interrupt": interrupt}
