@@ -4,6 +4,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from agui import AgUi, open_agui
 from clients import OPENERS, PROJECT, Sdk
 
 from threadwire.testing.server import RunningServer, running_server
@@ -19,6 +20,13 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     """One server on SQLite for all tests. Each test makes threads of its own."""
     with running_server(PROJECT, tmp_path_factory.mktemp("server") / "data") as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def agui() -> Iterator[AgUi]:
+    """The judge of AG-UI streams."""
+    with open_agui() as opened:
+        yield opened
 
 
 @pytest.fixture(params=OPENERS)
