@@ -24,6 +24,7 @@ from threadwire.engine.lifecycle import Engine, open_engine
 from threadwire.engine.runs import StartRun
 from threadwire.graphs.config import load_config, prepare_environment
 from threadwire.graphs.registry import GraphRegistry, load_registry
+from threadwire.protocols.ag_ui.encode import Options, RunEncoder
 from threadwire.protocols.langgraph.encode import RunStreamEncoder, StreamOptions
 from threadwire.storage.abc import Storage
 from threadwire.storage.memory import open_memory_storage
@@ -89,6 +90,7 @@ SCENARIOS: dict[str, Record] = {
     "echo": ran("echo", {"input": {"text": 'a "word", ü and 🙂'}, "stream_mode": ALL}),
     "chat": ran("chat", {"input": HELLO}),
     "tools": ran("tools", {"input": HELLO}),
+    "showcase": ran("showcase", {"input": HELLO}),
     "nested": ran("nested", {"input": HELLO}),
     "approve": ran("approve", {"input": {"topic": "tests"}}),
     "approve-resumed": ran("approve", {"input": {"topic": "tests"}}, {"command": {"resume": {"ok": True}}}),
@@ -169,6 +171,8 @@ def write(folder: Path, entries: list[Entry], views: list[StreamOptions]) -> Non
     for view in views:
         encoder = RunStreamEncoder(view)
         (folder / name_of(view)).write_bytes(b"".join(encoder.feed(entry) for entry in entries))
+    page = RunEncoder(Options("page-thread"))
+    (folder / "ag-ui.txt").write_bytes(b"".join(page.feed(entry) for entry in entries))
 
 
 async def record_all(registry: GraphRegistry) -> None:

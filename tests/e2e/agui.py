@@ -57,6 +57,15 @@ class AgUi:
         clients of the two generations would end up with different things. A stream that only 1.0 has to understand,
         because it was asked for in 1.0, is checked with `generations=["1.0"]`.
         """
+        return self._checked(frames, generations, messages, state, whole=True)
+
+    def until_dropped(self, frames: bytes, *, messages: Sequence[dict[str, Any]] = (), state: Any = None) -> Seen:
+        """What a client has after `frames`, the beginning of a stream whose connection was lost."""
+        return self._checked(frames, BOTH, messages, state, whole=False)
+
+    def _checked(
+        self, frames: bytes, generations: Sequence[str], messages: Sequence[dict[str, Any]], state: Any, *, whole: bool
+    ) -> Seen:
         encoded = base64.b64encode(frames).decode()
         request = {"frames": encoded, "for": list(generations), "messages": list(messages), "state": state or {}}
         assert self._process.stdin is not None
@@ -64,7 +73,7 @@ class AgUi:
         self._process.stdin.write(json.dumps(request) + "\n")
         self._process.stdin.flush()
         answer = json.loads(self._process.stdout.readline())
-        problems = answer.pop("problems")
+        problems = [each for each in answer.pop("problems") if whole or not each.startswith("end: ")]
         if problems:
             raise BadStream(problems, frames)
         return Seen(**answer)

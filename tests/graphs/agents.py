@@ -6,13 +6,22 @@ import time
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
-from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, ToolCall, ToolMessage
+from langchain_core.messages import (
+    AIMessage,
+    AnyMessage,
+    BaseMessage,
+    HumanMessage,
+    RemoveMessage,
+    ToolCall,
+    ToolMessage,
+)
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import tool
 from langgraph.config import get_stream_writer
 from langgraph.func import entrypoint, task
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.message import add_messages
+from langgraph.graph.ui import AnyUIMessage, push_ui_message, ui_message_reducer
 from langgraph.prebuilt import ToolNode
 from langgraph.types import interrupt
 
@@ -87,6 +96,60 @@ tools = (
     .add_edge(START, "model")
     .add_conditional_edges("model", wants_tool, ["tools", END])
     .add_edge("tools", "model")
+    .compile()
+)
+
+
+# -- showcase: a model that thinks before it speaks, widgets, a state that changes in depth, a message taken back -----
+
+
+class Showcase(TypedDict, total=False):
+    messages: Annotated[list[AnyMessage], add_messages]
+    ui: Annotated[list[AnyUIMessage], ui_message_reducer]
+    metrics: dict[str, Any]
+    log: Annotated[list[str], operator.add]
+    delay: float
+
+
+def think_aloud(conversation: list[BaseMessage]) -> AIMessage:
+    message_id = f"ai-{len(conversation)}"
+    calls = [
+        ToolCall(name="add", args={"a": number, "b": 1}, id=f"{message_id}-{number}", type="tool_call")
+        for number in (1, 2)
+    ]
+    thought = {"type": "reasoning", "reasoning": "Two sums are wanted, so two calls."}
+    said = {"type": "text", "text": "I add them one by one."}
+    return AIMessage([thought, said], id=message_id, tool_calls=calls, name="thinker")
+
+
+async def think_first(state: Showcase) -> Showcase:
+    scripted = ScriptedChatModel(reply=think_aloud, delay=state.get("delay", 0)).bind_tools([add])
+    push_ui_message("chart", {"points": [1]}, id=f"chart-{len(state['messages'])}", metadata={"source": "test"})
+    return {"messages": [await scripted.ainvoke(state["messages"])], "metrics": {"sums": 0, "of": {"a": 1, "b": 1}}}
+
+
+async def conclude_aloud(state: Showcase) -> Showcase:
+    chart = f"chart-{len(state['messages']) - 3}"
+    push_ui_message("chart", {"more": [2]}, id=chart, merge=True)
+    metrics = {**state["metrics"], "sums": 2, "of": {"a": 1, "b": 2}}
+    note = HumanMessage("(checked)", id=f"note-{len(state['messages'])}")
+    return {"metrics": metrics, "log": ["a long line " * 20], "messages": [note]}
+
+
+async def take_back(state: Showcase) -> Showcase:
+    return {"log": ["taken back"], "messages": [RemoveMessage(id=str(state["messages"][-1].id))]}
+
+
+showcase = (
+    StateGraph(Showcase)
+    .add_node("think", think_first)
+    .add_node("tools", ToolNode([add]))
+    .add_node("conclude", conclude_aloud)
+    .add_node("take_back", take_back)
+    .add_edge(START, "think")
+    .add_edge("think", "tools")
+    .add_edge("tools", "conclude")
+    .add_edge("conclude", "take_back")
     .compile()
 )
 

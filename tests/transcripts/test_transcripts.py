@@ -10,6 +10,7 @@ import pytest
 from threadwire.core.encoding import Encoder
 from threadwire.core.entries import Entry, Kind
 from threadwire.core.json import loads
+from threadwire.protocols.ag_ui.encode import Options, RunEncoder
 from threadwire.protocols.langgraph.encode import RunStreamEncoder, StreamOptions
 
 TRANSCRIPTS = Path(__file__).parents[2] / "spec" / "transcripts"
@@ -32,6 +33,8 @@ def entries_of(folder: Path) -> list[Entry]:
 
 def encoder_for(frames: Path) -> Callable[[], Encoder]:
     """What a file's name says: protocol, modes, and whether subgraphs are shown."""
+    if frames.stem == "ag-ui":
+        return lambda: RunEncoder(Options("page-thread"))
     wide = frames.stem.endswith("-subgraphs")
     protocol, modes = frames.stem.removesuffix("-subgraphs").split("-", 1)
     assert protocol == "langgraph"
@@ -40,8 +43,9 @@ def encoder_for(frames: Path) -> Callable[[], Encoder]:
 
 
 def split(sent: bytes) -> list[bytes]:
-    assert sent == b"" or sent.endswith(b"\r\n\r\n")
-    return [frame.replace(b"\r\n", b"\n") for frame in sent.split(b"\r\n\r\n")[:-1]]
+    lines = sent.replace(b"\r\n", b"\n")
+    assert lines == b"" or lines.endswith(b"\n\n")
+    return lines.split(b"\n\n")[:-1]
 
 
 def ids_in(frame: bytes) -> list[int]:

@@ -99,7 +99,9 @@ def _chunks(conversation: list[BaseMessage], answer: AIMessage) -> Iterator[AIMe
         for word in _WORD.findall(answer.content):
             yield AIMessageChunk(content=word, id=answer.id)
     else:
-        yield AIMessageChunk(content=answer.content, id=answer.id)
+        for at, block in enumerate(answer.content):
+            for piece in _pieces(block, at):
+                yield AIMessageChunk(content=[piece], id=answer.id)
     for index, call in enumerate(answer.tool_calls):
         yield from _tool_call_chunks(index, call, answer.id)
     yield AIMessageChunk(
@@ -110,6 +112,19 @@ def _chunks(conversation: list[BaseMessage], answer: AIMessage) -> Iterator[AIMe
         usage_metadata=answer.usage_metadata or _usage(conversation, answer),
         chunk_position="last",
     )
+
+
+def _pieces(block: str | dict[str, Any], at: int) -> Iterator[str | dict[str, Any]]:
+    """A content block as models stream it: what is said or thought in it word by word, the rest at once."""
+    if isinstance(block, str):
+        yield block
+        return
+    name = next((name for name in ("text", "reasoning", "thinking") if isinstance(block.get(name), str)), None)
+    if name is None:
+        yield {**block, "index": at}
+        return
+    for word in _WORD.findall(block[name]):
+        yield {**block, name: word, "index": at}
 
 
 def _tool_call_chunks(index: int, call: ToolCall, message_id: str | None) -> Iterator[AIMessageChunk]:

@@ -79,7 +79,7 @@ async def test_ids_and_metadata_of_the_reply_are_kept():
 async def test_content_blocks_stream_as_they_are():
     blocks = [{"type": "text", "text": "hello"}]
     whole = joined([chunk async for chunk in saying(AIMessage(blocks)).astream("hi")])
-    assert whole.content == blocks
+    assert whole.content == [{**blocks[0], "index": 0}]
 
 
 async def test_tools_can_be_bound():

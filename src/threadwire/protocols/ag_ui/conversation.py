@@ -32,12 +32,13 @@ class Conversation:
         """The events that bring pages in line with a state that was just committed."""
         if not self._known:
             self._known = True
-            self._committed = self.shown(conversation, values)
-            return self._snapshot(self._committed) if self._committed or self._view.messages() else []
-        if not _concerns_messages(data):
+            self._committed = shown_messages(conversation)
+            everything = with_activities(self._committed, values)
+            return self._snapshot(everything) if everything or self._view.messages() else []
+        if not any("messages" in data.get(part, ()) for part in ("set", "splice", "unset")):
             return []
         before = self._committed
-        self._committed = self.shown(conversation, values)
+        self._committed = shown_messages(conversation)
         if self._committed[: len(before)] == before:
             return self._append(self._committed[len(before) :])
         return self._snapshot(self._with_unsettled())
@@ -46,7 +47,7 @@ class Conversation:
         """The end of a run: pages hold what is committed, no more and no less, in its order and to the letter."""
         if not self._known:
             return []
-        wanted, held = _without_activities(self._committed), _without_activities(self._view.messages())
+        wanted, held = self._committed, self._said()
         if wanted == held:
             return []
         events: list[Event] = []
@@ -56,10 +57,6 @@ class Conversation:
             # A page keeps the order it has. What stands wrong is taken away first, and then comes anew.
             events += self._snapshot(_common_start(wanted, held))
         return events + self._snapshot(self._committed)
-
-    def shown(self, conversation: list[Json], values: Json) -> list[Message]:
-        messages = shown_messages(conversation)
-        return _with_activities(messages, values.get("ui") if isinstance(values, dict) else None)
 
     def unanswered(self) -> list[str]:
         """Calls that have no answer yet: a page is to make them."""
@@ -84,7 +81,12 @@ class Conversation:
     def _with_unsettled(self) -> list[Message]:
         """What is committed, and behind it what is being said and may yet be."""
         there = {each["id"] for each in self._committed}
-        return [*self._committed, *(each for each in self._view.messages() if each["id"] not in there)]
+        return [*self._committed, *(each for each in self._said() if each["id"] not in there)]
+
+    def _said(self) -> list[Message]:
+        """What pages hold besides widgets. Those are told of when they are pushed, and a snapshot without any leaves
+        them where each page has them."""
+        return [each for each in self._view.messages() if each["role"] != "activity"]
 
     def _snapshot(self, messages: list[Message]) -> list[Event]:
         self._view.replace(messages)
@@ -120,15 +122,6 @@ class Conversation:
         return value
 
 
-def _concerns_messages(data: dict[str, Any]) -> bool:
-    return any(
-        key in part for part in (data.get("set", {}), data.get("splice", {}), data.get("unset", ())) for key in _TOLD
-    )
-
-
-_TOLD = ("messages", "ui")
-
-
 def _telling(message: Message) -> list[Event] | None:
     """The events that make a page have this message; None if only a snapshot can."""
     message_id, content = message["id"], message.get("content")
@@ -161,9 +154,10 @@ def _activity(widget: dict[str, Json]) -> Message:
     return {"id": widget["id"], "role": "activity", "activityType": str(widget["name"]), "content": content}
 
 
-def _with_activities(messages: list[Message], widgets: Json) -> list[Message]:
-    """Each widget behind the message it was pushed for, or at the end."""
+def with_activities(messages: list[Message], values: Json) -> list[Message]:
+    """A state's widgets among its messages: each behind the one it was pushed for, or at the end."""
     shown = list(messages)
+    widgets = values.get("ui") if isinstance(values, dict) else None
     for widget in widgets if isinstance(widgets, list) else ():
         if not isinstance(widget, dict) or not isinstance(widget.get("id"), str) or "name" not in widget:
             continue
@@ -171,11 +165,6 @@ def _with_activities(messages: list[Message], widgets: Json) -> list[Message]:
         at = next((index for index, each in enumerate(shown) if each["id"] == anchor), len(shown) - 1)
         shown.insert(at + 1, _activity(widget))
     return shown
-
-
-def _without_activities(messages: list[Message]) -> list[Message]:
-    """In which order widgets stand among the rest is up to each page."""
-    return [each for each in messages if each["role"] != "activity"]
 
 
 def _common_start(wanted: list[Message], held: list[Message]) -> list[Message]:

@@ -10,10 +10,11 @@ from typing import Any
 from threadwire.core.entries import Entry, Json, Kind, Namespace
 from threadwire.core.json import dumps
 from threadwire.protocols.ag_ui import entities
-from threadwire.protocols.ag_ui.conversation import Conversation
+from threadwire.protocols.ag_ui.conversation import Conversation, with_activities
 from threadwire.protocols.ag_ui.entities import Entity, Key, OpenEntities
+from threadwire.protocols.ag_ui.messages import shown_messages
 from threadwire.protocols.ag_ui.speech import Speech
-from threadwire.protocols.ag_ui.state import StateView, conversation_of
+from threadwire.protocols.ag_ui.state import StateView, conversation_of, state_snapshot
 from threadwire.protocols.ag_ui.view import View
 from threadwire.protocols.ag_ui.wire import (
     Event,
@@ -95,7 +96,7 @@ class RunEncoder:
         if self._state.values is None:
             return [*settled(base), *self._open.starts()]
         snapshot = event("MESSAGES_SNAPSHOT", messages=self._view.messages())
-        return [self._state.snapshot(), snapshot, *self._open.starts()]
+        return [state_snapshot(self._state.values), snapshot, *self._open.starts()]
 
     def reopened(self) -> list[Event]:
         """The start of whatever is open, for somebody who has the rest."""
@@ -205,13 +206,10 @@ class RunEncoder:
 
 def settled(values: Json) -> list[Event]:
     """A thread at rest: its state and its messages."""
-    conversation = Conversation(View())
-    state = StateView()
     if values is None:
         return []
-    state.values = values
-    messages = conversation.shown(conversation_of(values), values)
-    return [state.snapshot(), event("MESSAGES_SNAPSHOT", messages=messages)]
+    messages = with_activities(shown_messages(conversation_of(values)), values)
+    return [state_snapshot(values), event("MESSAGES_SNAPSHOT", messages=messages)]
 
 
 def _inner(ns: Namespace, task_id: str) -> Any:

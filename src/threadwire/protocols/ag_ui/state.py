@@ -20,6 +20,10 @@ def shown_state(values: Json) -> Json:
     return {key: value for key, value in values.items() if _is_state(key, value)}
 
 
+def state_snapshot(values: Json) -> Event:
+    return {"type": "STATE_SNAPSHOT", "snapshot": shown_state(values)}
+
+
 def conversation_of(values: Json) -> list[Json]:
     found = values.get("messages") if isinstance(values, dict) else None
     return found if isinstance(found, list) and is_conversation(found) else []
@@ -47,16 +51,13 @@ class StateView:
             self._fold(data)
             self._told = True
             self._sizes = {key: len(dumps(value)) for key, value in self._shown().items()}
-            return [self.snapshot()]
+            return [state_snapshot(self.values)]
         patch = self._patch(data)
         self._fold(data)
         if not patch:
             return []
         told = event("STATE_DELTA", delta=patch)
-        return [told] if len(dumps(patch)) <= 2 + sum(self._sizes.values()) else [self.snapshot()]
-
-    def snapshot(self) -> Event:
-        return {"type": "STATE_SNAPSHOT", "snapshot": shown_state(self.values)}
+        return [told] if len(dumps(patch)) <= 2 + sum(self._sizes.values()) else [state_snapshot(self.values)]
 
     def _shown(self) -> dict[str, Json]:
         shown = shown_state(self.values)

@@ -1,0 +1,79 @@
+"""Coming in the middle of a run: whatever the moment, a page ends up with what a page has that was there all along."""
+
+import json
+from pathlib import Path
+
+import pytest
+from agui import AgUi
+
+from threadwire.core.entries import Entry
+from threadwire.protocols.ag_ui.encode import Options, RunEncoder
+from threadwire.protocols.ag_ui.thread import ThreadEncoder
+from threadwire.protocols.ag_ui.wire import frames, run_started
+
+TRANSCRIPTS = Path(__file__).parents[2] / "spec" / "transcripts"
+SCENARIOS = sorted(path.parent.name for path in TRANSCRIPTS.glob("*/log.json"))
+
+
+def entries_of(scenario: str) -> list[Entry]:
+    """The entries of the scenario's last run."""
+    rows = json.loads((TRANSCRIPTS / scenario / "log.json").read_text())
+    entries = [Entry(**{**row, "ns": tuple(row["ns"])}) for row in rows]
+    last = [entry.run_id for entry in entries if entry.run_id is not None][-1]
+    return [entry for entry in entries if entry.run_id == last]
+
+
+@pytest.fixture(params=SCENARIOS)
+def entries(request: pytest.FixtureRequest) -> list[Entry]:
+    return entries_of(request.param)
+
+
+@pytest.mark.parametrize("raw", [False, True])
+def test_every_stream_is_sound(agui: AgUi, entries: list[Entry], raw: bool) -> None:
+    encoder = RunEncoder(Options("t", raw=raw))
+    seen = agui.check(b"".join(encoder.feed(entry) for entry in entries))
+
+    assert seen.events[0]["type"] == "RUN_STARTED"
+    assert seen.events[-1]["type"] in ("RUN_FINISHED", "RUN_ERROR")
+
+
+def test_a_modern_stream_is_sound(agui: AgUi, entries: list[Entry]) -> None:
+    encoder = RunEncoder(Options("t", modern=True))
+    agui.check(b"".join(encoder.feed(entry) for entry in entries), generations=["1.0"])
+
+
+def test_attaching_anywhere_ends_alike(agui: AgUi, entries: list[Entry]) -> None:
+    whole = RunEncoder(Options("t"))
+    stayed = agui.check(b"".join(whole.feed(entry) for entry in entries))
+
+    for at in range(1, len(entries)):
+        encoder = RunEncoder(Options("t"))
+        for entry in entries[:at]:
+            encoder.feed(entry)
+        first = frames([run_started("t", str(entries[0].run_id)), *encoder.joined(None)])
+        came = agui.check(first + b"".join(encoder.feed(entry) for entry in entries[at:]))
+
+        assert came.messages == stayed.messages, entries[at - 1]
+        assert came.state == stayed.state, entries[at - 1]
+        assert came.interrupts == stayed.interrupts, entries[at - 1]
+
+
+def test_resuming_anywhere_ends_alike(agui: AgUi, entries: list[Entry]) -> None:
+    """With a cursor a page keeps what it has, and is sent only what follows."""
+    encoder = RunEncoder(Options("t"))
+    sent = [encoder.feed(entry) for entry in entries]
+    stayed = agui.check(b"".join(sent))
+
+    for at in range(1, len(entries)):
+        thread = ThreadEncoder(Options("t"))
+        for entry in entries[:at]:
+            thread.feed(entry)
+        begun = thread.reopened()
+        rest = b"".join(thread.feed(entry) for entry in entries[at:])
+        before = agui.until_dropped(b"".join(sent[:at]))
+        came = agui.check(frames(begun) + rest, messages=before.messages, state=before.state)
+
+        assert came.messages == stayed.messages, entries[at - 1]
+        assert came.state == stayed.state, entries[at - 1]
+        if begun:
+            assert rest == b"".join(sent[at:]), "a page that left is sent to the byte what one that stayed was sent"
