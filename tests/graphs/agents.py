@@ -100,6 +100,24 @@ tools = (
 )
 
 
+# -- asks_page: a model that calls a tool which the page has, and ends its turn there ----------------------------------
+
+
+def ask_page(conversation: list[BaseMessage]) -> AIMessage:
+    last, message_id = conversation[-1], f"ai-{len(conversation)}"
+    if isinstance(last, ToolMessage):
+        return AIMessage(f"It is {last.text}.", id=message_id)
+    call = ToolCall(name="colour", args={}, id=f"call-{len(conversation)}", type="tool_call")
+    return AIMessage("", id=message_id, tool_calls=[call])
+
+
+async def model_with_page(state: Talk) -> Talk:
+    return {"messages": [await ScriptedChatModel(reply=ask_page).ainvoke(state["messages"])]}
+
+
+asks_page = StateGraph(Talk).add_node("model", model_with_page).add_edge(START, "model").compile()
+
+
 # -- showcase: a model that thinks before it speaks, widgets, a state that changes in depth, a message taken back -----
 
 

@@ -16,8 +16,9 @@ _SIMPLE_ROLES = ("user", "assistant", "system", "developer")
 
 
 class Conversation:
-    def __init__(self, view: View) -> None:
+    def __init__(self, view: View, out_of_order: frozenset[str]) -> None:
         self._view = view
+        self._out_of_order = out_of_order
         self._committed: list[Message] = []
         self._known = False
         self._activities: dict[str, Message] = {}
@@ -34,7 +35,7 @@ class Conversation:
             self._known = True
             self._committed = shown_messages(conversation)
             everything = with_activities(self._committed, values)
-            return self._snapshot(everything) if everything or self._view.messages() else []
+            return self._reordered(everything) if everything or self._view.messages() else []
         if not any("messages" in data.get(part, ()) for part in ("set", "splice", "unset")):
             return []
         before = self._committed
@@ -87,6 +88,13 @@ class Conversation:
         """What pages hold besides widgets. Those are told of when they are pushed, and a snapshot without any leaves
         them where each page has them."""
         return [each for each in self._view.messages() if each["role"] != "activity"]
+
+    def _reordered(self, messages: list[Message]) -> list[Event]:
+        """A page keeps the order it has, so what stands in the wrong place is taken away first."""
+        if not self._out_of_order:
+            return self._snapshot(messages)
+        first = [each for each in messages if each["id"] not in self._out_of_order]
+        return self._snapshot(first) + self._snapshot(messages)
 
     def _snapshot(self, messages: list[Message]) -> list[Event]:
         self._view.replace(messages)

@@ -41,6 +41,8 @@ class Options:
     raw: bool = False
     announce_when_started: bool = False
     """For streams over many runs, where a run that is only queued would begin inside another."""
+    out_of_order: frozenset[str] = frozenset()
+    """Messages that the page has, but not where they belong: it had not seen all that comes before them."""
     legacy_interrupts: bool = True
     interrupt_outcome: bool = True
 
@@ -51,7 +53,7 @@ class RunEncoder:
         self._open = OpenEntities()
         self._view = View()
         self._state = StateView()
-        self._conversation = Conversation(self._view)
+        self._conversation = Conversation(self._view, options.out_of_order)
         self._speech = Speech(self._view, self._open, self._owner)
         self._entered: set[str] = set()
         self._suffix = ""

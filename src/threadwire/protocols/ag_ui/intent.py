@@ -27,6 +27,8 @@ class Intent:
     command: Json = None
     before: str | None = None
     """The message before which the thread is to be taken up again: it was edited, or is to be answered anew."""
+    out_of_order: frozenset[str] = frozenset()
+    """The page's new messages, if it has not seen all that comes before them."""
 
 
 def intent_of(asked: RunInput, thread: Thread | None, accepted: frozenset[str] | None) -> Intent:
@@ -40,7 +42,9 @@ def intent_of(asked: RunInput, thread: Thread | None, accepted: frozenset[str] |
         given["messages"] = fresh.messages
     if not given and thread is not None and thread.status == "interrupted":
         return Intent()  # nothing new: it goes on where it paused
-    return Intent(input=given or {"messages": []}, before=fresh.before)
+    return Intent(
+        input=given or {"messages": []}, before=fresh.before, out_of_order=_out_of_order(asked, thread, fresh)
+    )
 
 
 # -- answers ---------------------------------------------------------------------------------------------------------
@@ -83,6 +87,14 @@ def _fresh_messages(messages: list[Message], thread: Thread | None) -> _Fresh:
     if not fresh and given and given[-1]["role"] == "user" and held and held[-1].get("id") != given[-1]["id"]:
         return _Fresh(list(_new(given[-1:], {}, answered)), before=given[-1]["id"])
     return _Fresh(fresh)
+
+
+def _out_of_order(asked: RunInput, thread: Thread | None, fresh: _Fresh) -> frozenset[str]:
+    held = conversation_of(thread.values) if thread is not None else []
+    seen = {message["id"] for message in asked.messages}
+    if fresh.before is not None or all(each.get("id") in seen for each in held):
+        return frozenset()
+    return frozenset(each["id"] for each in fresh.messages)
 
 
 def _is_edited(message: Message, known: dict[str, Json]) -> bool:

@@ -68,10 +68,16 @@ async def run_stream(
     engine: Engine, streams: OpenStreams, agent: str, asked: RunInput, when_busy: WhenBusy
 ) -> Response:
     try:
-        run = await start(engine, agent, asked, when_busy)
+        run, intent = await start(engine, agent, asked, when_busy)
     except UnknownInterrupt as error:
         return _only(run_error(error.message, "UNKNOWN_INTERRUPT"))
-    options = Options(asked.thread_id, run_id=asked.run_id, modern=asked.modern, raw=asked.raw)
+    options = Options(
+        asked.thread_id,
+        run_id=asked.run_id,
+        modern=asked.modern,
+        raw=asked.raw,
+        out_of_order=intent.out_of_order,
+    )
     follower = engine.runs.follow(run, options, partial(RunEncoder, options), Seq(run.queued_seq - 1))
     return event_stream(follower, streams, heartbeat=KEEP_ALIVE)
 

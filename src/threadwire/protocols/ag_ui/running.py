@@ -39,12 +39,12 @@ async def find_thread(engine: Engine, name: str) -> Thread:
     return thread
 
 
-async def start(engine: Engine, agent: str, asked: RunInput, when_busy: WhenBusy) -> Run:
+async def start(engine: Engine, agent: str, asked: RunInput, when_busy: WhenBusy) -> tuple[Run, Intent]:
     assistant = await find_agent(engine, agent)
     thread = await _thread(engine, asked.thread)
     accepted = await engine.threads.input_keys(assistant.graph_id)
     intent = intent_of(asked, thread, accepted)
-    return await engine.runs.start(
+    run = await engine.runs.start(
         StartRun(
             assistant=assistant.assistant_id,
             thread_id=asked.thread,
@@ -55,6 +55,7 @@ async def start(engine: Engine, agent: str, asked: RunInput, when_busy: WhenBusy
             thread_metadata={} if asked.thread == asked.thread_id else {PAGE_THREAD: asked.thread_id},
         )
     )
+    return run, intent
 
 
 async def _thread(engine: Engine, thread_id: ThreadId) -> Thread | None:

@@ -1,0 +1,115 @@
+"""A page, as far as AG-UI goes: what it holds, what it sends, and what it is sent."""
+
+import json
+import uuid
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+from agui import AgUi, Seen
+
+
+class Page:
+    """One thread on one device. Every stream it is sent is judged by the clients of both generations."""
+
+    def __init__(self, http: httpx.AsyncClient, agui: AgUi, agent: str, thread_id: str | None = None) -> None:
+        self._http = http
+        self._agui = agui
+        self.url = f"/ag-ui/{agent}"
+        self.thread_id = thread_id or f"page {uuid.uuid4()}"
+        self.messages: list[dict[str, Any]] = []
+        self.state: Any = {}
+        self.interrupts: list[dict[str, Any]] = []
+        self.cursor: str | None = None
+
+    def another(self) -> "Page":
+        """The same thread on a device that has just been switched on."""
+        return Page(self._http, self._agui, self.url.rpartition("/")[2], self.thread_id)
+
+    def body(self, **more: Any) -> dict[str, Any]:
+        return {
+            "threadId": self.thread_id,
+            "runId": str(uuid.uuid4()),
+            "messages": self.messages,
+            "state": self.state,
+            "tools": [],
+            "context": [],
+            **more,
+        }
+
+    async def say(self, text: Any, message_id: str | None = None, **more: Any) -> Seen:
+        message = {"id": message_id or str(uuid.uuid4()), "role": "user", "content": text}
+        return await self.run(messages=[*self.messages, message], **more)
+
+    async def run(self, **more: Any) -> Seen:
+        body = self.body(**more)
+        self.messages = body["messages"]
+        response = await self._http.post(self.url, json=body)
+        assert response.status_code == 200, response.text
+        return self._take(response.content, modern="protocolVersion" in body)
+
+    async def connect(self, cursor: str | None = None, *, by: str = "header") -> Seen:
+        headers = {"last-event-id": cursor} if cursor is not None and by == "header" else {}
+        body = {"lastSeenEventId": cursor} if cursor is not None and by == "body" else {}
+        response = await self._http.post(
+            f"{self.url}/connect", json={**self.body(messages=[], state={}), **body}, headers=headers
+        )
+        assert response.status_code == 200, response.text
+        return self._take(response.content)
+
+    async def stop(self, run_id: str | None = None) -> Any:
+        response = await self._http.post(
+            f"{self.url}/stop/{self.thread_id}", json={} if run_id is None else {"runId": run_id}
+        )
+        assert response.status_code == 200, response.text
+        return response.json()
+
+    def _take(self, sent: bytes, *, modern: bool = False) -> Seen:
+        seen = self._agui.check(
+            sent, generations=["1.0"] if modern else ("1.0", "0.0.59"), messages=self.messages, state=self.state
+        )
+        self.messages, self.state, self.interrupts = seen.messages, seen.state, seen.interrupts
+        self.cursor = next((each for each in reversed(seen.ids) if each), self.cursor)
+        return seen
+
+    @property
+    def texts(self) -> list[tuple[str, Any]]:
+        return [(each["role"], each.get("content")) for each in self.messages]
+
+    @asynccontextmanager
+    async def open(self, path: str = "", *, cursor: str | None = None, **more: Any) -> AsyncIterator["OpenStream"]:
+        """A stream that is read piece by piece, and may be left."""
+        headers = {} if cursor is None else {"last-event-id": cursor}
+        body = self.body(messages=[], state={}) if path else self.body()
+        async with self._http.stream("POST", self.url + path, json={**body, **more}, headers=headers) as response:
+            assert response.status_code == 200, await response.aread()
+            yield OpenStream(response)
+
+    def take(self, sent: bytes) -> Seen:
+        return self._take(sent)
+
+
+class OpenStream:
+    def __init__(self, response: httpx.Response) -> None:
+        self._chunks = response.aiter_raw()
+        self.sent = b""
+
+    async def until(self, text: str) -> bytes:
+        """Read until that has come."""
+        while text.encode() not in self.sent:
+            self.sent += await anext(self._chunks)
+        return self.sent
+
+    async def rest(self) -> bytes:
+        async for chunk in self._chunks:
+            self.sent += chunk
+        return self.sent
+
+
+def events_in(sent: bytes) -> list[dict[str, Any]]:
+    return [json.loads(line[6:]) for line in sent.split(b"\n") if line.startswith(b"data: ")]
+
+
+def kinds(events: list[dict[str, Any]]) -> list[str]:
+    return [each["type"] for each in events]
