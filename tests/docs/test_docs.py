@@ -151,7 +151,8 @@ async def test_every_query_and_body_field_is_documented_with_its_route(applicati
 def _inputs(schema: dict[str, Any], operation: dict[str, Any]) -> Iterator[str]:
     yield from (each["name"] for each in operation.get("parameters", ()) if each["in"] != "path")
     if "requestBody" in operation:
-        reference = operation["requestBody"]["content"]["application/json"]["schema"]["$ref"]
+        body = operation["requestBody"]["content"]["application/json"]["schema"]
+        reference = (body.get("anyOf") or [body])[0]["$ref"]
         for name in schema["components"]["schemas"][reference.rpartition("/")[2]]["properties"]:
             if name != "checkpoint_during":  # the old name of `durability`, for old clients
                 yield name
