@@ -12,7 +12,7 @@ from threadwire.core.records import Assistant, AssistantQuery, AssistantVersion,
 from threadwire.engine.clock import Clock
 from threadwire.engine.graph_reads import GraphReads
 from threadwire.engine.threads import Threads
-from threadwire.errors import Conflict, Invalid, NotFound
+from threadwire.errors import Conflict, GraphFailed, GraphUnavailable, Invalid, NotFound
 from threadwire.graphs import description
 from threadwire.graphs.registry import GraphRegistry
 from threadwire.storage.abc import Storage
@@ -195,6 +195,14 @@ class Assistants:
 
     async def subgraphs(self, assistant: Assistant, namespace: str | None, *, recurse: bool) -> Json:
         return await self._ask(assistant, partial(description.subgraphs, namespace=namespace, recurse=recurse))
+
+    async def input_keys(self, assistant: Assistant) -> frozenset[str] | None:
+        """The keys its graph takes as input; None if it does not say, or cannot be asked."""
+        try:
+            keys: frozenset[str] | None = await self._ask(assistant, description.input_keys)
+        except (GraphFailed, GraphUnavailable):
+            return None
+        return keys
 
     async def _ask(self, assistant: Assistant, question: Any) -> Any:
         config = {"configurable": {}, **assistant.config}  # factories look into it without asking whether it is there

@@ -149,15 +149,6 @@ class Threads:
         await commit.wait()
         return moved
 
-    async def input_keys(self, graph_id: str) -> frozenset[str] | None:
-        """The keys a graph takes as input; None if it does not say. Asked for every run of a page, and never changes
-        while the graph is loaded, except for a factory's, which is asked anew."""
-
-        async def keys(graph: Graph) -> frozenset[str] | None:
-            return state.input_keys(graph)
-
-        return await self._asking(graph_id, {}, keys)
-
     async def _asking(
         self,
         graph_id: str,

@@ -94,3 +94,10 @@ def _schema(title: str, fields: dict[str, Any]) -> Json:
         return model.model_json_schema()
     except Exception:  # whatever pydantic, or a hook of the type itself, has against it
         return None
+
+
+async def input_keys(graph: AnyGraph) -> frozenset[str] | None:
+    """The keys a graph takes as input, read off its channels and not off a schema, which may be missing or fail."""
+    builder = getattr(graph, "builder", None)
+    channels = getattr(builder, "schemas", {}).get(getattr(builder, "input_schema", None))
+    return None if channels is None else frozenset(map(str, channels))

@@ -73,13 +73,6 @@ async def update(
     return dict(moved["configurable"]), settled(snapshot)
 
 
-def input_keys(graph: Graph) -> frozenset[str] | None:
-    """The keys a graph takes as input, read off its channels and not off a schema, which may be missing or fail."""
-    builder = getattr(graph, "builder", None)
-    channels = getattr(builder, "schemas", {}).get(getattr(builder, "input_schema", None))
-    return None if channels is None else frozenset(map(str, channels))
-
-
 @contextmanager
 def _refusals() -> Iterator[None]:
     """What LangGraph says about a request that makes no sense is for the one who asked."""

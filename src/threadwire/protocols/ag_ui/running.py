@@ -42,7 +42,7 @@ async def find_thread(engine: Engine, name: str) -> Thread:
 async def start(engine: Engine, agent: str, asked: RunInput, when_busy: WhenBusy) -> tuple[Run, Intent]:
     assistant = await find_agent(engine, agent)
     thread = await _thread(engine, asked.thread)
-    accepted = await engine.threads.input_keys(assistant.graph_id)
+    accepted = await engine.assistants.input_keys(assistant)
     intent = intent_of(asked, thread, accepted)
     run = await engine.runs.start(
         StartRun(

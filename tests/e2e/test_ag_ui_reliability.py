@@ -1,0 +1,110 @@
+"""Pages while servers die and threads are many."""
+
+import asyncio
+from pathlib import Path
+
+import httpx
+import pytest
+from agui import AgUi
+from clients import PROJECT
+from pages import Page
+
+from threadwire.testing.server import RunningServer, running_server
+
+pytestmark = pytest.mark.anyio
+
+LONG = "one two three four five six seven eight nine ten eleven twelve"
+ASKED = [{"id": "u1", "role": "user", "content": LONG}]
+
+
+async def dropped(page: Page, server: RunningServer, agui: AgUi) -> None:
+    """Start an answer, kill the server in the middle of it, and leave the page with what it had."""
+    try:
+        async with page.open(messages=ASKED, state={"delay": 0.1}) as own:
+            await own.until(" four")
+            server.kill()
+            await own.rest()
+    except httpx.HTTPError:
+        pass
+    seen = agui.until_dropped(own.sent[: own.sent.rindex(b"\n\n") + 2], messages=ASKED)
+    assert "four" in seen.messages[-1]["content"]
+    assert "twelve" not in seen.messages[-1]["content"]
+    page.messages, page.state = seen.messages, seen.state
+    page.cursor = [each for each in seen.ids if each][-1]
+
+
+@pytest.mark.parametrize("remembers", ["its place", "nothing"])
+async def test_an_answer_that_a_crash_cut_is_shown_once(tmp_path: Path, agui: AgUi, remembers: str) -> None:
+    with running_server(PROJECT, tmp_path / "data") as server:
+        async with httpx.AsyncClient(base_url=server.url, timeout=30) as http:
+            page = Page(http, agui, "chat")
+            await dropped(page, server, agui)
+        server.start()
+        async with httpx.AsyncClient(base_url=server.url, timeout=30) as http:
+            page._http = http
+            seen = await page.connect(page.cursor if remembers == "its place" else None)
+
+            assert page.texts == [("user", LONG), ("assistant", f"You said: {LONG}")]
+            assert seen.events[-1]["type"] == "RUN_FINISHED"
+
+            late = page.another()
+            await late.connect()
+            assert late.messages == page.messages
+
+
+async def test_a_thread_at_rest_is_the_same_after_a_restart(tmp_path: Path, agui: AgUi) -> None:
+    with running_server(PROJECT, tmp_path / "data") as server:
+        async with httpx.AsyncClient(base_url=server.url, timeout=30) as http:
+            page = Page(http, agui, "approve")
+            await page.run(state={"topic": "tests"})
+        server.kill()
+        server.start()
+        async with httpx.AsyncClient(base_url=server.url, timeout=30) as http:
+            late = Page(http, agui, "approve", page.thread_id)
+            await late.connect()
+            assert (late.state, late.interrupts) == (page.state, page.interrupts)
+
+            [asked] = late.interrupts
+            await late.run(resume=[{"interruptId": asked["id"], "status": "resolved", "payload": "yes"}])
+            assert late.state["done"] is True
+
+
+async def test_a_shutdown_ends_a_stream_where_it_stands(tmp_path: Path, agui: AgUi) -> None:
+    """Without an end of the run, so that the page knows that there is more, and where it goes on."""
+    with running_server(PROJECT, tmp_path / "data", env={"THREADWIRE_DRAIN_SECONDS": "0"}) as server:
+        async with httpx.AsyncClient(base_url=server.url, timeout=30) as http:
+            page = Page(http, agui, "chat")
+            async with page.open(messages=ASKED, state={"delay": 0.1}) as own:
+                await own.until(" four")
+                stopping = asyncio.create_task(asyncio.to_thread(server.terminate))
+                sent = await own.rest()
+            assert await stopping == 0
+        seen = agui.until_dropped(sent, messages=ASKED)
+        page.messages, page.state = seen.messages, seen.state
+        server.start()
+        async with httpx.AsyncClient(base_url=server.url, timeout=30) as http:
+            page._http = http
+            await page.connect([each for each in seen.ids if each][-1])
+            assert page.texts == [("user", LONG), ("assistant", f"You said: {LONG}")]
+
+
+async def test_two_hundred_threads_at_once_never_mix(server: RunningServer, agui: AgUi) -> None:
+    limits = httpx.Limits(max_connections=400)
+    async with httpx.AsyncClient(base_url=server.url, timeout=120, limits=limits) as http:
+
+        async def one(number: int) -> tuple[Page, bytes, bytes]:
+            page = Page(http, agui, "chat", f"crowd {number} {server.url}")
+            asked = [{"id": f"u{number}", "role": "user", "content": f"thread {number} only {number}"}]
+            async with page.open(messages=asked, state={"delay": 0.05}) as own:
+                await own.until("RUN_STARTED")
+                async with page.another().open("/connect") as viewer:
+                    watched = await viewer.rest()
+                return page, await own.rest(), watched
+
+        pages = await asyncio.gather(*(one(number) for number in range(200)))
+    for number, (page, own, watched) in enumerate(pages):
+        for sent in (own, watched):
+            seen = agui.check(sent)
+            assert {each.get("threadId", page.thread_id) for each in seen.events} == {page.thread_id}
+            said = f"thread {number} only {number}"
+            assert [each["content"] for each in seen.messages] == [said, f"You said: {said}"]
