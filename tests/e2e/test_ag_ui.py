@@ -297,7 +297,7 @@ async def test_connecting_attaches_to_the_middle_of_an_answer(page: MakePage) ->
     here = page("chat")
     body = [{"id": "u1", "role": "user", "content": "a long answer in many words, please, word by word"}]
     async with here.open(messages=body, state={"delay": 0.05}) as own:
-        await own.until("a long")
+        await own.until('"delta":" a"')
         late = here.another()
         async with late.open("/connect") as attached:
             await attached.until("MESSAGES_SNAPSHOT")
@@ -313,7 +313,7 @@ async def test_leaving_a_stream_leaves_the_run(page: MakePage) -> None:
     here = page("chat")
     messages = [{"id": "u1", "role": "user", "content": "one two three four five six"}]
     async with here.open(messages=messages, state={"delay": 0.05}) as own:
-        await own.until("one")
+        await own.until('"delta":" one"')
     late = here.another()
     await late.connect()
     assert late.texts[-1] == ("assistant", "You said: one two three four five six")
@@ -407,7 +407,7 @@ async def test_a_drop_in_the_middle_is_made_good_by_the_cursor(page: MakePage) -
     here = page("chat")
     messages = [{"id": "u1", "role": "user", "content": "one two three four five six seven"}]
     async with here.open(messages=messages, state={"delay": 0.03}) as own:
-        await own.until("three")
+        await own.until('"delta":" three"')
         sent = own.sent[: own.sent.rindex(b"\n\n") + 2]
     seen = here._agui.until_dropped(sent, messages=messages)
     here.messages, here.state = seen.messages, seen.state

@@ -21,7 +21,7 @@ async def dropped(page: Page, server: RunningServer, agui: AgUi) -> None:
     """Start an answer, kill the server in the middle of it, and leave the page with what it had."""
     try:
         async with page.open(messages=ASKED, state={"delay": 0.1}) as own:
-            await own.until(" four")
+            await own.until('"delta":" four"')
             server.kill()
             await own.rest()
     except httpx.HTTPError:
@@ -75,7 +75,7 @@ async def test_a_shutdown_ends_a_stream_where_it_stands(tmp_path: Path, agui: Ag
         async with httpx.AsyncClient(base_url=server.url, timeout=30) as http:
             page = Page(http, agui, "chat")
             async with page.open(messages=ASKED, state={"delay": 0.1}) as own:
-                await own.until(" four")
+                await own.until('"delta":" four"')
                 stopping = asyncio.create_task(asyncio.to_thread(server.terminate))
                 sent = await own.rest()
             assert await stopping == 0

@@ -97,9 +97,10 @@ class Runs:
 
     async def active(self, thread_id: ThreadId) -> Run | None:
         """The run that is being carried out on a thread, or else the one whose turn is next."""
+        # First those that wait: one that starts between the two questions must not be in neither answer.
+        pending = await self._storage.runs.list(thread_id, status="pending", limit=1000)
         for run in await self._storage.runs.list(thread_id, status="running", limit=1):
             return run
-        pending = await self._storage.runs.list(thread_id, status="pending", limit=1000)
         return min(pending, key=lambda run: (run.due_at, run.queued_seq), default=None)
 
     async def delete(self, thread_id: ThreadId, run_id: RunId) -> None:
