@@ -15,8 +15,11 @@ from pathlib import Path
 
 import uvloop
 
+from bench import pages
 from bench.rows import ALIASES, ROWS, Bench, Row, Sample
 from bench.servers import HERE, bare, source_digest, stock, stock_command, threadwire
+
+ROWS |= {"connect": pages.connecting, "attach": pages.attaching, "ag-ui": pages.speaking}
 
 
 def main() -> None:
@@ -65,7 +68,10 @@ async def _measure(wanted: list[str]) -> tuple[list[Row], list[str], float]:
                 began = time.perf_counter()
                 rows += await ROWS[name](bench)
                 print(f"{name}: {time.perf_counter() - began:.0f} s", file=sys.stderr, flush=True)
-    order = {row: place for place, row in enumerate("1 2 3 3b 4 5 6 6b 7 8a 8b 8c 8d 8e 8f 8g L3".split())}
+    order = {
+        row: place
+        for place, row in enumerate("1 2 3 3b 4 5 6 6b 7 8a 8b 8c 8d 8e 8f 8g L3 P1 P1b P2 P2b P3 P4".split())
+    }
     return sorted(rows, key=lambda row: order[row.row]), bench.notes, time.perf_counter() - start
 
 

@@ -4,6 +4,7 @@ import asyncio
 import json
 import sys
 import time
+from importlib.util import find_spec
 from typing import Any
 from uuid import uuid4
 
@@ -73,7 +74,25 @@ async def latency(asked: dict[str, Any], streams: int) -> dict[str, Any]:
     return {"each": found}
 
 
-_WORK = {"tokens": tokens, "trivial": trivial, "steps": steps, "latency": latency}
+async def ag_ui(count: int) -> dict[str, Any]:
+    """The same tokens through the usual adapter, in process: what it would send. Nothing if it is not installed."""
+    if find_spec("ag_ui_langgraph") is None:
+        return {"bytes": None}
+    from ag_ui.core import RunAgentInput
+    from ag_ui.encoder import EventEncoder
+    from ag_ui_langgraph import LangGraphAgent
+
+    agent = LangGraphAgent(name="tokens", graph=_with_saver(graphs.tokens))
+    said = [{"id": "u", "role": "user", "content": "hi"}]
+    empty: dict[str, Any] = {"tools": [], "context": [], "forwardedProps": {}}
+    asked = RunAgentInput(threadId=str(uuid4()), runId="r", messages=said, state={"count": count}, **empty)
+    encoder, size, start = EventEncoder(), 0, time.perf_counter()
+    async for event in agent.run(asked):
+        size += len(encoder.encode(event))
+    return {"bytes": size, "seconds": time.perf_counter() - start}
+
+
+_WORK = {"ag_ui": ag_ui, "tokens": tokens, "trivial": trivial, "steps": steps, "latency": latency}
 
 
 async def main() -> None:

@@ -1,0 +1,105 @@
+"""What is measured for pages: connecting, attaching, and what AG-UI costs on the wire."""
+
+import asyncio
+import statistics
+from typing import Any
+from uuid import uuid4
+
+from bench.clients import Client, Failed
+from bench.rows import FEWER, REPEAT, TALK, Bench, Row, Sample, percentile
+
+_TEXT = b'"type":"TEXT_MESSAGE_CONTENT"'
+
+
+def _asked(thread: str, **more: Any) -> dict[str, Any]:
+    empty: dict[str, Any] = {"messages": [], "state": {}, "tools": [], "context": []}
+    return {"threadId": thread, "runId": str(uuid4()), **empty, **more}
+
+
+async def _tokens(client: Client, count: int, **options: Any) -> Any:
+    asked = _asked(str(uuid4()), messages=[{"id": "u", "role": "user", "content": "hi"}], state={"count": count})
+    return await client.ask("POST", "/ag-ui/tokens", asked, count=_TEXT, **options)
+
+
+def _percentiles(row: str, work: str, found: list[list[float]]) -> list[Row]:
+    rows = []
+    for letter, name, share in (("", "p50", 0.5), ("b", "p99", 0.99)):
+        sample = Sample.of([percentile(each, share) for each in found])
+        rows.append(
+            Row(row + letter, f"{work}, {name}", "ms", sample,
+                budget="<= 100 ms", figure=f"{sample.median:.1f} ms", passed=sample.median <= 100)
+        )  # fmt: skip
+    return rows
+
+
+async def connecting(bench: Bench) -> list[Row]:
+    """A thread of 400 messages, on which nothing happens."""
+    client, thread = bench.ours.client, str(uuid4())
+    said = [
+        {"id": f"m{at}", "role": ("user", "assistant")[at % 2], "content": f"message {at}: " + "words " * 30}
+        for at in range(399)
+    ]
+    await client.ask("POST", "/ag-ui/tokens", _asked(thread, messages=said, state={"count": 20}))
+    found: list[list[float]] = []
+    for _ in range(REPEAT):
+        turn = []
+        for _ in range(40):
+            shown = await client.ask("POST", "/ag-ui/tokens/connect", _asked(thread), count=b'"role":')
+            if shown.events != 400:
+                raise Failed(f"{shown.events} of 400 messages were shown")
+            turn.append(shown.seconds * 1000)
+        found.append(turn)
+    return _percentiles("P1", "connect to 400 messages", found)
+
+
+async def attaching(bench: Bench) -> list[Row]:
+    """How far a page is behind a run that it did not start: from the making of a token to the page."""
+    client = bench.ours.client
+    found: list[list[float]] = []
+    for _ in range(FEWER):
+        await client.connections(21)
+
+        async def watch() -> list[float]:
+            thread = await client.thread()
+            asked = {**TALK, "count": 150, "rate": 50, "stamp": True, "delay": 0.3}
+            await client.start(thread, "tokens", asked)
+            seen = await client.ask("POST", "/ag-ui/tokens/connect", _asked(thread), stamps=True)
+            return list(seen.latencies[:150])  # behind them comes what the run leaves
+
+        found.append(
+            [1000 * each for watched in await asyncio.gather(*(watch() for _ in range(20))) for each in watched]
+        )
+    return [
+        Row(row, f"behind an attached run, {name}", "ms", sample := Sample.of([percentile(each, share) for each in found]),
+            budget="<= 100 ms", figure=f"{sample.median:.1f} ms", passed=sample.median <= 100)
+        for row, name, share in (("P2", "p50", 0.5), ("P2b", "p99", 0.99))
+    ]  # fmt: skip
+
+
+async def speaking(bench: Bench) -> list[Row]:
+    """Tokens as fast as they come: how many a second, and how many bytes each is on the wire."""
+    count = 2000
+    await _tokens(bench.ours.client, count)
+    ours: list[float] = []
+    bare: list[float] = []
+    sizes: list[float] = []
+    for _ in range(2 * REPEAT):
+        each = await bench.bare("tokens", asked={**TALK, "count": count}, streams=1, at_once=False)
+        bare.append(count / each["seconds"])
+        streamed = await _tokens(bench.ours.client, count)
+        if streamed.events < count:
+            raise Failed(f"{streamed.events} of {count} tokens came")
+        ours.append(count / streamed.seconds)
+        sizes.append(streamed.size / count)
+    peer = await bench.bare("ag_ui", count=count)
+    rows = [
+        Row("P3", "one stream of 2 000 tokens, AG-UI", "tokens/s", Sample.of(ours), Sample.of(bare),
+            figure=f"{statistics.median(ours) / statistics.median(bare):.0%} of bare"),
+        Row("P4", "bytes of a token, AG-UI", "B", Sample.of(sizes), figure=f"{statistics.median(sizes):.0f} B"),
+    ]  # fmt: skip
+    if peer["bytes"] is not None:
+        rows[1].note = (
+            f"ag-ui-langgraph: {peer['bytes'] / count:,.0f} B, and {count / peer['seconds']:,.0f} tokens/s in process,"
+            " without a server"
+        )
+    return rows
