@@ -66,14 +66,9 @@ async def attaching(bench: Bench) -> list[Row]:
             seen = await client.ask("POST", "/ag-ui/tokens/connect", _asked(thread), stamps=True)
             return list(seen.latencies[:150])  # behind them comes what the run leaves
 
-        found.append(
-            [1000 * each for watched in await asyncio.gather(*(watch() for _ in range(20))) for each in watched]
-        )
-    return [
-        Row(row, f"behind an attached run, {name}", "ms", sample := Sample.of([percentile(each, share) for each in found]),
-            budget="<= 100 ms", figure=f"{sample.median:.1f} ms", passed=sample.median <= 100)
-        for row, name, share in (("P2", "p50", 0.5), ("P2b", "p99", 0.99))
-    ]  # fmt: skip
+        watched = await asyncio.gather(*(watch() for _ in range(20)))
+        found.append([1000 * each for latencies in watched for each in latencies])
+    return _percentiles("P2", "behind an attached run", found)
 
 
 async def speaking(bench: Bench) -> list[Row]:
