@@ -184,6 +184,14 @@ class Cancelled:
 
 
 @dataclass(frozen=True, slots=True)
+class LogFigures:
+    """How much has been kept since the storage was opened."""
+
+    entries: int
+    commits: int
+
+
+@dataclass(frozen=True, slots=True)
 class ThreadQuery:
     ids: tuple[ThreadId, ...] = ()
     metadata: dict[str, Any] = field(default_factory=dict)

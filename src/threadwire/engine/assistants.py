@@ -76,6 +76,7 @@ class Assistants:
 
     async def ensure_graphs(self) -> None:
         """Make the assistant of every graph that has none yet, and know them all."""
+        of_graphs: dict[str, Assistant] = {}
         for graph_id in self._registry.ids():
             now = self._clock()
             assistant = Assistant(
@@ -87,7 +88,8 @@ class Assistants:
                 updated_at=now,
                 metadata={"created_by": "system"},
             )
-            self._of_graphs[graph_id] = await self._storage.assistants.create(assistant, if_exists="do_nothing")
+            of_graphs[graph_id] = await self._storage.assistants.create(assistant, if_exists="do_nothing")
+        self._of_graphs = of_graphs
 
     def of_graph(self, graph_id: str) -> Assistant | None:
         return self._of_graphs.get(graph_id)

@@ -31,6 +31,11 @@ class Engine:
     worker: Worker
     registry: GraphRegistry
 
+    async def use_graphs(self, fresh: GraphRegistry) -> None:
+        """Serve these graphs from now on: new runs and reads. Runs under way end with the code they began with."""
+        self.registry.become(fresh)
+        await self.assistants.ensure_graphs()
+
 
 @asynccontextmanager
 async def open_engine(

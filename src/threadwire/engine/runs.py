@@ -128,6 +128,7 @@ class Runs:
         if cancelled is None:
             return False
         if cancelled.at_once:
+            self._worker.ended["interrupted"] += 1
             self._worker.hint()
         else:
             self._worker.stop(run.run_id, cancelled.run.cancel or action)

@@ -1,6 +1,7 @@
 """Claim a run, carry it out, end it. One worker per process; its runs share the user loop."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from threadwire.core.ids import RunId, ThreadId
 from threadwire.core.records import CancelAction, Ending, Run
 from threadwire.core.run_state import user_interrupt
 from threadwire.engine.clock import Clock
-from threadwire.errors import StorageError
+from threadwire.errors import GraphUnavailable, StorageError
 from threadwire.graphs.execution import Attempt, Execution, describe
 from threadwire.graphs.registry import GraphRegistry
 from threadwire.graphs.user_loop import UserLoop, WorkCancelled, current_attempt
@@ -73,6 +74,8 @@ class Worker:
         self._draining = False
         self._reserved = 0
         self._tasks: TaskGroup | None = None
+        self.ended: Counter[str] = Counter()
+        """How many runs ended in each way since the start."""
 
     @contextmanager
     def place_for(self, thread_id: ThreadId) -> Iterator[bool]:
@@ -166,6 +169,8 @@ class Worker:
                 ending = await self._loop.run(partial(self._execute, run, execution))
         except WorkCancelled:
             ending = Ending(status="error", error={"error": "CancelledError", "message": "The graph cancelled itself."})
+        except GraphUnavailable as error:
+            ending = Ending(status="error", error=describe(error))
         except Exception as error:
             logger.exception("run_failed_outside_its_graph", run_id=run.run_id)
             ending = Ending(status="error", error=describe(error))
@@ -203,6 +208,7 @@ class Worker:
             await self._storage.runs.release(run.fence, now)
         else:
             await self._finish(run, ending, now)
+            self.ended[ending.status] += 1
             self._log_end(run, ending)
         self._asked_to_stop.pop(run.run_id, None)
         del self._running[run.run_id]

@@ -1,7 +1,8 @@
 """`langgraph.json`: which graphs a project has, where its code is, and what environment it wants.
 
 Reading it changes nothing; `prepare_environment` does, once, when a process is about to import the project's
-code. Keys that Threadwire does not know are left alone: the same file also serves other tools.
+code. Keys that Threadwire does not know are left alone, because the same file also serves other tools; those inside
+a section that it does know are told, because they are most likely misspelt.
 """
 
 import json
@@ -15,24 +16,16 @@ from typing import Any
 from dotenv import dotenv_values
 
 from threadwire.errors import ConfigError
+from threadwire.graphs.http_section import HttpSection, read_http
+from threadwire.graphs.known_keys import unknown_keys
+from threadwire.graphs.source import Source, kind_of, split_source
 from threadwire.graphs.ui import UiConfig
 
 
 @dataclass(frozen=True)
-class GraphSource:
-    """Where a graph's code is: `location` is `./file.py` or `package.module`, `attribute` a name in it."""
-
-    location: str
-    attribute: str
+class GraphSource(Source):
     description: str | None = None
     stream_models: bool = True
-
-    def __str__(self) -> str:
-        return f"{self.location}:{self.attribute}"
-
-    @property
-    def is_file(self) -> bool:
-        return "/" in self.location or "\\" in self.location or Path(self.location).suffix in _FILE_SUFFIXES
 
 
 @dataclass(frozen=True)
@@ -45,14 +38,20 @@ class ProjectConfig:
     wants_auth: bool = False
     """Whether the project asks for authentication, which is not offered yet."""
     ui: UiConfig = field(default_factory=lambda: UiConfig({}))
+    http: HttpSection = field(default_factory=HttpSection)
+    warnings: list[str] = field(default_factory=list)
+    """What is odd in the file, but no reason not to serve it."""
 
     @property
     def root(self) -> Path:
         return self.path.parent
 
-
-# A package named "agents" is told from a file by its suffix; the others are here to be refused by name later.
-_FILE_SUFFIXES = frozenset({".py", ".js", ".mjs", ".cjs", ".ts", ".mts", ".cts", ".jsx", ".tsx"})
+    @property
+    def places(self) -> list[Path]:
+        """Where the project's own code is: its folders, and files that lie outside them."""
+        named: list[Source] = [*self.graphs.values(), *([self.http.app] if self.http.app else [])]
+        files = [Path(os.path.normpath(self.root / source.location)) for source in named if source.is_file]
+        return list(dict.fromkeys([self.root, *self.dependencies, *files]))
 
 
 def load_config(path: Path) -> ProjectConfig:
@@ -60,7 +59,7 @@ def load_config(path: Path) -> ProjectConfig:
     path = path.absolute()
     content = _read_json(path)
     if not isinstance(content, dict):
-        raise ConfigError(f"{path}: must be a JSON object, not {_kind(content)}.")
+        raise ConfigError(f"{path}: must be a JSON object, not {kind_of(content)}.")
     try:
         return ProjectConfig(
             path=path,
@@ -69,6 +68,8 @@ def load_config(path: Path) -> ProjectConfig:
             env=_env(content.get("env"), path.parent),
             wants_auth=bool(content.get("auth")),
             ui=_ui(content, path.parent),
+            http=read_http(content.get("http")),
+            warnings=unknown_keys(content),
         )
     except ConfigError as mistake:
         raise ConfigError(f"{path}: {mistake.message}") from mistake
@@ -103,7 +104,7 @@ def _graphs(value: object) -> dict[str, GraphSource]:
     if value is None:
         raise ConfigError('"graphs" is missing. Add e.g. "graphs": {"agent": "./agent.py:graph"}.')
     if not isinstance(value, dict):
-        raise ConfigError(f'"graphs" must be an object of names and sources, not {_kind(value)}.')
+        raise ConfigError(f'"graphs" must be an object of names and sources, not {kind_of(value)}.')
     if not value:
         raise ConfigError('"graphs" is empty. Add e.g. "agent": "./agent.py:graph".')
     return {graph_id: _graph(graph_id, source) for graph_id, source in value.items()}
@@ -116,36 +117,24 @@ def _graph(graph_id: str, value: object) -> GraphSource:
     if isinstance(value, str):
         value = {"path": value}
     if not isinstance(value, dict):
-        raise ConfigError(f'{where} must be "./file.py:name" or an object with "path", not {_kind(value)}.')
+        raise ConfigError(f'{where} must be "./file.py:name" or an object with "path", not {kind_of(value)}.')
     if (path := value.get("path")) is None:
         raise ConfigError(f'{where} has no "path". Add e.g. "path": "./agent.py:graph".')
-    location, attribute = _split(where, path)
-    return GraphSource(location, attribute, _description(where, value), _stream_models(where, value))
-
-
-def _split(where: str, path: object) -> tuple[str, str]:
-    if not isinstance(path, str):
-        raise ConfigError(f'{where}: the path must be a text like "./agent.py:graph", not {_kind(path)}.')
-    location, _, attribute = path.rpartition(":")
-    if not location.strip() or not attribute.strip().isidentifier():
-        raise ConfigError(
-            f'{where}: "{path}" does not say which object to serve. '
-            f'Write it as "./file.py:name" or "package.module:name".'
-        )
-    return location.strip(), attribute.strip()
+    source = split_source(where, path)
+    return GraphSource(source.location, source.attribute, _description(where, value), _stream_models(where, value))
 
 
 def _description(where: str, value: Mapping[str, Any]) -> str | None:
     description = value.get("description")
     if description is not None and not isinstance(description, str):
-        raise ConfigError(f'{where}: "description" must be a text, not {_kind(description)}.')
+        raise ConfigError(f'{where}: "description" must be a text, not {kind_of(description)}.')
     return description
 
 
 def _stream_models(where: str, value: Mapping[str, Any]) -> bool:
     stream_models = value.get("stream_models", True)
     if not isinstance(stream_models, bool):
-        raise ConfigError(f'{where}: "stream_models" must be true or false, not {_kind(stream_models)}.')
+        raise ConfigError(f'{where}: "stream_models" must be true or false, not {kind_of(stream_models)}.')
     return stream_models
 
 
@@ -173,7 +162,7 @@ def _env(value: object, root: Path) -> dict[str, str]:
         return _env_file(value, root)
     if isinstance(value, dict):
         return {name: _variable(name, text) for name, text in value.items()}
-    raise ConfigError(f'"env" must be an object of variables or the path of a .env file, not {_kind(value)}.')
+    raise ConfigError(f'"env" must be an object of variables or the path of a .env file, not {kind_of(value)}.')
 
 
 def _env_file(name: str, root: Path) -> dict[str, str]:
@@ -194,7 +183,7 @@ def _variable(name: str, value: object) -> str:
         case bool() | int() | float():
             return json.dumps(value)
         case _:
-            raise ConfigError(f'"env"."{name}" must be a text, not {_kind(value)}.')
+            raise ConfigError(f'"env"."{name}" must be a text, not {kind_of(value)}.')
 
 
 def _ui(content: Mapping[str, Any], root: Path) -> UiConfig:
@@ -205,19 +194,3 @@ def _ui(content: Mapping[str, Any], root: Path) -> UiConfig:
     if not isinstance(shared, list) or not all(isinstance(name, str) for name in shared):
         raise ConfigError('"ui_config" must be an object like {"shared": ["module"]}.')
     return UiConfig({name: Path(os.path.normpath(root / path)) for name, path in sources.items()}, shared)
-
-
-def _kind(value: object) -> str:
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "true" if value else "false"
-        case str():
-            return "a text"
-        case int() | float():
-            return "a number"
-        case list():
-            return "a list"
-        case _:
-            return "an object"

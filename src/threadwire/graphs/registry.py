@@ -7,14 +7,8 @@ A graph may be made by a factory: a function, an async function, or either kind 
 the run's config, the server's runtime, both or neither; which, is read off its signature once, at load.
 """
 
-import hashlib
-import importlib
-import importlib.util
 import inspect
-import os
 import re
-import sys
-import traceback
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import (
     AbstractAsyncContextManager,
@@ -23,7 +17,6 @@ from contextlib import (
     asynccontextmanager,
 )
 from dataclasses import dataclass
-from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
@@ -35,6 +28,7 @@ from langgraph_sdk.runtime import AccessContext, ServerRuntime, _ExecutionRuntim
 from threadwire.errors import GraphUnavailable
 from threadwire.graphs.config import GraphSource, ProjectConfig
 from threadwire.graphs.context import made
+from threadwire.graphs.modules import CannotLoad, Modules, name_and_message
 from threadwire.graphs.ui import UiBundles
 
 AnyGraph = Pregel[Any, Any, Any, Any]
@@ -85,10 +79,6 @@ class Factory:
         return made
 
 
-class CannotLoad(Exception):
-    """Carries the one line that is shown for a graph that failed to load."""
-
-
 @dataclass(frozen=True)
 class GraphSpec:
     """A loaded graph: either the graph itself, shared by all runs, or what makes one for each opening."""
@@ -103,6 +93,10 @@ class GraphRegistry:
         self._sources = dict(config.graphs)
         self._loaded = dict(loaded)
         self.ui = UiBundles(config.ui)
+
+    def become(self, fresh: "GraphRegistry") -> None:
+        """Serve these graphs from now on. What has been opened goes on with the code it was opened with."""
+        self._sources, self._loaded, self.ui = fresh._sources, fresh._loaded, fresh.ui
 
     def ids(self) -> list[str]:
         """Every graph of the config, the failed ones included, in its order."""
@@ -167,7 +161,7 @@ class GraphRegistry:
 
 def load_registry(config: ProjectConfig) -> GraphRegistry:
     """Import every graph of the config. Call `prepare_environment` first."""
-    modules = _Modules(config.root)
+    modules = Modules(config.root)
     loaded: dict[str, GraphSpec | CannotLoad] = {}
     for graph_id, source in config.graphs.items():
         try:
@@ -192,7 +186,7 @@ def draw(graph: AnyGraph) -> str:
     return "\n".join(lines)
 
 
-def _load_target(source: GraphSource, modules: "_Modules") -> AnyGraph | Factory:
+def _load_target(source: GraphSource, modules: Modules) -> AnyGraph | Factory:
     module = modules.load(source)
     try:
         found = getattr(module, source.attribute)
@@ -220,7 +214,7 @@ def _compile(source: GraphSource, builder: StateGraph[Any, Any, Any, Any]) -> An
     try:
         return builder.compile()
     except Exception as error:
-        raise CannotLoad(f"{source} does not compile: {_name_and_message(error)}") from error
+        raise CannotLoad(f"{source} does not compile: {name_and_message(error)}") from error
 
 
 def _factory(source: GraphSource, function: Callable[..., Any]) -> Factory:
@@ -313,100 +307,6 @@ def _as_graph(graph_id: str, made: object) -> AnyGraph:
             )
         case _:
             raise GraphUnavailable(f"The factory of graph '{graph_id}' returned {_describe(made)}, not a graph.")
-
-
-class _Modules:
-    """Imports the project's files and packages, each once."""
-
-    def __init__(self, root: Path) -> None:
-        self._root = root
-        self._files: dict[Path, ModuleType] = {}
-
-    def load(self, source: GraphSource) -> ModuleType:
-        return self._load_file(source.location) if source.is_file else self._load_module(source.location)
-
-    def _load_module(self, name: str) -> ModuleType:
-        try:
-            return importlib.import_module(name)
-        except (Exception, SystemExit) as error:
-            raise CannotLoad(self._explain(f"importing {name} failed", error)) from error
-
-    def _load_file(self, location: str) -> ModuleType:
-        path = Path(os.path.normpath(self._root / location))
-        if path in self._files:
-            return self._files[path]
-        if not path.is_file():
-            raise CannotLoad(f"file not found: {location} ({path})")
-        if path.suffix != ".py":
-            raise CannotLoad(f"{location} is not a Python file. Only graphs written in Python are served.")
-        module = self._files[path] = self._execute(path, location)
-        return module
-
-    def _execute(self, path: Path, location: str) -> ModuleType:
-        name = _module_name(path, self._root)
-        spec = importlib.util.spec_from_file_location(name, path)
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        # Before it runs: dataclasses, pydantic and get_type_hints look their own module up by name.
-        sys.modules[name] = module
-        try:
-            spec.loader.exec_module(module)
-        except (Exception, SystemExit) as error:  # a module may call sys.exit(); the server stays
-            del sys.modules[name]
-            raise CannotLoad(self._explain(f"importing {location} failed", error)) from error
-        return module
-
-    def _explain(self, what: str, error: BaseException) -> str:
-        place = _place(error, self._root)
-        return f"{what}: {_name_and_message(error)}" + (f" ({place})" if place else "")
-
-
-def _module_name(path: Path, root: Path) -> str:
-    """A name that is the same wherever the project lies: checkpoints name the classes in it by module.
-
-    Only a second project in the same process that has a file of the same relative path gets another one.
-    """
-    relative = Path(os.path.relpath(path, root)).with_suffix("").as_posix()
-    name = f"threadwire_graphs_{_identifier(relative)}_{_digest(relative)}"
-    present = sys.modules.get(name)
-    if present is None or getattr(present, "__file__", None) == str(path):
-        return name
-    return f"{name}_{_digest(str(path))}"
-
-
-def _identifier(text: str) -> str:
-    return re.sub(r"\W+", "_", text).strip("_")
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:8]
-
-
-def _place(error: BaseException, root: Path) -> str | None:
-    """Where in the user's own code it happened, as file:line."""
-    if isinstance(error, SyntaxError) and error.filename:
-        return f"{_shorten(error.filename, root)}:{error.lineno}"
-    frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if _is_own(frame.filename, root)]
-    return f"{_shorten(own[-1].filename, root)}:{own[-1].lineno}" if own else None
-
-
-def _is_own(filename: str, root: Path) -> bool:
-    # A virtual environment usually lies inside the project.
-    return Path(filename).is_relative_to(root) and "site-packages" not in Path(filename).parts
-
-
-def _shorten(filename: str, root: Path) -> str:
-    path = Path(filename)
-    return str(path.relative_to(root)) if path.is_relative_to(root) else filename
-
-
-def _name_and_message(error: BaseException) -> str:
-    # A SyntaxError's text repeats the place, which is given in our own words.
-    message = error.msg if isinstance(error, SyntaxError) else str(error)
-    first_line = message.strip().partition("\n")[0]
-    return f"{type(error).__name__}: {first_line}" if first_line else type(error).__name__
 
 
 def _what_there_is(module: ModuleType) -> str:

@@ -22,6 +22,7 @@ from threadwire.core.records import (
     Cancelled,
     Durability,
     Ending,
+    LogFigures,
     NewRun,
     Run,
     RunStatus,
@@ -79,6 +80,10 @@ class Log(Protocol):
 
     def watch(self, thread_id: ThreadId) -> AbstractContextManager[Wakeup]:
         """Be told when the thread grows. Watch, then read (3.2)."""
+
+    def figures(self) -> LogFigures:
+        """How many entries have become readable since the storage was opened, on all threads, and in how many
+        commits. A commit may carry several entries, or changes that are none; neither number ever goes down."""
 
 
 class Threads(Protocol):
@@ -138,6 +143,10 @@ class Runs(Protocol):
 
     async def next_due(self) -> int | None:
         """When the earliest pending run that could ever be claimed is due, or None: how long a worker may sleep."""
+
+    async def count_active(self) -> dict[RunStatus, int]:
+        """How many runs are `pending` and how many are `running`; both are named, also with 0. Cheap, however many
+        have ended."""
 
     async def cancel(self, run_id: RunId, action: CancelAction, now: int) -> Cancelled | None:
         """Ask a run to stop. Pending: it ends at once, as `finish` would end it. Running: `cancel` is noted on its row

@@ -4,6 +4,7 @@ from itertools import islice
 
 from threadwire.core.entries import Draft, Entry, Fence
 from threadwire.core.ids import RunId, Seq, ThreadId
+from threadwire.core.records import LogFigures
 from threadwire.errors import Fenced
 from threadwire.storage.abc import Commit, Wakeup
 from threadwire.storage.memory.tables import COMMITTED, Tables, read_back
@@ -43,3 +44,6 @@ class MemoryLog:
 
     def watch(self, thread_id: ThreadId) -> AbstractContextManager[Wakeup]:
         return self._tables.watchers.watching(thread_id)
+
+    def figures(self) -> LogFigures:
+        return LogFigures(entries=self._tables.entries, commits=self._tables.writes)

@@ -91,6 +91,11 @@ class MemoryRuns:
             turns = [run for run in self._next_in_turn() if not (suspect_running and is_suspect(run.crashes))]
             return min((run.due_at for run in turns), default=None)
 
+    async def count_active(self) -> dict[RunStatus, int]:
+        with self._tables.lock:
+            statuses = [run.status for run in self._tables.runs.values()]
+            return {"pending": statuses.count("pending"), "running": statuses.count("running")}
+
     async def cancel(self, run_id: RunId, action: CancelAction, now: int) -> Cancelled | None:
         with self._tables.lock:
             run = self._tables.runs.get(run_id)

@@ -50,6 +50,9 @@ class Tables:
         self.logs: dict[ThreadId, list[Entry]] = {}
         self.checkpoints = InMemorySaver(serde=JsonPlusSerializer(pickle_fallback=False))
         self.watchers = Watchers()
+        self.entries = 0
+        """How many were ever written."""
+        self.writes = 0
 
     def holder(self, fence: Fence) -> Run | None:
         """The run whose attempt this is, if it holds its thread (2.6)."""
@@ -95,6 +98,8 @@ class Tables:
         for draft in drafts:
             data = dumps(draft.data)
             log.append(Entry(Seq(len(log) + 1), run_id, attempt, draft.at, draft.ns, draft.kind, data))
+        self.entries += len(drafts)
+        self.writes += 1
         self.watchers.wake(thread_id)
         return Seq(len(log))
 

@@ -9,6 +9,7 @@ import apsw
 
 from threadwire.core.entries import Draft, Entry, Fence
 from threadwire.core.ids import RunId, Seq, ThreadId
+from threadwire.core.records import LogFigures
 from threadwire.errors import NotFound
 from threadwire.storage.sqlite.keys import key_of, name_of
 from threadwire.storage.sqlite.readers import Readers
@@ -72,6 +73,9 @@ class SqliteLog:
 
     def watch(self, thread_id: ThreadId) -> "LocalWakeup":
         return LocalWakeup(self._watchers, thread_id)
+
+    def figures(self) -> LogFigures:
+        return LogFigures(entries=self._writer.entries, commits=self._writer.commits)
 
 
 def require_thread(readers: Readers, thread_id: ThreadId) -> None:

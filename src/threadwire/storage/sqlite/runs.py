@@ -94,6 +94,13 @@ class SqliteRuns:
             due: int | None = db.execute(sql).get
             return due
 
+    async def count_active(self) -> dict[RunStatus, int]:
+        # Each from an index that holds such runs alone.
+        sql = """SELECT (SELECT count(*) FROM runs WHERE status = 'pending'),
+                        (SELECT count(*) FROM runs WHERE status = 'running')"""
+        [(pending, running)] = await self._readers.elsewhere(lambda db: list(db.execute(sql)))
+        return {"pending": pending, "running": running}
+
     async def cancel(self, run_id: RunId, action: CancelAction, now: int) -> Cancelled | None:
         def cancel(transaction: Transaction) -> Cancelled | None:
             run = _find(transaction.db, run_id)

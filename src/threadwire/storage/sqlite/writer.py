@@ -199,6 +199,9 @@ class Writer:
         """Works up to this position are synced, or have failed."""
         self.written = 0
         """Works up to this position are at least written."""
+        self.entries = 0
+        """How many entries have been published, and in how many commits."""
+        self.commits = 0
         self._unsynced: list[tuple[list[Work], list[Transaction]]] = []
         self._hidden: dict[ThreadId, int] = {}
         """From which number on a thread's entries are written, but not yet to be shown."""
@@ -503,6 +506,8 @@ class Writer:
                 self._tails.forget(thread_id)
             if transaction.segments:
                 self._tails.add(transaction.segments)
+                self.entries += sum(len(segment.entries) for segment in transaction.segments)
+            self.commits += 1
         return {segment.thread_id for transaction in transactions for segment in transaction.segments}
 
     def _settle(self, batch: list[Work], grown: set[ThreadId]) -> None:

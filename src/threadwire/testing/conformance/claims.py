@@ -42,6 +42,15 @@ class ClaimsConformance:
         assert claimed == await storage.runs.get(run.run_id)
         assert len(await whole_log(storage, run.thread_id)) == 1, "`run.started` is the worker's to write"
 
+    async def test_the_pending_and_the_running_are_counted(self, storage: Storage) -> None:
+        assert await storage.runs.count_active() == {"pending": 0, "running": 0}
+        run = await start_on_new_thread(storage)
+        await accept(storage, run.thread_id)
+        await accept(storage, run.thread_id, due_at=NOW + 60_000)
+        assert await storage.runs.count_active() == {"pending": 2, "running": 1}
+        await storage.runs.finish(run.fence, Ending("success"), NOW)
+        assert await storage.runs.count_active() == {"pending": 2, "running": 0}
+
     async def test_a_run_that_is_due_on_a_free_thread_can_be_claimed_as_it_is_accepted(self, storage: Storage) -> None:
         """2.6, 5.8"""
         thread_id = await keep_thread(storage)

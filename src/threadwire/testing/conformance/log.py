@@ -54,6 +54,16 @@ class LogConformance:
             assert [entry.seq for entry in entries] == [1, 2, 3, 4, 5, 6]
             assert await storage.log.last(thread_id) == 6
 
+    async def test_what_is_kept_is_counted(self, storage: Storage) -> None:
+        before = storage.log.figures()
+        thread_id = await keep_thread(storage)
+        await storage.log.append(thread_id, [note("one"), note("two")]).wait()
+        middle = storage.log.figures()
+        assert middle.entries == before.entries + 2
+        assert middle.commits > before.commits
+        await storage.threads.delete(thread_id)
+        assert storage.log.figures().entries == middle.entries, "it counts what was kept, not what there is"
+
     async def test_an_entry_cannot_be_changed_through_the_values_it_shares(self, storage: Storage) -> None:
         """1.3: neither by who wrote it nor by who read it."""
         thread_id = await keep_thread(storage)

@@ -1,0 +1,54 @@
+"""Where something in the project's code is, as `langgraph.json` says it."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from threadwire.errors import ConfigError
+
+# A package named "agents" is told from a file by its suffix; the others are here to be refused by name later.
+_FILE_SUFFIXES = frozenset({".py", ".js", ".mjs", ".cjs", ".ts", ".mts", ".cts", ".jsx", ".tsx"})
+
+
+@dataclass(frozen=True)
+class Source:
+    """`location` is `./file.py` or `package.module`, `attribute` a name in it."""
+
+    location: str
+    attribute: str
+
+    def __str__(self) -> str:
+        return f"{self.location}:{self.attribute}"
+
+    @property
+    def is_file(self) -> bool:
+        return "/" in self.location or "\\" in self.location or Path(self.location).suffix in _FILE_SUFFIXES
+
+
+def split_source(where: str, path: object) -> Source:
+    """`./file.py:name`, taken apart. Raises `ConfigError`, which begins with `where` it stands."""
+    if not isinstance(path, str):
+        raise ConfigError(f'{where}: the path must be a text like "./agent.py:graph", not {kind_of(path)}.')
+    location, _, attribute = path.rpartition(":")
+    if not location.strip() or not attribute.strip().isidentifier():
+        raise ConfigError(
+            f'{where}: "{path}" does not say which object to serve. '
+            f'Write it as "./file.py:name" or "package.module:name".'
+        )
+    return Source(location.strip(), attribute.strip())
+
+
+def kind_of(value: object) -> str:
+    """What a JSON value is, in words."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "true" if value else "false"
+        case str():
+            return "a text"
+        case int() | float():
+            return "a number"
+        case list():
+            return "a list"
+        case _:
+            return "an object"
