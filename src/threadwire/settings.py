@@ -31,6 +31,8 @@ class Settings(BaseSettings):
     """The port to listen on. 0 picks a free one and prints it."""
     insecure_no_auth: bool = False
     """Listen beyond loopback although nobody is asked who they are."""
+    reload: bool = True
+    """Whether `dev` loads the project anew when its files change."""
     concurrency: int = Field(64, ge=1, le=10_000)
     """How many runs are carried out at the same time."""
     drain_seconds: float = Field(10.0, ge=0)

@@ -27,8 +27,9 @@ from threadwire import errors
 from threadwire.cli import app as cli
 from threadwire.core.json import dumps
 from threadwire.graphs.config import load_config
+from threadwire.graphs.http_section import HttpSection
 from threadwire.http.problems import STATUS, status_of
-from threadwire.server.app import open_server
+from threadwire.server.app import build_api, open_server
 from threadwire.settings import PREFIX, Settings
 from threadwire.testing.server import RunningServer, running_server
 
@@ -122,8 +123,8 @@ def test_every_error_is_documented_with_its_status() -> None:
 @pytest.fixture
 async def application(tmp_path: Path) -> AsyncIterator[FastAPI]:
     settings = Settings(config=EXAMPLES, data=tmp_path, storage="memory")
-    async with open_server(settings) as (app, _, _):
-        yield app
+    async with open_server(settings) as server:
+        yield build_api(server.engine, server.streams, settings, HttpSection())
 
 
 @pytest.mark.anyio

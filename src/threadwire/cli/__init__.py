@@ -1,7 +1,7 @@
 """The command `threadwire`. Thin: words become `Settings`, and a function that tests call too does the work."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -29,6 +29,14 @@ Insecure = Annotated[
         help="Listen beyond loopback although nobody is asked who they are.",
     ),
 ]
+Reload = Annotated[
+    bool,
+    typer.Option(
+        "--reload/--no-reload",
+        envvar="THREADWIRE_RELOAD",
+        help="Load the project anew when its files change.",
+    ),
+]
 
 
 @app.command()
@@ -39,14 +47,17 @@ def dev(
     port: Port = 2024,
     data: Data = Path(".threadwire"),
     insecure_no_auth: Insecure = False,
+    reload: Reload = True,
 ) -> None:
-    """Serve a project while you work on it: pages on any loopback port may call it.
+    """Serve a project while you work on it: it is loaded anew when its files change, and pages on any loopback port
+    may call it.
 
     If nobody asked for a port and the usual one is taken, the next free one is used.
     """
     source = context.get_parameter_source("port")
     any_port = source is not None and source.name == "DEFAULT"
-    _serve(config, host, port, data, insecure_no_auth, dev=True, any_port=any_port)
+    given = {"config": config, "data": data, "reload": reload}
+    _serve(host, port, insecure_no_auth, given, dev=True, any_port=any_port)
 
 
 @app.command()
@@ -58,7 +69,7 @@ def serve(
     insecure_no_auth: Insecure = False,
 ) -> None:
     """Serve a project. Exits non-zero when the engine dies; SIGTERM drains."""
-    _serve(config, host, port, data, insecure_no_auth, dev=False)
+    _serve(host, port, insecure_no_auth, {"config": config, "data": data}, dev=False)
 
 
 @app.command()
@@ -70,12 +81,12 @@ def check(config: ConfigPath = Path("langgraph.json")) -> None:
 
 
 def _serve(
-    config: Path, host: str, port: int, data: Path, insecure_no_auth: bool, *, dev: bool, any_port: bool = False
+    host: str, port: int, insecure_no_auth: bool, given: dict[str, Any], *, dev: bool, any_port: bool = False
 ) -> None:
     with listening(host, port, insecure_no_auth=insecure_no_auth, or_next=any_port) as listener:
         from threadwire.cli.serving import run_server
 
-        run_server(listener, dev=dev, config=config, host=host, port=port, data=data, insecure_no_auth=insecure_no_auth)
+        run_server(listener, dev=dev, host=host, port=port, insecure_no_auth=insecure_no_auth, **given)
 
 
 def main() -> None:

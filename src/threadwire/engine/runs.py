@@ -9,10 +9,11 @@ from threadwire.core.encoding import Encoder
 from threadwire.core.entries import Entry, Json, Kind
 from threadwire.core.fold import StateFold
 from threadwire.core.ids import RunId, Seq, ThreadId, uuid7
-from threadwire.core.records import Assistant, CancelAction, MultitaskStrategy, NewRun, Run, RunStatus
+from threadwire.core.records import Assistant, CancelAction, LogFigures, MultitaskStrategy, NewRun, Run, RunStatus
 from threadwire.engine.assistants import Assistants
 from threadwire.engine.clock import Clock
 from threadwire.engine.follow import PAGE, POLL, Follower, Followers
+from threadwire.engine.request import brought_along
 from threadwire.engine.thread_follow import ThreadFollower
 from threadwire.engine.worker import Worker
 from threadwire.errors import NotFound
@@ -102,6 +103,12 @@ class Runs:
         for run in await self._storage.runs.list(thread_id, status="running", limit=1):
             return run
         return min(pending, key=lambda run: (run.due_at, run.queued_seq), default=None)
+
+    async def count_active(self) -> dict[RunStatus, int]:
+        return await self._storage.runs.count_active()
+
+    def figures(self) -> LogFigures:
+        return self._storage.log.figures()
 
     async def delete(self, thread_id: ThreadId, run_id: RunId) -> None:
         """Remove a run's row. One that is still active is stopped first."""
@@ -205,4 +212,5 @@ def _with_assistant(kwargs: dict[str, Any], assistant: Assistant) -> dict[str, A
     config, context = of_run(
         kwargs.get("config") or {}, kwargs.get("context") or {}, assistant.config, assistant.context
     )
+    config["configurable"] = {**config["configurable"], **brought_along.get()}
     return {**kwargs, "config": config, "context": context}

@@ -64,7 +64,7 @@ class Worker:
         self._storage = storage
         self._registry = registry
         self._loop = loop
-        self._capacity = capacity
+        self.capacity = capacity
         self._clock = clock
         self._running: dict[RunId, _Running] = {}
         self._asked_to_stop: dict[RunId, CancelAction] = {}
@@ -99,7 +99,7 @@ class Worker:
 
     @property
     def _free(self) -> int:
-        return self._capacity - len(self._running) - self._reserved
+        return self.capacity - len(self._running) - self._reserved
 
     def hint(self) -> None:
         """There may be work. May be called for nothing."""

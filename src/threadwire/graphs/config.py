@@ -18,12 +18,12 @@ from dotenv import dotenv_values
 from threadwire.errors import ConfigError
 from threadwire.graphs.http_section import HttpSection, read_http
 from threadwire.graphs.known_keys import unknown_keys
-from threadwire.graphs.source import Source, kind_of, split_source
+from threadwire.graphs.source import CodeSource, kind_of, split_source
 from threadwire.graphs.ui import UiConfig
 
 
 @dataclass(frozen=True)
-class GraphSource(Source):
+class GraphSource(CodeSource):
     description: str | None = None
     stream_models: bool = True
 
@@ -35,6 +35,7 @@ class ProjectConfig:
     dependencies: list[Path] = field(default_factory=list)
     """Folders to import from, absolute. Names of packages to install are for image builds and not kept."""
     env: dict[str, str] = field(default_factory=dict)
+    env_file: Path | None = None
     wants_auth: bool = False
     """Whether the project asks for authentication, which is not offered yet."""
     ui: UiConfig = field(default_factory=lambda: UiConfig({}))
@@ -49,7 +50,7 @@ class ProjectConfig:
     @property
     def places(self) -> list[Path]:
         """Where the project's own code is: its folders, and files that lie outside them."""
-        named: list[Source] = [*self.graphs.values(), *([self.http.app] if self.http.app else [])]
+        named: list[CodeSource] = [*self.graphs.values(), *([self.http.app] if self.http.app else [])]
         files = [Path(os.path.normpath(self.root / source.location)) for source in named if source.is_file]
         return list(dict.fromkeys([self.root, *self.dependencies, *files]))
 
@@ -66,6 +67,7 @@ def load_config(path: Path) -> ProjectConfig:
             graphs=_graphs(content.get("graphs")),
             dependencies=_dependencies(content.get("dependencies"), path.parent),
             env=_env(content.get("env"), path.parent),
+            env_file=path.parent / env if isinstance(env := content.get("env"), str) else None,
             wants_auth=bool(content.get("auth")),
             ui=_ui(content, path.parent),
             http=read_http(content.get("http")),
@@ -120,8 +122,8 @@ def _graph(graph_id: str, value: object) -> GraphSource:
         raise ConfigError(f'{where} must be "./file.py:name" or an object with "path", not {kind_of(value)}.')
     if (path := value.get("path")) is None:
         raise ConfigError(f'{where} has no "path". Add e.g. "path": "./agent.py:graph".')
-    source = split_source(where, path)
-    return GraphSource(source.location, source.attribute, _description(where, value), _stream_models(where, value))
+    location, attribute = split_source(where, path)
+    return GraphSource(location, attribute, _description(where, value), _stream_models(where, value))
 
 
 def _description(where: str, value: Mapping[str, Any]) -> str | None:

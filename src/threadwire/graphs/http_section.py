@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from threadwire.errors import ConfigError
-from threadwire.graphs.source import Source, kind_of, split_source
+from threadwire.graphs.source import CodeSource, kind_of, split_source
 
 Names = tuple[str, ...]
 
@@ -72,12 +72,12 @@ def _prefix(text: str) -> str:
     return prefix
 
 
-def _application(value: object) -> Source:
-    return split_source('"http"."app"', value)
+def _application(value: object) -> CodeSource:
+    return CodeSource(*split_source('"http"."app"', value))
 
 
 class HttpSection(_Section):
-    app: Annotated[Source, BeforeValidator(_application)] | None = None
+    app: Annotated[CodeSource, BeforeValidator(_application)] | None = None
     """The user's own application, whose routes, middleware and lifespan are the server's too."""
     mount_prefix: Annotated[str, AfterValidator(_prefix)] = ""
     cors: Cors | None = None

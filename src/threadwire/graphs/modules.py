@@ -1,8 +1,4 @@
-"""The project's own modules: importing them, and forgetting them so that changed code is imported anew.
-
-Forgetting removes them from `sys.modules` and nothing else: whoever still runs the old code keeps it, as one keeps any
-object that is referred to. What is installed is never forgotten, also when it lies in the project's folder.
-"""
+"""The project's own code: the files and packages that langgraph.json names, each imported once."""
 
 import hashlib
 import importlib
@@ -10,31 +6,25 @@ import importlib.util
 import os
 import re
 import sys
-import sysconfig
 import traceback
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 
-from threadwire.graphs.source import Source
-
-INSTALLED = frozenset({"site-packages", "dist-packages"})
-"""Folders whose content is not the project's, wherever they lie."""
+from threadwire.graphs.source import CodeSource
 
 
 class CannotLoad(Exception):
     """Carries the one line that is shown for code that failed to load."""
 
 
-class Modules:
+class ProjectModules:
     """Imports the project's files and packages, each once."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
         self._files: dict[Path, ModuleType] = {}
 
-    def load(self, source: Source) -> ModuleType:
+    def load(self, source: CodeSource) -> ModuleType:
         return self._load_file(source.location) if source.is_file else self._load_module(source.location)
 
     def _load_module(self, name: str) -> ModuleType:
@@ -100,8 +90,13 @@ def _place(error: BaseException, root: Path) -> str | None:
     if isinstance(error, SyntaxError) and error.filename:
         return f"{_shorten(error.filename, root)}:{error.lineno}"
     frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if is_own(frame.filename, [root])]
+    own = [frame for frame in frames if _is_own(frame.filename, root)]
     return f"{_shorten(own[-1].filename, root)}:{own[-1].lineno}" if own else None
+
+
+def _is_own(filename: str, root: Path) -> bool:
+    # A virtual environment usually lies inside the project.
+    return Path(filename).is_relative_to(root) and "site-packages" not in Path(filename).parts
 
 
 def _shorten(filename: str, root: Path) -> str:
@@ -114,62 +109,3 @@ def name_and_message(error: BaseException) -> str:
     message = error.msg if isinstance(error, SyntaxError) else str(error)
     first_line = message.strip().partition("\n")[0]
     return f"{type(error).__name__}: {first_line}" if first_line else type(error).__name__
-
-
-# -- forgetting ------------------------------------------------------------------------------------------------------
-
-
-@contextmanager
-def forgotten(folders: Sequence[Path]) -> Iterator[None]:
-    """Inside, the modules from these folders are imported anew. If the block fails, they are as they were."""
-    before = own_modules(folders)
-    _forget(before)
-    importlib.invalidate_caches()
-    try:
-        yield
-    except BaseException:
-        _forget(own_modules(folders))
-        sys.modules.update(before)
-        raise
-
-
-def own_modules(folders: Sequence[Path]) -> dict[str, ModuleType]:
-    """What has been imported from these folders and is not installed there."""
-    return {
-        name: module
-        for name, module in list(sys.modules.items())
-        if name.partition(".")[0] not in _NEVER and any(is_own(place, folders) for place in _places(module))
-    }
-
-
-def is_own(place: str, folders: Iterable[Path]) -> bool:
-    path = Path(place)
-    if INSTALLED & set(path.parts) or any(path.is_relative_to(library) for library in _STANDARD_LIBRARY):
-        return False
-    return any(path.is_relative_to(folder) for folder in folders)
-
-
-def drop_bytecode(path: Path) -> None:
-    """Python tells stale bytecode by the second and the size, which two quick edits may share."""
-    Path(importlib.util.cache_from_source(path)).unlink(missing_ok=True)
-
-
-# Threadwire may itself lie in the folder, and what is being run is not imported.
-_NEVER = frozenset({"threadwire", "__main__"})
-_STANDARD_LIBRARY = tuple(Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib"))
-
-
-def _forget(modules: Iterable[str]) -> None:
-    for name in list(modules):
-        sys.modules.pop(name, None)
-
-
-def _places(module: ModuleType) -> list[str]:
-    """Its file; for a package without one, its folders."""
-    file = getattr(module, "__file__", None)
-    if isinstance(file, str):
-        return [file]
-    try:
-        return [str(folder) for folder in getattr(module, "__path__", ())]
-    except Exception:  # the module of a library may be any object, and answer anything
-        return []

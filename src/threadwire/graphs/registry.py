@@ -28,7 +28,7 @@ from langgraph_sdk.runtime import AccessContext, ServerRuntime, _ExecutionRuntim
 from threadwire.errors import GraphUnavailable
 from threadwire.graphs.config import GraphSource, ProjectConfig
 from threadwire.graphs.context import made
-from threadwire.graphs.modules import CannotLoad, Modules, name_and_message
+from threadwire.graphs.modules import CannotLoad, ProjectModules, name_and_message
 from threadwire.graphs.ui import UiBundles
 
 AnyGraph = Pregel[Any, Any, Any, Any]
@@ -147,21 +147,23 @@ class GraphRegistry:
 
     def _source(self, graph_id: str) -> GraphSource:
         if (source := self._sources.get(graph_id)) is None:
-            known = ", ".join(self._sources)
-            raise GraphUnavailable(f"There is no graph '{graph_id}'. The graphs are: {known}.")
+            raise self._missing(graph_id)
         return source
 
+    def _missing(self, graph_id: str) -> GraphUnavailable:
+        return GraphUnavailable(f"There is no graph '{graph_id}'. The graphs are: {', '.join(self._sources)}.")
+
     def _spec(self, graph_id: str) -> GraphSpec:
-        self._source(graph_id)
-        result = self._loaded[graph_id]
+        if (result := self._loaded.get(graph_id)) is None:
+            raise self._missing(graph_id)
         if isinstance(result, CannotLoad):
             raise GraphUnavailable(f"Graph '{graph_id}' could not be loaded: {result}")
         return result
 
 
-def load_registry(config: ProjectConfig) -> GraphRegistry:
+def load_registry(config: ProjectConfig, modules: ProjectModules | None = None) -> GraphRegistry:
     """Import every graph of the config. Call `prepare_environment` first."""
-    modules = Modules(config.root)
+    modules = modules or ProjectModules(config.root)
     loaded: dict[str, GraphSpec | CannotLoad] = {}
     for graph_id, source in config.graphs.items():
         try:
@@ -186,7 +188,7 @@ def draw(graph: AnyGraph) -> str:
     return "\n".join(lines)
 
 
-def _load_target(source: GraphSource, modules: Modules) -> AnyGraph | Factory:
+def _load_target(source: GraphSource, modules: ProjectModules) -> AnyGraph | Factory:
     module = modules.load(source)
     try:
         found = getattr(module, source.attribute)

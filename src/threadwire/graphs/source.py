@@ -1,4 +1,4 @@
-"""Where something in the project's code is, as `langgraph.json` says it."""
+"""Where a piece of the project's code is, as langgraph.json says it."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +10,7 @@ _FILE_SUFFIXES = frozenset({".py", ".js", ".mjs", ".cjs", ".ts", ".mts", ".cts",
 
 
 @dataclass(frozen=True)
-class Source:
+class CodeSource:
     """`location` is `./file.py` or `package.module`, `attribute` a name in it."""
 
     location: str
@@ -24,8 +24,8 @@ class Source:
         return "/" in self.location or "\\" in self.location or Path(self.location).suffix in _FILE_SUFFIXES
 
 
-def split_source(where: str, path: object) -> Source:
-    """`./file.py:name`, taken apart. Raises `ConfigError`, which begins with `where` it stands."""
+def split_source(where: str, path: object) -> tuple[str, str]:
+    """Location and attribute. Raises `ConfigError` with the words of `where`, the key that holds the path."""
     if not isinstance(path, str):
         raise ConfigError(f'{where}: the path must be a text like "./agent.py:graph", not {kind_of(path)}.')
     location, _, attribute = path.rpartition(":")
@@ -34,11 +34,10 @@ def split_source(where: str, path: object) -> Source:
             f'{where}: "{path}" does not say which object to serve. '
             f'Write it as "./file.py:name" or "package.module:name".'
         )
-    return Source(location.strip(), attribute.strip())
+    return location.strip(), attribute.strip()
 
 
 def kind_of(value: object) -> str:
-    """What a JSON value is, in words."""
     match value:
         case None:
             return "null"

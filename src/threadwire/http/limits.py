@@ -5,7 +5,7 @@ hours, and each coroutine around it would stay too.
 """
 
 import re
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from inspect import signature
 from typing import Any
 
@@ -165,15 +165,26 @@ class BodyLimit:
 class CorsWhenAsked:
     """CORS for requests that come from a page. The others are spared its wrapping of every message sent."""
 
-    def __init__(self, app: ASGIApp, origins: str, exposed: list[str]) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        origins: str,
+        exposed: Sequence[str],
+        *,
+        methods: Sequence[str] = ("*",),
+        headers: Sequence[str] = ("*",),
+        credentials: bool = True,
+        max_age: int = 600,
+    ) -> None:
         self._app = app
         self._with_cors = CORSMiddleware(
             app,
             allow_origin_regex=origins,
-            allow_methods=["*"],
-            allow_headers=["*"],
+            allow_methods=methods,
+            allow_headers=headers,
             expose_headers=exposed,
-            allow_credentials=True,
+            allow_credentials=credentials,
+            max_age=max_age,
         )
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:

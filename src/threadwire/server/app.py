@@ -3,51 +3,66 @@
 import re
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
 from importlib.metadata import version
 
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
+from starlette.types import ASGIApp
 
 from threadwire.engine.lifecycle import Engine, open_engine
 from threadwire.errors import ConfigError
-from threadwire.graphs.config import load_config, prepare_environment
-from threadwire.graphs.registry import GraphRegistry, load_registry
+from threadwire.graphs.http_section import HeaderChoice, HttpSection
 from threadwire.http import problems
+from threadwire.http.headers import Chosen, ConfigurableHeaders, RequestLog
 from threadwire.http.limits import LOOPBACK_HOSTS, LOOPBACK_ORIGIN, BodyLimit, CorsWhenAsked, TrustedSource
 from threadwire.http.streaming import OpenStreams
 from threadwire.protocols.ag_ui.routes import ag_ui_routes
 from threadwire.protocols.langgraph.routes import langgraph_routes
 from threadwire.server.api_page import api_page_route
+from threadwire.server.composing import below, with_own_routes
 from threadwire.server.health import system_routes
+from threadwire.server.metrics import metrics_route
+from threadwire.server.project import Project, load_project, read_project
+from threadwire.server.switch import Switch, open_switch
 from threadwire.settings import Settings
 from threadwire.storage.abc import Storage
 
-EXPOSED_HEADERS = ["Location", "Content-Location", "X-Pagination-Total", "X-Pagination-Next"]
+EXPOSED_HEADERS = ("Location", "Content-Location", "X-Pagination-Total", "X-Pagination-Next")
+
+
+@dataclass
+class Server:
+    """What is running. `app` is what a web server is given; it stays the same when the project is loaded anew."""
+
+    settings: Settings
+    dev: bool
+    project: Project
+    engine: Engine
+    streams: OpenStreams
+    app: Switch
+
+    async def use(self, project: Project) -> None:
+        """Serve this project from now on: its routes for new requests, its graphs for new runs and reads."""
+        await self.app.use(build_app(project, self), project.own_app)
+        await self.engine.use_graphs(project.registry)
+        self.project = project
 
 
 @asynccontextmanager
-async def open_server(settings: Settings, *, dev: bool = False) -> AsyncIterator[tuple[FastAPI, Engine, OpenStreams]]:
+async def open_server(settings: Settings, *, dev: bool = False) -> AsyncIterator[Server]:
     """A running engine and the application over it; everything stops when the block ends."""
-    registry = load_graphs(settings)
+    project = load_project(read_project(settings))
     async with (
         open_storage(settings) as storage,
-        open_engine(storage, registry, capacity=settings.concurrency, drain=settings.drain_seconds) as engine,
+        open_engine(storage, project.registry, capacity=settings.concurrency, drain=settings.drain_seconds) as engine,
+        open_switch() as switch,
     ):
-        streams = OpenStreams()
+        server = Server(settings, dev, project, engine, OpenStreams(), switch)
+        await switch.use(build_app(project, server), project.own_app)
         try:
-            yield create_app(engine, streams, settings, dev=dev), engine, streams
+            yield server
         finally:
-            streams.close()
-
-
-def load_graphs(settings: Settings) -> GraphRegistry:
-    config = load_config(settings.config)
-    if config.wants_auth and not settings.insecure_no_auth:
-        raise ConfigError(
-            f"{settings.config} asks for `auth`, which Threadwire does not offer yet:"
-            " nobody would be asked who they are. Say --insecure-no-auth to serve it all the same."
-        )
-    prepare_environment(config)
-    return load_registry(config)
+            server.streams.close()
 
 
 def open_storage(settings: Settings) -> AbstractAsyncContextManager[Storage]:
@@ -64,25 +79,83 @@ def open_storage(settings: Settings) -> AbstractAsyncContextManager[Storage]:
             raise ConfigError(f"There is no storage called {other!r}; choose sqlite or memory")
 
 
-def create_app(engine: Engine, streams: OpenStreams, settings: Settings, *, dev: bool) -> FastAPI:
-    app = FastAPI(
-        title="Threadwire", version=version("threadwire"), redirect_slashes=False, docs_url=None, redoc_url=None
+def build_api(engine: Engine, streams: OpenStreams, settings: Settings, http: HttpSection) -> FastAPI:
+    """The API alone: every protocol, and what the server says about itself."""
+    api = FastAPI(
+        title="Threadwire",
+        version=version("threadwire"),
+        redirect_slashes=False,
+        docs_url=None,
+        redoc_url=None,
+        openapi_url="/openapi.json" if http.offers("/openapi.json") else None,
     )
-    problems.install(app)
-    app.include_router(system_routes(engine))
-    app.include_router(api_page_route(app))
-    app.include_router(langgraph_routes(engine, streams))
-    app.include_router(ag_ui_routes(engine, streams, settings.when_busy))
-    origins = origin_pattern(settings, dev=dev)
-    app.add_middleware(BodyLimit, limit=settings.max_body_bytes)
-    app.add_middleware(CorsWhenAsked, origins=origins, exposed=EXPOSED_HEADERS)
-    app.add_middleware(TrustedSource, hosts=LOOPBACK_HOSTS | settings.allowed_hosts, origins=re.compile(origins))
-    return app
+    problems.install(api)
+    for router in (
+        system_routes(),
+        metrics_route(engine, streams),
+        api_page_route(api),
+        langgraph_routes(engine, streams),
+        ag_ui_routes(engine, streams, settings.when_busy),
+    ):
+        api.include_router(_offered(router, http))
+    api.add_middleware(BodyLimit, limit=settings.max_body_bytes)
+    if http.configurable_headers is not None:
+        api.add_middleware(ConfigurableHeaders, chosen=http.configurable_headers.chosen)
+    return api
 
 
-def origin_pattern(settings: Settings, *, dev: bool) -> str:
+def _offered(router: APIRouter, http: HttpSection) -> APIRouter:
+    """What the project has not switched off."""
+    router.routes[:] = [route for route in router.routes if http.offers(getattr(route, "path", ""))]
+    return router
+
+
+def build_app(project: Project, server: Server) -> ASGIApp:
+    """The API with what the project puts around it, behind the checks of where a request comes from."""
+    settings, http = server.settings, project.config.http
+    api = build_api(server.engine, server.streams, settings, http)
+    app: ASGIApp = api if project.own_app is None else with_own_routes(project.own_app, api)
+    if http.mount_prefix:
+        app = below(http.mount_prefix, app, api)
+    if settings.log_level == "debug":
+        app = RequestLog(app, _logged(http))
+    origins = origin_pattern(settings, http, dev=server.dev)
+    return TrustedSource(
+        _with_cors(app, http, origins),
+        hosts=LOOPBACK_HOSTS | settings.allowed_hosts,
+        origins=re.compile(origins),
+    )
+
+
+def _with_cors(app: ASGIApp, http: HttpSection, origins: str) -> ASGIApp:
+    cors = http.cors
+    if cors is None:
+        return CorsWhenAsked(app, origins, EXPOSED_HEADERS)
+    return CorsWhenAsked(
+        app,
+        origins,
+        (*EXPOSED_HEADERS, *cors.expose_headers),
+        methods=cors.allow_methods,
+        headers=cors.allow_headers,
+        credentials=cors.allow_credentials,
+        max_age=cors.max_age,
+    )
+
+
+def origin_pattern(settings: Settings, http: HttpSection, *, dev: bool) -> str:
     """Which pages may call us: the configured ones, and in development any on loopback."""
-    allowed = [re.escape(origin) for origin in sorted(settings.allowed_origins)]
+    named = {*settings.allowed_origins, *(http.cors.allow_origins if http.cors else ())}
+    allowed = [".*" if origin == "*" else re.escape(origin) for origin in sorted(named)]
+    if http.cors and http.cors.allow_origin_regex:
+        allowed.append(http.cors.allow_origin_regex)
     if dev:
         allowed.append(LOOPBACK_ORIGIN)
     return "|".join(f"(?:{each})" for each in allowed) or r"(?!)"
+
+
+def _logged(http: HttpSection) -> Chosen:
+    """None, unless the project says which; and all but the excluded, if it only says those."""
+    choice = http.logging_headers or HeaderChoice()
+    if http.logging_headers and choice.includes is None:
+        choice = choice.model_copy(update={"includes": ("*",)})
+    return choice.chosen

@@ -4,11 +4,10 @@ from importlib.metadata import version
 
 from fastapi import APIRouter
 
-from threadwire.engine.lifecycle import Engine
 from threadwire.http.problems import Json
 
 
-def system_routes(engine: Engine) -> APIRouter:
+def system_routes() -> APIRouter:
     router = APIRouter(default_response_class=Json, tags=["system"])
 
     @router.get("/")
@@ -36,7 +35,6 @@ def system_routes(engine: Engine) -> APIRouter:
                     "revision_id": None,
                     "tenant_id": None,
                 },
-                "graphs": engine.registry.ids(),
             }
         )
 

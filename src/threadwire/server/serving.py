@@ -13,8 +13,9 @@ import uvicorn
 
 from threadwire.engine.lifecycle import Engine
 from threadwire.http.streaming import OpenStreams
-from threadwire.server.app import open_server
+from threadwire.server.app import Server, open_server
 from threadwire.server.listening import address_of
+from threadwire.server.reloading import Report, reload_on_change
 from threadwire.settings import Settings
 
 logger = structlog.get_logger("threadwire.server")
@@ -29,12 +30,19 @@ class _Server(uvicorn.Server):
 
 
 async def serve(
-    settings: Settings, listener: socket.socket, *, dev: bool, announce: Callable[[str, Engine], None]
+    settings: Settings,
+    listener: socket.socket,
+    *,
+    dev: bool,
+    announce: Callable[[str, Server], None],
+    report: Report | None = None,
 ) -> None:
-    """Serve until a signal. Raises what killed the engine, if something did."""
-    async with open_server(settings, dev=dev) as (app, engine, streams):
+    """Serve until a signal; with `report`, load the project anew when it changes. Raises what killed the engine, if
+    something did."""
+    async with open_server(settings, dev=dev) as running:
         config = uvicorn.Config(
-            app,
+            running.app,
+            interface="asgi3",
             loop="uvloop",
             http="httptools",
             log_config=None,
@@ -46,8 +54,10 @@ async def serve(
         server = _Server(config)
         _spare_the_collector()
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(_drain_on_signal, server, engine, streams, settings.drain_seconds)
-            announce(address_of(listener), engine)
+            tasks.start_soon(_drain_on_signal, server, running.engine, running.streams, settings.drain_seconds)
+            announce(address_of(listener), running)
+            if report is not None:
+                tasks.start_soon(reload_on_change, running, report)
             await server.serve(sockets=[listener])
             tasks.cancel_scope.cancel()
 
