@@ -1,3 +1,19 @@
-__all__ = ["__version__"]
+"""An open server for LangGraph agents."""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from threadwire.server.embedding import create_app
+
+__all__ = ["__version__", "create_app"]
 
 __version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:
+    """`create_app`, when it is asked for: it brings the whole server with it."""
+    if name != "create_app":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from threadwire.server.embedding import create_app
+
+    return create_app

@@ -13,6 +13,9 @@ from threadwire.errors import ConfigError
 
 PREFIX = "THREADWIRE_"
 
+OF_CLIENTS = frozenset({"THREADWIRE_URL", "THREADWIRE_API_KEY"})
+"""Variables that are for `threadwire watch`, and no settings of a server."""
+
 
 class Settings(BaseSettings):
     """`docs/reference/settings.md` is checked against this class."""
@@ -52,7 +55,7 @@ class Settings(BaseSettings):
 
 def refuse_unknown(environment: Mapping[str, str] = os.environ) -> None:
     """A misspelt variable would silently do nothing; say so instead."""
-    known = {PREFIX + name.upper() for name in Settings.model_fields}
+    known = OF_CLIENTS | {PREFIX + name.upper() for name in Settings.model_fields}
     for name in environment:
         if name.startswith(PREFIX) and name not in known and not name.startswith(f"{PREFIX}EXAMPLE_"):
             raise ConfigError(f"{name} is not a setting of Threadwire; see docs/reference/settings.md")

@@ -37,6 +37,8 @@ Reload = Annotated[
         help="Load the project anew when its files change.",
     ),
 ]
+Url = Annotated[str, typer.Option(envvar="THREADWIRE_URL", help="The server, with its prefix if it has one.")]
+ApiKey = Annotated[str | None, typer.Option(envvar="THREADWIRE_API_KEY", help="Sent as x-api-key with every request.")]
 
 
 @app.command()
@@ -78,6 +80,21 @@ def check(config: ConfigPath = Path("langgraph.json")) -> None:
     from threadwire.cli.check import check as check_project
 
     raise typer.Exit(check_project(config, Console()))
+
+
+@app.command()
+def watch(
+    thread: Annotated[str, typer.Argument(help="The id of the thread.")],
+    url: Url = "http://127.0.0.1:2024",
+    api_key: ApiKey = None,
+) -> None:
+    """Show a thread as it happens, run after run: tokens, nodes, tools, custom events, interrupts and errors.
+
+    It begins with the run under way, or the last one, and goes on until Ctrl-C. A connection that breaks is made again.
+    """
+    from threadwire.cli.watching import run_watch
+
+    run_watch(thread, url, api_key, Console(highlight=False))
 
 
 def _serve(

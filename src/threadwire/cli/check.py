@@ -1,5 +1,7 @@
 """`threadwire check`: is everything that langgraph.json names there, and does it load?"""
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -7,8 +9,10 @@ from rich.console import Console
 from rich.text import Text
 
 from threadwire.errors import ConfigError, GraphUnavailable
-from threadwire.graphs.config import load_config, prepare_environment
+from threadwire.graphs.config import ProjectConfig, load_config, prepare_environment
+from threadwire.graphs.modules import ProjectModules
 from threadwire.graphs.registry import GraphRegistry, draw, load_registry
+from threadwire.server.project import load_own_app, refuse_open_door
 
 
 def check(config_path: Path, console: Console) -> int:
@@ -19,11 +23,29 @@ def check(config_path: Path, console: Console) -> int:
         _print_problem(console, "configuration", mistake.message)
         return 1
     prepare_environment(config)
-    registry = load_registry(config)
-    failures = registry.failures() | anyio.run(_draw_all, registry, console)
-    for graph_id, problem in failures.items():
-        _print_problem(console, graph_id, problem)
-    return 1 if failures else 0
+    modules = ProjectModules(config.root)
+    registry = load_registry(config, modules)
+    problems = registry.failures() | anyio.run(_draw_all, registry, console) | _about_the_rest(config, modules)
+    for name, problem in problems.items():
+        _print_problem(console, name, problem)
+    for warning in config.warnings:
+        console.print(Text.assemble(("! ", "yellow"), (config.path.name, "bold"), f"  {warning}"), soft_wrap=True)
+    return 1 if problems else 0
+
+
+def _about_the_rest(config: ProjectConfig, modules: ProjectModules) -> dict[str, str]:
+    """What is wrong with what is around the graphs."""
+    looks: dict[str, Callable[[], object]] = {
+        "auth": partial(refuse_open_door, config),
+        "http": partial(load_own_app, config, modules),
+    }
+    problems = {}
+    for name, look in looks.items():
+        try:
+            look()
+        except ConfigError as mistake:
+            problems[name] = mistake.message
+    return problems
 
 
 async def _draw_all(registry: GraphRegistry, console: Console) -> dict[str, str]:

@@ -1,0 +1,40 @@
+"""Server-sent events, as they come in."""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import orjson
+
+
+class Frame(NamedTuple):
+    event: str
+    data: Any
+    id: str | None
+
+
+class FrameReader:
+    """Puts lines together to frames. Comments, which are heartbeats here, make none."""
+
+    def __init__(self) -> None:
+        self._clear()
+
+    def _clear(self) -> None:
+        self._event = "message"
+        self._data: list[str] = []
+        self._id: str | None = None
+
+    def feed(self, line: str) -> Iterator[Frame]:
+        if not line:
+            if self._data:
+                yield Frame(self._event, orjson.loads("\n".join(self._data)), self._id)
+            self._clear()
+            return
+        field, _, value = line.partition(":")
+        value = value.removeprefix(" ")
+        match field:
+            case "event":
+                self._event = value
+            case "data":
+                self._data.append(value)
+            case "id":
+                self._id = value
