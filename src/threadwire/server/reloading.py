@@ -19,7 +19,7 @@ from threadwire.errors import ConfigError, ThreadwireError
 from threadwire.graphs.config import ProjectConfig, load_config
 from threadwire.graphs.forgetting import drop_bytecode, forgotten
 from threadwire.server.app import Server
-from threadwire.server.changes import LOOK_EVERY, SHARE, differing, look, look_when_settled
+from threadwire.server.changes import LOOK_EVERY, SHARE, Seen, differing, look, look_when_settled
 from threadwire.server.project import Project, load_project, read_project
 
 
@@ -41,10 +41,9 @@ class NotReloaded:
 Report = Callable[[Reloaded | NotReloaded], None]
 
 
-async def reload_on_change(server: Server, report: Report) -> None:
-    """For ever: look, and when something has changed, load it and say what came of it."""
+async def reload_on_change(server: Server, seen: Seen, report: Report) -> None:
+    """For ever: look, and when something has changed since it was `seen`, load it and say what came of it."""
     latest = server.project.config  # what the file last said, which may not be what is being served
-    seen = await anyio.to_thread.run_sync(look, latest)
     while True:
         began = time.monotonic()
         now = await anyio.to_thread.run_sync(look, latest, server.project.config)

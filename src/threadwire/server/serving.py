@@ -14,7 +14,9 @@ import uvicorn
 from threadwire.engine.lifecycle import Engine
 from threadwire.http.streaming import OpenStreams
 from threadwire.server.app import Server, open_server
+from threadwire.server.changes import look
 from threadwire.server.listening import address_of
+from threadwire.server.project import read_project
 from threadwire.server.reloading import Report, reload_on_change
 from threadwire.settings import Settings
 
@@ -39,6 +41,7 @@ async def serve(
 ) -> None:
     """Serve until a signal; with `report`, load the project anew when it changes. Raises what killed the engine, if
     something did."""
+    seen = look(read_project(settings)) if report is not None else {}  # before it is loaded: it may be edited meanwhile
     async with open_server(settings, dev=dev) as running:
         config = uvicorn.Config(
             running.app,
@@ -57,7 +60,7 @@ async def serve(
             tasks.start_soon(_drain_on_signal, server, running.engine, running.streams, settings.drain_seconds)
             announce(address_of(listener), running)
             if report is not None:
-                tasks.start_soon(reload_on_change, running, report)
+                tasks.start_soon(reload_on_change, running, seen, report)
             await server.serve(sockets=[listener])
             tasks.cancel_scope.cancel()
 

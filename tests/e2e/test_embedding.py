@@ -1,0 +1,151 @@
+"""`threadwire.create_app`: the server inside somebody's own application, under a prefix, and alone under uvicorn."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx
+import pytest
+from clients import OPENERS, PATIENCE, collect, has_begun, human, names, refused, run_is
+
+from threadwire import create_app
+from threadwire.errors import ConfigError, DataDirectoryLocked
+from threadwire.testing.server import running_server
+
+pytestmark = pytest.mark.anyio
+
+HOST = Path(__file__).with_name("host.py")
+NOWHERE = "01a1e183-0dd8-7743-a540-18f62baab368"
+
+
+@pytest.fixture
+def mounted(project, tmp_path):
+    with running_server(project, tmp_path / "data", program=HOST, env={"THREADWIRE_DRAIN_SECONDS": "0"}) as running:
+        yield running
+
+
+@pytest.fixture(params=OPENERS)
+async def sdk(request, mounted):
+    async with OPENERS[request.param](f"{mounted.url}/agents") as opened:
+        yield opened
+
+
+async def test_both_clients_work_under_the_prefix(sdk, mounted):
+    thread_id = await sdk.thread()
+    assert await sdk.runs.wait(thread_id, "echo", input={"text": "hi"}) == {"text": "hi", "echoed": "hi"}
+    parts = await collect(sdk.runs.stream(thread_id, "chat", input=human("a b"), stream_mode=["values", "updates"]))
+    assert names(parts)[0] == "metadata"
+    assert parts[-1].data["messages"][-1]["content"] == "You said: a b"
+    with refused(404, f"Thread with ID {NOWHERE} not found"):
+        await sdk.threads.get(NOWHERE)
+    async with httpx.AsyncClient(base_url=mounted.url) as http:
+        assert (await http.get("/ok")).json() == "hello"
+        assert (await http.get("/agents/ok")).json()["ok"] is True
+        assert (await http.get("/info")).status_code == 404
+
+
+async def test_a_stream_under_the_prefix_is_joined_again_after_a_restart(sdk, mounted, gate):
+    thread_id = await sdk.thread()
+    parts = []
+    async for part in sdk.runs.stream(
+        thread_id, "slow", input={"until": str(gate)}, stream_mode="updates", stream_resumable=True
+    ):
+        parts.append(part.data)
+        if "begin" in part.data:
+            mounted.kill()
+            gate.touch()
+            mounted.start()
+    assert [next(iter(data)) for data in parts] == ["run_id", "begin", "run_id", "wait"]
+    assert ("GET", f"/agents/threads/{thread_id}/runs/{parts[0]['run_id']}/stream") in sdk.requests
+
+
+async def test_waiting_under_the_prefix_survives_a_lost_connection(mounted, gate):
+    """The SDK goes to `Location`, which it puts behind its base URL."""
+    async with OPENERS["async"](f"{mounted.url}/agents") as sdk:
+        thread_id = await sdk.thread()
+        async with httpx.AsyncClient(base_url=mounted.url, timeout=30) as http:
+            run = await sdk.runs.create(thread_id, "slow", input={"until": str(gate)})
+            await has_begun(sdk, run)
+            joining = http.build_request("GET", f"/agents/threads/{thread_id}/runs/{run['run_id']}/join")
+            response = await http.send(joining, stream=True)
+            assert response.headers["location"] == f"/threads/{thread_id}/runs/{run['run_id']}/join"
+            assert response.headers["content-location"] == f"/threads/{thread_id}/runs/{run['run_id']}"
+            await response.aclose()
+        gate.touch()
+        assert (await sdk.runs.join(thread_id, run["run_id"]))["steps"] == ["begun", "waited"]
+
+
+async def test_a_shutdown_of_the_host_releases_runs_for_its_next_start(mounted, gate):
+    async with OPENERS["async"](f"{mounted.url}/agents") as sdk:
+        run = await sdk.runs.create(await sdk.thread(), "slow", input={"until": str(gate)})
+        await has_begun(sdk, run)
+    assert mounted.terminate() in (0, -15)
+    assert "Traceback" not in mounted.log()
+    gate.touch()
+    mounted.start()
+    async with OPENERS["async"](f"{mounted.url}/agents") as sdk:
+        await run_is(sdk, run, "success")
+
+
+async def test_it_serves_alone_under_any_asgi_server(project, tmp_path):
+    with running_server(project, tmp_path / "data", program=HOST, env={"HOST_ALONE": "1"}) as server:
+        async with OPENERS["async"](server.url) as sdk:
+            assert await sdk.runs.wait(await sdk.thread(), "echo", input={"text": 1}) == {"text": 1, "echoed": 1}
+
+
+# -- without a process -----------------------------------------------------------------------------------------------
+
+
+def calling(app, **options):
+    return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost", **options)
+
+
+async def test_before_and_after_its_lifespan_it_says_so(project):
+    app = create_app(project, storage="memory")
+    async with calling(app) as http:
+        before = await http.get("/ok")
+        assert before.status_code == 503
+        assert "pass its lifespan" in before.json()["detail"]
+        async with app.lifespan():
+            assert (await http.get("/ok")).status_code == 200
+        after = await http.get("/ok")
+        assert (after.status_code, after.json()) == (503, {"detail": "Threadwire has stopped."})
+        async with app.lifespan():
+            assert (await http.get("/ok")).status_code == 200, "it can be begun again"
+
+
+async def test_hosts_and_origins_are_checked_as_ever(project):
+    app = create_app(project, storage="memory", allowed_hosts={"agents.example"}, allowed_origins={"https://a.example"})
+    async with app.lifespan(), calling(app) as http:
+        for host, status in {"agents.example": 200, "localhost": 200, "evil.example": 421}.items():
+            assert (await http.get("/ok", headers={"host": host})).status_code == status
+        for origin, status in {"https://a.example": 200, "https://evil.example": 403}.items():
+            assert (await http.post("/threads", json={}, headers={"origin": origin})).status_code == status
+
+
+async def test_what_makes_no_sense_is_refused(project, tmp_path):
+    with pytest.raises(ConfigError, match="concurency makes no sense"):
+        create_app(project, concurency=3)
+    with pytest.raises(ConfigError, match="concurrency makes no sense"):
+        create_app(project, concurrency=0)
+    with pytest.raises(ConfigError, match="port is for the commands"):
+        create_app(project, port=80)
+    with pytest.raises(ConfigError, match="does not exist"):
+        async with create_app(tmp_path / "nothing.json").lifespan():
+            pass
+    app, same_data = (create_app(project, data=tmp_path / "data") for _ in range(2))
+    async with app.lifespan():
+        with pytest.raises(ConfigError, match="has begun already"):
+            async with app.lifespan():
+                pass
+        with pytest.raises(DataDirectoryLocked):
+            async with same_data.lifespan():
+                pass
+
+
+def test_importing_threadwire_brings_nothing_heavy():
+    code = "import sys, threadwire; print(sorted({'fastapi', 'langgraph', 'uvicorn', 'pydantic'} & set(sys.modules)))"
+    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE, check=True)
+    assert printed.stdout == "[]\n"
+    with pytest.raises(ImportError):
+        from threadwire import nothing  # noqa: F401
