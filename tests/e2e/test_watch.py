@@ -1,0 +1,199 @@
+"""`threadwire watch` in a process of its own, its output in a pipe."""
+
+import codecs
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from contextlib import contextmanager
+
+import anyio
+import pytest
+from clients import PATIENCE, fresh_id, has_begun, human, open_async
+
+from threadwire.testing.server import running_server
+
+pytestmark = pytest.mark.anyio
+
+
+class Watch:
+    """What a watching process has printed."""
+
+    def __init__(self, process):
+        self.process = process
+        self.text = ""
+        self._grew = threading.Condition()
+        self.reader = threading.Thread(target=self._read, daemon=True)
+        self.reader.start()
+
+    def _read(self):
+        decoder = codecs.getincrementaldecoder("utf-8")()
+        while piece := os.read(self.process.stdout.fileno(), 4096):
+            with self._grew:
+                self.text += decoder.decode(piece)
+                self._grew.notify_all()
+
+    def until(self, pattern):
+        deadline = time.monotonic() + PATIENCE
+        with self._grew:
+            while not re.search(pattern, self.text):
+                assert self._grew.wait(max(0, deadline - time.monotonic())), f"no {pattern!r} in:\n{self.text}"
+
+    async def shows(self, pattern):
+        await anyio.to_thread.run_sync(self.until, pattern)
+
+
+@contextmanager
+def watching(thread_id, url, *options, **env):
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("THREADWIRE_")}
+    with subprocess.Popen(
+        [sys.executable, "-m", "threadwire", "watch", thread_id, *([] if url is None else ["--url", url]), *options],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**environment, "PYTHONUNBUFFERED": "1", **env},
+    ) as process:
+        watch = Watch(process)
+        try:
+            yield watch
+        finally:
+            process.kill()
+            watch.reader.join(PATIENCE)
+
+
+def refusal(thread_id, url):
+    ended = subprocess.run(
+        [sys.executable, "-m", "threadwire", "watch", thread_id, "--url", url],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        env={**os.environ, "NO_COLOR": "1"},
+    )
+    assert (ended.returncode, ended.stdout) == (1, "")
+    return ended.stderr
+
+
+async def test_many_runs_are_shown_as_they_happen_and_ctrl_c_ends_it(server):
+    async with open_async(server.url) as sdk:
+        thread_id = await sdk.thread()
+        with watching(thread_id, server.url) as watch:
+            await watch.shows(rf"^thread {thread_id} · idle\n")
+            await sdk.runs.wait(thread_id, "tools", input=human("add, please"))
+            await sdk.runs.wait(thread_id, "nested", input={})
+            await sdk.runs.wait(thread_id, "fails", input={}, raise_error=False)
+            await sdk.runs.wait(thread_id, "approve", input={})
+            await watch.shows("waits for an answer\n")
+            watch.process.send_signal(signal.SIGINT)
+            assert await anyio.to_thread.run_sync(watch.process.wait, PATIENCE) == 0
+            assert watch.process.stderr.read() == b""
+    blocks = re.split(r"^run \S+ · ", watch.text, flags=re.MULTILINE)
+    assert [block.partition("\n")[0] for block in blocks[1:]] == ["tools", "nested", "fails", "approve"]
+    assert blocks[1] == (
+        "tools\n"
+        "  model: Let me add that.\n"
+        '  → add {"a": 20, "b": 22}\n'
+        "  ✓ model (messages)\n"
+        "  ← add 42\n"
+        "  ✓ tools (messages)\n"
+        "  model: The sum is 42.\n"
+        "  ✓ model (messages)\n"
+        "── success\n"
+    )
+    assert '  ✎ {"at":"before"}\n' in blocks[2]
+    assert "  ✗ ValueError: boom!\n── error\n" in blocks[3]
+    assert '  ? {"question":"ok?"' in blocks[4]
+    assert "\x1b" not in watch.text, "colours are for terminals"
+
+
+async def test_tokens_come_one_by_one_from_a_run_that_is_under_way(server):
+    async with open_async(server.url) as sdk:
+        thread_id = await sdk.thread()
+        words = " ".join(f"w{number}" for number in range(40))
+        await sdk.runs.create(thread_id, "chat", input={**human(words), "delay": 0.05})
+        with watching(thread_id, server.url) as watch:
+            await watch.shows("w2 ")
+            early = watch.text
+            await watch.shows("── success\n")
+        assert "w39" not in early
+        assert f"model: You said: {words}\n" in watch.text
+
+
+async def test_it_begins_with_the_last_run_and_shows_what_it_missed_while_the_server_was_away(project, tmp_path, gate):
+    with running_server(project, tmp_path / "data", env={"THREADWIRE_DRAIN_SECONDS": "0"}) as server:
+        async with open_async(server.url) as sdk:
+            thread_id = await sdk.thread()
+            for text in ("first", "second"):
+                await sdk.runs.wait(thread_id, "chat", input=human(text, text))
+            run = await sdk.runs.create(thread_id, "slow", input={"until": str(gate)})
+            await has_begun(sdk, run)
+            with watching(thread_id, server.url) as watch:
+                await watch.shows(r"✓ begin \(steps\)\n")
+                for attempt, stop in {2: server.terminate, 3: server.kill}.items():
+                    await anyio.to_thread.run_sync(stop)
+                    await anyio.to_thread.run_sync(server.start)
+                    await watch.shows(f"attempt {attempt}, from the last checkpoint on\n")
+                gate.touch()
+                await watch.shows("── success\n")
+                async with open_async(server.url) as again:
+                    await again.runs.wait(thread_id, "chat", input=human("third", "third"))
+                await watch.shows("You said: third\n")
+    assert "connection lost" in watch.text
+    assert "first" not in watch.text
+    assert "second" not in watch.text
+    assert watch.text.count("✓ begin") == watch.text.count("✓ wait") == 1
+
+
+async def test_a_run_that_was_taken_back_is_told(server, gate):
+    async with open_async(server.url) as sdk:
+        thread_id = await sdk.thread()
+        run = await sdk.runs.create(thread_id, "slow", input={"until": str(gate)})
+        await has_begun(sdk, run)
+        with watching(thread_id, server.url) as watch:
+            await watch.shows("✓ begin")
+            await sdk.runs.cancel(thread_id, run["run_id"], action="rollback", wait=True)
+            await watch.shows("── taken back\n")
+
+
+async def test_a_run_that_waits_for_its_time_does_not_hold_up_the_others(server):
+    async with open_async(server.url) as sdk:
+        thread_id = await sdk.thread()
+        await sdk.runs.create(thread_id, "echo", input={}, after_seconds=3600)
+        with watching(thread_id, server.url) as watch:
+            await watch.shows("busy")
+            await sdk.runs.create(thread_id, "chat", input=human("now"), multitask_strategy="interrupt")
+            await watch.shows("You said: now\n")
+
+
+async def test_a_reader_that_goes_away_ends_it_quietly(server):
+    async with open_async(server.url) as sdk:
+        thread_id = await sdk.thread()
+        with watching(thread_id, server.url) as watch:
+            await watch.shows("idle\n")
+            head = subprocess.Popen(
+                f"{sys.executable} -m threadwire watch {thread_id} --url {server.url} | head -n 1",
+                shell=True,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+            )
+            await anyio.to_thread.run_sync(head.stdout.readline)
+            await sdk.runs.wait(thread_id, "echo", input={"text": "on"})
+            _, complaints = await anyio.to_thread.run_sync(lambda: head.communicate(timeout=PATIENCE))
+            assert complaints == b""
+
+
+async def test_the_address_and_the_key_may_come_from_the_environment(server):
+    async with open_async(server.url) as sdk:
+        thread_id = await sdk.thread()
+    with watching(thread_id, None, THREADWIRE_URL=server.url, THREADWIRE_API_KEY="k") as watch:
+        await watch.shows("idle\n")
+
+
+def test_a_thread_or_server_that_is_not_there_is_one_line_and_exit_code_1(server):
+    missing = fresh_id()
+    assert refusal(missing, server.url) == f"threadwire: Thread with ID {missing} not found\n"
+    assert refusal("nonsense", server.url) == "threadwire: Invalid thread ID: must be a UUID\n"
+    assert refusal(missing, "http://127.0.0.1:1").startswith("threadwire: Cannot reach http://127.0.0.1:1: ")
+    assert refusal(missing, "no url").startswith("threadwire: Cannot reach no%20url")
