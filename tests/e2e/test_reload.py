@@ -102,11 +102,14 @@ async def test_two_edits_within_a_second_that_keep_the_size_are_both_loaded(proj
 async def test_a_running_run_ends_with_the_code_it_began_with_and_its_stream_stays_open(project, server, sdk, gate):
     thread_id = await sdk.thread()
     seen = []
-    async with httpx.AsyncClient(base_url=server.url, timeout=30) as http, http.stream(
-        "POST",
-        f"/threads/{thread_id}/runs/stream",
-        json={"assistant_id": "agent", "input": {"until": str(gate)}, "stream_mode": ["custom", "values"]},
-    ) as response:
+    async with (
+        httpx.AsyncClient(base_url=server.url, timeout=30) as http,
+        http.stream(
+            "POST",
+            f"/threads/{thread_id}/runs/stream",
+            json={"assistant_id": "agent", "input": {"until": str(gate)}, "stream_mode": ["custom", "values"]},
+        ) as response,
+    ):
         async for line in response.aiter_lines():
             seen.append(line)
             if line == 'data: "begun"':

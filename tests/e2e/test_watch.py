@@ -170,18 +170,10 @@ async def test_a_run_that_waits_for_its_time_does_not_hold_up_the_others(server)
 async def test_a_reader_that_goes_away_ends_it_quietly(server):
     async with open_async(server.url) as sdk:
         thread_id = await sdk.thread()
-        with watching(thread_id, server.url) as watch:
-            await watch.shows("idle\n")
-            head = subprocess.Popen(
-                f"{sys.executable} -m threadwire watch {thread_id} --url {server.url} | head -n 1",
-                shell=True,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-            )
-            await anyio.to_thread.run_sync(head.stdout.readline)
-            await sdk.runs.wait(thread_id, "echo", input={"text": "on"})
-            _, complaints = await anyio.to_thread.run_sync(lambda: head.communicate(timeout=PATIENCE))
-            assert complaints == b""
+        await sdk.runs.wait(thread_id, "echo", input={"text": "on"})
+    command = f"{sys.executable} -m threadwire watch {thread_id} --url {server.url} | head -n 1"
+    ended = await anyio.run_process(command)
+    assert (ended.stdout.decode(), ended.stderr) == (f"thread {thread_id} · idle\n", b"")
 
 
 async def test_the_address_and_the_key_may_come_from_the_environment(server):

@@ -26,32 +26,32 @@ def metrics_route(engine: Engine, streams: OpenStreams) -> APIRouter:
         ended = engine.worker.ended
         versions = {"version": version("threadwire"), "langgraph": version("langgraph")}
         pages = [
-            _family("threadwire_info", "gauge", "What is running.", [(versions, 1)]),
-            _family(
+            family("threadwire_info", "gauge", "What is running.", [(versions, 1)]),
+            family(
                 "threadwire_runs",
                 "gauge",
                 "Runs that have not ended: waiting for their turn or time, and under way.",
                 [({"status": status}, count) for status, count in active.items()],
             ),
-            _family(
+            family(
                 "threadwire_runs_ended_total",
                 "counter",
                 "Runs that ended since the start.",
                 [({"status": status}, ended[status]) for status in ENDINGS],
             ),
-            _family(
+            family(
                 "threadwire_run_places", "gauge", "Runs that can be under way at once.", [({}, engine.worker.capacity)]
             ),
-            _family("threadwire_streams", "gauge", "Responses that are being sent as they come.", [({}, len(streams))]),
-            _family("threadwire_log_entries_total", "counter", "Entries kept since the start.", [({}, kept.entries)]),
-            _family("threadwire_log_commits_total", "counter", "Commits since the start.", [({}, kept.commits)]),
+            family("threadwire_streams", "gauge", "Responses that are being sent as they come.", [({}, len(streams))]),
+            family("threadwire_log_entries_total", "counter", "Entries kept since the start.", [({}, kept.entries)]),
+            family("threadwire_log_commits_total", "counter", "Commits since the start.", [({}, kept.commits)]),
         ]
         return Response("".join(pages), headers={"content-type": CONTENT_TYPE})
 
     return router
 
 
-def _family(name: str, kind: str, meaning: str, samples: Samples) -> str:
+def family(name: str, kind: str, meaning: str, samples: Samples) -> str:
     lines = [f"# HELP {name} {meaning}", f"# TYPE {name} {kind}"]
     lines += [f"{name}{_labels(labels)} {value}" for labels, value in samples]
     return "\n".join(lines) + "\n"

@@ -29,9 +29,9 @@ def checked(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "path", list(sys.path))
     modules = dict(sys.modules)
 
-    def run(graphs):
+    def run(graphs, **rest):
         (tmp_path / "agent.py").write_text(AGENT)
-        (tmp_path / "langgraph.json").write_text(json.dumps({"graphs": graphs}))
+        (tmp_path / "langgraph.json").write_text(json.dumps({"graphs": graphs, **rest}))
         output = StringIO()
         code = check(tmp_path / "langgraph.json", Console(file=output, width=40))
         return code, output.getvalue().splitlines()
@@ -75,6 +75,39 @@ def test_what_is_wrong_is_one_line_each(checked):
         "✗ raising  calling its factory failed: ValueError: [bold]no key",
         "✗ empty  The factory of graph 'empty' returned None, not a graph.",
     ]
+
+
+def test_a_key_that_is_not_known_is_told_and_fails_nothing(checked):
+    code, lines = checked({"good": "./agent.py:builder"}, http={"disable_mpc": True})
+    assert code == 0
+    assert lines[-1] == (
+        '! langgraph.json  "http"."disable_mpc" is not known and is ignored. Did you mean "disable_mcp"?'
+    )
+
+
+@pytest.mark.parametrize(
+    ("app", "complaint"),
+    [
+        ("./agent.py:builder", "./agent.py:builder is an object of type StateGraph, not a Starlette or FastAPI"),
+        ("./agent.py:nowhere", "./agent.py:nowhere is not there, not a Starlette or FastAPI application."),
+        ("./missing.py:app", "file not found: ./missing.py"),
+    ],
+)
+def test_an_application_that_cannot_be_served_is_told(checked, app, complaint):
+    code, lines = checked({"good": "./agent.py:builder"}, http={"app": app})
+    assert code == 1
+    assert lines[-1].startswith("✗ http  ")
+    assert f'"http"."app": {complaint}' in lines[-1]
+
+
+@pytest.mark.parametrize(
+    "rest", [{"auth": {"path": "./auth.py:auth"}}, {"http": {"enable_custom_route_auth": True}}], ids=["auth", "routes"]
+)
+def test_what_counts_on_auth_is_told(checked, rest):
+    code, lines = checked({"good": "./agent.py:builder"}, **rest)
+    assert code == 1
+    assert lines[-1].startswith("✗ auth  ")
+    assert "which Threadwire does not offer yet" in lines[-1]
 
 
 def test_a_mistake_in_the_config_is_one_line(tmp_path):

@@ -227,3 +227,28 @@ def test_odd_options_for_components_are_a_mistake(project, options):
     assert mistake_in(project, {"graphs": GRAPHS, "ui_config": options}) == (
         '"ui_config" must be an object like {"shared": ["module"]}.'
     )
+
+
+def test_the_places_of_the_code_are_the_folders_and_the_files_outside_them(project):
+    (project / "shared").mkdir()
+    graphs = {"agent": "./agent.py:graph", "far": "../far/agent.py:graph", "module": "pkg.agents:graph"}
+    config = load_config(
+        write(project, {"graphs": graphs, "dependencies": ["./shared"], "http": {"app": "../routes.py:app"}})
+    )
+    far = project.parent / "far" / "agent.py"
+    assert config.places == [
+        project, project / "shared", project / "agent.py", far, project.parent / "routes.py",
+    ]  # fmt: skip
+
+
+def test_the_section_http_is_read_and_what_is_odd_is_told(project):
+    config = load_config(write(project, {"graphs": GRAPHS, "http": {"mount_prefix": "/api", "disable_mpc": True}}))
+    assert config.http.mount_prefix == "/api"
+    assert config.warnings == ['"http"."disable_mpc" is not known and is ignored. Did you mean "disable_mcp"?']
+    assert mistake_in(project, {"graphs": GRAPHS, "http": []}) == '"http" must be an object, not a list.'
+
+
+def test_the_file_of_the_variables_is_remembered(project):
+    (project / "vars").write_text("A=1")
+    assert load_config(write(project, {"graphs": GRAPHS, "env": "vars"})).env_file == project / "vars"
+    assert load_config(write(project, {"graphs": GRAPHS, "env": {"A": "1"}})).env_file is None

@@ -476,3 +476,16 @@ async def test_a_drawing_shows_every_edge(project):
             "model     ⇢ tools (conditional: again)",
             "tools     → model",
         ]
+
+
+async def test_a_registry_may_become_another_while_a_graph_of_it_is_open(project):
+    serving = project.load({"agent": "./agent.py:graph", "old": "./agent.py:builder"}, agent=PRELUDE)
+    fresh = project.load({"agent": "./other.py:graph", "new": "./other.py:builder"}, other=PRELUDE)
+    async with serving.open("agent", {}) as before:
+        serving.become(fresh)
+        assert serving.ids() == ["agent", "new"]
+        async with serving.open("agent", {}) as after:
+            assert before is not after
+    with pytest.raises(GraphUnavailable, match=r"There is no graph 'old'\. The graphs are: agent, new\."):
+        async with serving.open("old", {}):
+            pass

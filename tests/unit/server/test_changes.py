@@ -1,0 +1,88 @@
+import json
+import os
+
+import pytest
+
+from threadwire.graphs.config import load_config
+from threadwire.server.changes import differing, look
+
+
+@pytest.fixture
+def project(tmp_path):
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "project").mkdir()
+    return tmp_path / "project"
+
+
+def configured(project, **content):
+    content = {"graphs": {"agent": "./agent.py:graph"}, **content}
+    (project / "langgraph.json").write_text(json.dumps(content))
+    return load_config(project / "langgraph.json")
+
+
+def write(root, *names):
+    for name in names:
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("")
+
+
+def names(seen, root):
+    return {path.relative_to(root).as_posix() for path in seen}
+
+
+def test_code_and_what_configures_it_is_looked_at(project):
+    write(project, "agent.py", "deep/er/tools.py", "notes.md", ".env", "data.json")
+    write(project.parent, "shared/common.py", "elsewhere/other.py")
+    config = configured(
+        project,
+        graphs={"agent": "./agent.py:graph", "other": "../elsewhere/other.py:graph"},
+        dependencies=["../shared", "langchain"],
+        env=".env",
+        http={"app": "../missing.py:app"},
+    )
+    assert names(look(config), project.parent) == {
+        "project/langgraph.json",
+        "project/.env",
+        "project/agent.py",
+        "project/deep/er/tools.py",
+        "shared/common.py",
+        "elsewhere/other.py",
+    }
+
+
+def test_what_is_installed_or_hidden_is_not(project):
+    write(
+        project,
+        "agent.py",
+        ".venv/lib/x.py",
+        "env/pyvenv.cfg",
+        "env/lib/python3.11/x.py",
+        "node_modules/x.py",
+        "build/site-packages/x.py",
+        "__pycache__/x.py",
+    )
+    assert names(look(configured(project)), project) == {"langgraph.json", "agent.py"}
+
+
+def test_what_differs_is_named(project):
+    write(project, "agent.py", "kept.py", "gone.py")
+    config = configured(project)
+    before = look(config)
+    (project / "agent.py").write_text("changed")
+    (project / "gone.py").unlink()
+    write(project, "new.py")
+    after = look(config)
+    assert [path.name for path in differing(before, after)] == ["agent.py", "gone.py", "new.py"]
+    assert differing(after, after) == []
+
+
+def test_a_file_that_another_one_replaces_differs(project):
+    """As editors save: size and time may be those of the old one, the file is another."""
+    write(project, "agent.py", "next.py")
+    config = configured(project)
+    stat = (project / "agent.py").stat()
+    os.utime(project / "next.py", ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    before = look(config)
+    (project / "next.py").rename(project / "agent.py")
+    assert [path.name for path in differing(before, look(config))] == ["agent.py", "next.py"]
