@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 from collections import OrderedDict, deque
@@ -16,6 +17,7 @@ from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.request import urlopen
 from uuid import UUID
 
 import pytest
@@ -105,7 +107,10 @@ def test_every_command_and_option_is_documented() -> None:
         assert command.help is not None
         assert " ".join(command.help.split()) in " ".join(page.split())
         for option in command.params:
-            options.update(option.opts)
+            if option.param_type_name == "argument":
+                assert f"`threadwire {command.name} {option.name.upper()}`: {option.help}" in page
+                continue
+            options.update(option.opts, option.secondary_opts)
             _, variable, *_, text = row_of(REFERENCE / "cli.md", option.opts[0])
             assert variable == f"`{option.envvar}`"
             assert text == option.help
@@ -310,6 +315,29 @@ def test_the_driver_test_of_the_how_to_collects_every_suite(tmp_path: Path) -> N
     assert suites == {
         "TestLog", "TestThreads", "TestRuns", "TestClaims", "TestAssistants", "TestCheckpoints", "TestStories",
     }  # fmt: skip
+
+
+def test_the_server_is_mounted_as_the_how_to_says(tmp_path: Path) -> None:
+    host, client = [
+        block for block in blocks(DOCS / "how-to" / "mount-in-your-application.md") if block.language == "python"
+    ]
+    (tmp_path / host.title).write_text(host.text)
+    agents = (ROOT / "tests" / "graphs" / "agents.py").read_text()
+    (tmp_path / "agents.py").write_text(agents)
+    (tmp_path / "langgraph.json").write_text('{"dependencies": ["."], "graphs": {"agent": "./agents.py:chat"}}')
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "uvicorn", "main:app", "--port", str(port)]
+    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as running:
+        try:
+            assert running.stderr is not None
+            assert any("Uvicorn running on" in line for line in running.stderr)
+            address = f"http://127.0.0.1:{port}"
+            assert urlopen(f"{address}/").read() == b'"hello"'
+            code = client.text.replace("http://127.0.0.1:8000", address)
+            assert "You said: hello" in _printed([sys.executable, "-W", "error", "-c", code], tmp_path)
+        finally:
+            running.kill()
 
 
 # -- the tutorial, from an empty folder to the crash -----------------------------------------------------------------
