@@ -331,6 +331,21 @@ async def test_info_is_as_the_sdks_know_it(server, http):
     }  # fmt: skip
 
 
+async def test_the_api_describes_itself_as_it_is(server, http):
+    described = (await http.get("/openapi.json")).json()
+    assert described["info"]["title"] == "Threadwire"
+    for path, methods in described["paths"].items():
+        for method, operation in methods.items():
+            assert operation["tags"], (method, path)
+            refused = operation["responses"]["4XX"]["content"]["application/json"]["schema"]
+            assert refused == {"$ref": "#/components/schemas/Problem"}
+            assert "422" not in operation["responses"], "a list of mistakes is FastAPI's way, not ours"
+    page = (await http.get("/docs")).text
+    assert all(f"</b>{path}<" in page for path in described["paths"])
+    assert "http://" not in page, "nothing is loaded from elsewhere"
+    assert "https://" not in page
+
+
 def samples(text):
     lines = [line for line in text.splitlines() if not line.startswith("#")]
     return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines)}

@@ -3,6 +3,7 @@
 Each file of tests/js is one test here, once for each version of the SDK that people have.
 """
 
+import json
 import os
 import shutil
 import subprocess
@@ -40,14 +41,15 @@ def test_the_javascript_sdk_works_unchanged(server: RunningServer, file: str, sd
     assert process.returncode == 0, printed
 
 
+@pytest.mark.parametrize("prefix", ["", "/api"])
 @pytest.mark.parametrize("sdk", SDKS)
-def test_a_page_survives_a_server_killed_in_mid_answer(tmp_path: Path, sdk: str) -> None:
+def test_a_page_survives_a_server_killed_in_mid_answer(tmp_path: Path, sdk: str, prefix: str) -> None:
     """The address stays, as behind a load balancer: 2.0.0 gives up if its one try, after a second, is refused."""
     printed: list[str] = []
     with (
-        running_server(CONFIG, tmp_path / "data") as server,
+        running_server(below(prefix, tmp_path / "langgraph.json"), tmp_path / "data") as server,
         relay_to(server.url) as url,
-        node(KILLED, sdk, url) as process,
+        node(KILLED, sdk, url + prefix) as process,
     ):
         assert process.stdout is not None
         for line in process.stdout:
@@ -57,6 +59,15 @@ def test_a_page_survives_a_server_killed_in_mid_answer(tmp_path: Path, sdk: str)
                 server.start()
     assert process.returncode == 0, "".join(printed)
     assert f"{KILL}\n" in printed
+
+
+def below(prefix: str, copy: Path) -> Path:
+    """The project, with all its routes below a prefix."""
+    content = json.loads(CONFIG.read_text())
+    content["dependencies"] = [str(CONFIG.parent)]
+    content["graphs"] = {name: str(CONFIG.parent / path) for name, path in content["graphs"].items()}
+    copy.write_text(json.dumps({**content, "http": {"mount_prefix": prefix}}))
+    return copy
 
 
 @contextmanager

@@ -233,16 +233,36 @@ async def test_a_graph_that_cannot_be_loaded_does_not_stop_the_others(tmp_path):
             assert "not today" in failed["__error__"]["message"]
 
 
-def test_a_project_that_asks_for_auth_is_not_served_open(tmp_path):
-    config = tmp_path / "langgraph.json"
-    config.write_text('{"graphs": {"echo": "./agents.py:echo"}, "auth": {"path": "./auth.py:auth"}}')
-    arguments = ["serve", "--config", str(config), "--data", str(tmp_path / "data"), "--port", "0"]
-    refused = subprocess.run(
-        [sys.executable, "-m", "threadwire", *arguments], capture_output=True, text=True, timeout=60
+async def test_a_module_may_run_an_event_loop_of_its_own_while_it_is_imported(tmp_path):
+    """To fetch its tools, say."""
+    (tmp_path / "agent.py").write_text(
+        "import asyncio\n"
+        "from langgraph.graph import START, StateGraph\n"
+        "async def fetch(): return 'a tool'\n"
+        "TOOL = asyncio.run(fetch())\n"
+        "graph = StateGraph(dict).add_node('n', lambda s: {'tool': TOOL}).add_edge(START, 'n').compile()\n"
     )
-    assert refused.returncode == 1
-    assert "auth" in refused.stderr
-    assert "Traceback" not in refused.stderr
+    (tmp_path / "langgraph.json").write_text('{"graphs": {"agent": "./agent.py:graph"}}')
+    with running_server(tmp_path / "langgraph.json", tmp_path / "data") as server:
+        async with open_async(server.url) as sdk:
+            assert await sdk.runs.wait(await sdk.thread(), "agent", input={"a": 1}) == {"tool": "a tool"}
+
+
+@pytest.mark.parametrize(
+    ("rest", "complaint"),
+    [
+        ({"auth": {"path": "./auth.py:auth"}}, 'asks for "auth", which Threadwire does not offer yet'),
+        ({"http": {"enable_custom_route_auth": True}}, 'asks for "http"."enable_custom_route_auth", which'),
+        ({"http": {"app": "./nowhere.py:app"}}, '"http"."app": file not found: ./nowhere.py'),
+        ({"http": {"mount_prefix": "api"}}, '"http"."mount_prefix": write it like "/api".'),
+    ],
+)
+def test_a_project_that_asks_for_what_there_is_not_is_not_served(tmp_path, rest, complaint):
+    config = tmp_path / "langgraph.json"
+    config.write_text(json.dumps({"graphs": {"echo": "./agents.py:echo"}, **rest}))
+    line = refusal("serve", "--config", config, "--data", tmp_path / "data", "--port", 0)
+    assert line.startswith(str(config))
+    assert complaint in line
 
 
 def test_dev_takes_the_next_port_when_nobody_asked_for_one(tmp_path):

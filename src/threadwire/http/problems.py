@@ -5,6 +5,7 @@ from uuid import uuid4
 import structlog
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
@@ -37,6 +38,12 @@ class Json(Response):
 
     def render(self, content: object) -> bytes:
         return dumps(content)
+
+
+class Problem(BaseModel):
+    """How the API describes its errors."""
+
+    detail: str
 
 
 def problem(status: int, detail: str) -> Json:

@@ -22,7 +22,7 @@ from threadwire.server.api_page import api_page_route
 from threadwire.server.composing import below, with_own_routes
 from threadwire.server.health import system_routes
 from threadwire.server.metrics import metrics_route
-from threadwire.server.project import Project, load_project, read_project
+from threadwire.server.project import Project, import_project, read_project
 from threadwire.server.switch import Switch, open_switch
 from threadwire.settings import Settings
 from threadwire.storage.abc import Storage
@@ -51,7 +51,7 @@ class Server:
 @asynccontextmanager
 async def open_server(settings: Settings, *, dev: bool = False) -> AsyncIterator[Server]:
     """A running engine and the application over it; everything stops when the block ends."""
-    project = load_project(read_project(settings))
+    project = await import_project(read_project(settings))
     async with (
         open_storage(settings) as storage,
         open_engine(storage, project.registry, capacity=settings.concurrency, drain=settings.drain_seconds) as engine,
@@ -83,7 +83,9 @@ def build_api(engine: Engine, streams: OpenStreams, settings: Settings, http: Ht
     """The API alone: every protocol, and what the server says about itself."""
     api = FastAPI(
         title="Threadwire",
+        description="LangGraph agents over one durable log per thread.",
         version=version("threadwire"),
+        responses={"4XX": {"model": problems.Problem, "description": "Refused; the sentence says why."}},
         redirect_slashes=False,
         docs_url=None,
         redoc_url=None,

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+import anyio.to_thread
 from starlette.applications import Starlette
 
 from threadwire.errors import ConfigError
@@ -42,6 +43,12 @@ def load_project(config: ProjectConfig) -> Project:
     prepare_environment(config)
     modules = ProjectModules(config.root)
     return Project(config, load_registry(config, modules), load_own_app(config, modules))
+
+
+async def import_project(config: ProjectConfig) -> Project:
+    """`load_project` in a thread: the user's code must not hold up requests while it is imported, and may want to run
+    an event loop of its own."""
+    return await anyio.to_thread.run_sync(load_project, config, abandon_on_cancel=True)
 
 
 def load_own_app(config: ProjectConfig, modules: ProjectModules) -> Starlette | None:

@@ -20,7 +20,7 @@ from threadwire.graphs.config import ProjectConfig, load_config
 from threadwire.graphs.forgetting import drop_bytecode, forgotten
 from threadwire.server.app import Server
 from threadwire.server.changes import LOOK_EVERY, SHARE, Seen, differing, look, look_when_settled
-from threadwire.server.project import Project, load_project, read_project
+from threadwire.server.project import Project, import_project, read_project
 
 
 @dataclass(frozen=True)
@@ -86,8 +86,7 @@ async def _load_and_use(server: Server, changed: list[Path]) -> Project:
         if path.suffix == ".py":
             drop_bytecode(path)
     with _environment(config), forgotten([*serving.config.places, *config.places]):
-        # Importing runs the user's code, which must not hold up the API.
-        project = await anyio.to_thread.run_sync(load_project, config)
+        project = await import_project(config)
         _refuse_loss(serving, project)
         await server.use(project)
     return project
