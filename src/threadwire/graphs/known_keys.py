@@ -42,7 +42,7 @@ _SECTIONS: Known = {
     "priority": {"path": None},
 }
 
-_TOP: Known = dict.fromkeys(("graphs", "dependencies", "env", "ui", *_SECTIONS))
+_TOP: Known = dict.fromkeys(("graphs", "dependencies", "env", "ui", "ui_config", *_SECTIONS))
 
 
 def unknown_keys(content: Mapping[str, Any]) -> list[str]:

@@ -19,10 +19,9 @@ _HEADERS = {"cache-control": "no-cache", "x-content-type-options": "nosniff"}
 
 
 def ui_routes(router: APIRouter, engine: Engine) -> None:
-    bundles = engine.registry.ui
-
     async def name_of(graph_id: str) -> str:
         """A page may know the graph by an assistant of it."""
+        bundles = engine.registry.ui
         if graph_id not in bundles and (assistant_id := parse_uuid(graph_id)) is not None:
             graph_id = (await engine.assistants.get(AssistantId(assistant_id))).graph_id
         if graph_id not in bundles:
@@ -32,14 +31,15 @@ def ui_routes(router: APIRouter, engine: Engine) -> None:
     @router.post("/ui/{graph_id}", tags=["ui"])
     async def load_component(graph_id: str, body: Annotated[ComponentBody, Body()], request: Request) -> HTMLResponse:
         name = await name_of(graph_id)
-        files = await bundles.files(name)
+        files = await engine.registry.ui.files(name)
         # The page is elsewhere, so the addresses are whole.
-        base = f"{request.url.scheme}://{request.url.netloc}/ui/{quote(name, safe='')}"
+        root = f"{request.url.scheme}://{request.url.netloc}{request.scope.get('root_path', '')}"
+        base = f"{root}/ui/{quote(name, safe='')}"
         return HTMLResponse(_loader(base, name, body.name, styled=STYLE in files))
 
     @router.get("/ui/{graph_id}/{file}", tags=["ui"])
     async def get_bundle_file(graph_id: str, file: str) -> Response:
-        files = await bundles.files(await name_of(graph_id))
+        files = await engine.registry.ui.files(await name_of(graph_id))
         if (content := files.get(file)) is None:
             raise NotFound("Not Found")
         kind = mimetypes.guess_type(file)[0] or "application/octet-stream"

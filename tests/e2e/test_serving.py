@@ -1,6 +1,7 @@
 """What a project says under `http` in its langgraph.json, and what it puts around the API."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -88,10 +89,14 @@ def serving(tmp_path):
     (tmp_path / "routes.py").write_text(ROUTES)
     (tmp_path / "configured.py").write_text(CONFIGURED)
 
+    (tmp_path / "bundle").mkdir()
+    (tmp_path / "bundle" / "entrypoint.js").write_text("// a component")
+
     def serve(http, **options):
         config = tmp_path / "langgraph.json"
         graphs = {"chat": "./agents.py:chat", "slow": "./agents.py:slow", "configured": "./configured.py:graph"}
-        config.write_text(json.dumps({"dependencies": ["."], "graphs": graphs, "http": http}))
+        content = {"dependencies": ["."], "graphs": graphs, "ui": {"chat": "./bundle"}, "http": http}
+        config.write_text(json.dumps(content))
         return running_server(config, tmp_path / "data", **options)
 
     return serve
@@ -107,6 +112,7 @@ GONE = {
     "assistants": [("POST", "/assistants/search")],
     "threads": [("POST", "/threads"), ("POST", "/threads/search"), ("GET", "/threads/{id}/state")],
     "runs": [("POST", "/threads/{id}/runs"), ("POST", "/threads/{id}/runs/wait"), ("GET", "/threads/{id}/runs")],
+    "ui": [("POST", "/ui/chat"), ("GET", "/ui/chat/entrypoint.js")],
     "meta": [("GET", "/info"), ("GET", "/metrics"), ("GET", "/docs"), ("GET", "/openapi.json")],
 }
 
@@ -119,7 +125,8 @@ async def test_what_is_switched_off_is_not_there_and_the_rest_is(serving):
             async with calling(server) as http:
                 for area, routes in GONE.items():
                     for method, path in routes:
-                        answer = await http.request(method, path.format(id=missing), json={"assistant_id": "chat"})
+                        body = {"assistant_id": "chat", "name": "card"}
+                        answer = await http.request(method, path.format(id=missing), json=body)
                         gone = answer.status_code == 404 and answer.json() == {"detail": "Not Found"}
                         assert gone == (area == switched_off), (switched_off, method, path)
                 assert (await http.get("/ok")).json()["ok"] is True
@@ -139,6 +146,10 @@ async def test_everything_is_below_the_prefix_and_both_clients_work_there(servin
             assert described["servers"] == [{"url": "/api/v1"}]
             assert "/threads/search" in described["paths"]
             assert "openapi.json" in (await http.get("/api/v1/docs")).text
+            loader = (await http.post("/api/v1/ui/chat", json={"name": "card"})).text
+            (script,) = re.findall(r'src="([^"]+)"', loader)
+            assert script == f"{server.url}/api/v1/ui/chat/entrypoint.js"
+            assert (await http.get(script)).text == "// a component"
         for opener in (open_async, open_sync):
             gate.unlink(missing_ok=True)
             async with opener(f"{server.url}/api/v1") as sdk:
