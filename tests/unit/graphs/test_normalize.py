@@ -31,6 +31,8 @@ INPUTS: dict[str, Any] = {
     "echo": {"text": [1, {"a": None}]},
     "chat": HELLO,
     "tools": HELLO,
+    "asks_page": HELLO,
+    "showcase": HELLO,
     "nested": HELLO,
     "fails": {"text": "hello"},
     "slow": {"seconds": 0},
