@@ -10,6 +10,7 @@ from threadwire.testing.conformance import (
     AssistantsConformance,
     CheckpointsConformance,
     ClaimsConformance,
+    ItemsConformance,
     LogConformance,
     RunsConformance,
     ThreadsConformance,
@@ -42,6 +43,9 @@ class TestAssistants(InMemory, AssistantsConformance): ...
 
 
 class TestCheckpoints(InMemory, CheckpointsConformance): ...
+
+
+class TestItems(InMemory, ItemsConformance): ...
 
 
 TestStories = storage_state_machine(open_memory_storage).TestCase

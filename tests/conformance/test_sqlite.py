@@ -13,6 +13,7 @@ from threadwire.testing.conformance import (
     AssistantsConformance,
     CheckpointsConformance,
     ClaimsConformance,
+    ItemsConformance,
     LogConformance,
     RunsConformance,
     ThreadsConformance,
@@ -47,6 +48,9 @@ class TestAssistants(InOneFile, AssistantsConformance): ...
 
 
 class TestCheckpoints(InOneFile, CheckpointsConformance): ...
+
+
+class TestItems(InOneFile, ItemsConformance): ...
 
 
 _open_in_directory = partial(open_sqlite_storage, Path(_DIRECTORY.name))

@@ -313,7 +313,8 @@ def test_the_driver_test_of_the_how_to_collects_every_suite(tmp_path: Path) -> N
     printed = _printed(command, tmp_path)
     suites = set(re.findall(r"::(\w+)::", printed))
     assert suites == {
-        "TestLog", "TestThreads", "TestRuns", "TestClaims", "TestAssistants", "TestCheckpoints", "TestStories",
+        "TestLog", "TestThreads", "TestRuns", "TestClaims", "TestAssistants", "TestCheckpoints", "TestItems",
+        "TestStories",
     }  # fmt: skip
 
 

@@ -3,8 +3,8 @@
 A driver is a folder (or file) that offers `open_*` returning an async context manager of `Storage`, and that passes
 `threadwire.testing.conformance`. Drivers share no base class; the numbers in brackets are sentences of spec/log.md.
 
-Threads of control. A storage is opened on one event loop, and every `async` method is called there. `Log.append` and
-a checkpoint saver are called from any thread and any loop, because graphs run elsewhere.
+Threads of control. A storage is opened on one event loop, and every `async` method is called there. `Log.append`, a
+checkpoint saver and `Items` are called from any thread and any loop, because graphs run elsewhere.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from threadwire.core.entries import Draft, Entry, Fence
 from threadwire.core.ids import AssistantId, RunId, Seq, ThreadId
+from threadwire.core.items import ItemOperation, ItemResult
 from threadwire.core.records import (
     Accepted,
     Assistant,
@@ -227,6 +228,26 @@ class Checkpoints(Protocol):
         """The id of the thread's newest root checkpoint, and the run that made it (from its metadata)."""
 
 
+class Items(Protocol):
+    """The store: values by namespace and key, apart from any thread. Usable from any thread and any loop."""
+
+    def batch(self, operations: Sequence[ItemOperation], now: int) -> list[ItemResult]:
+        """Carry out the operations; one result for each, None for a change. Blocks the caller's thread.
+
+        - What is read is as it was before the batch. The changes take effect together, in order, durable on return.
+        - An item expires at the moment its time is over: from then on it is as if it were not there.
+        - A read that refreshes gives what it returns its whole time again, if it has one, soon after it returned.
+        - Any text is a label or a key, also an empty one, and any key of a filter is only compared. The filter has
+          passed `check_filter`.
+        """
+
+    async def abatch(self, operations: Sequence[ItemOperation], now: int) -> list[ItemResult]:
+        """The same, without blocking."""
+
+    async def sweep(self, now: int, limit: int = 1000) -> int:
+        """Remove up to `limit` items that have expired, durable on return. How many there were."""
+
+
 class Storage(Protocol):
     @property
     def log(self) -> Log: ...
@@ -238,6 +259,8 @@ class Storage(Protocol):
     def assistants(self) -> Assistants: ...
     @property
     def checkpoints(self) -> Checkpoints: ...
+    @property
+    def items(self) -> Items: ...
 
 
 def contains(whole: Any, part: Any) -> bool:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from threadwire.storage.abc import Storage
 from threadwire.storage.memory.assistants import MemoryAssistants
 from threadwire.storage.memory.checkpoints import MemoryCheckpoints
+from threadwire.storage.memory.items import MemoryItems
 from threadwire.storage.memory.log import MemoryLog
 from threadwire.storage.memory.runs import MemoryRuns
 from threadwire.storage.memory.tables import Tables
@@ -26,6 +27,7 @@ class _MemoryStorage:
     runs: MemoryRuns
     assistants: MemoryAssistants
     checkpoints: MemoryCheckpoints
+    items: MemoryItems
 
 
 @asynccontextmanager
@@ -37,4 +39,5 @@ async def open_memory_storage() -> AsyncIterator[Storage]:
         MemoryRuns(tables),
         MemoryAssistants(tables),
         MemoryCheckpoints(tables),
+        MemoryItems(tables),
     )

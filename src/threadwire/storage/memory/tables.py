@@ -6,7 +6,7 @@ re-entrant because the checkpoint saver takes it too, also from inside a rollbac
 
 import threading
 from collections.abc import Iterable, Sequence
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar
 
 from langgraph.checkpoint.memory import InMemorySaver
@@ -14,6 +14,7 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 from threadwire.core.entries import Draft, Entry, Fence
 from threadwire.core.ids import AssistantId, RunId, Seq, ThreadId
+from threadwire.core.items import Item, Labels
 from threadwire.core.json import dumps, loads, native
 from threadwire.core.records import Assistant, AssistantVersion, Run, Settled, Thread
 from threadwire.errors import NotFound
@@ -21,6 +22,8 @@ from threadwire.storage.abc import Commit
 from threadwire.storage.memory.wakeups import Watchers
 
 Record = TypeVar("Record", Assistant, AssistantVersion, Thread, Run)
+
+ItemName = tuple[Labels, str]
 
 _JSON_FIELDS = frozenset({"metadata", "config", "context", "kwargs", "values", "interrupts", "error"})
 
@@ -33,6 +36,20 @@ class _Committed:
 
 
 COMMITTED: Commit = _Committed()
+
+
+@dataclass(frozen=True, slots=True)
+class KeptItem:
+    item: Item
+    ttl: int | None
+    expires_at: int | None
+    vectors: tuple[bytes, ...]
+
+    def expired(self, now: int) -> bool:
+        return self.expires_at is not None and self.expires_at <= now
+
+    def shown(self, score: float | None = None) -> Item:
+        return replace(self.item, value=native(self.item.value), score=score)
 
 
 class Tables:
@@ -48,6 +65,8 @@ class Tables:
         self.runs: dict[RunId, Run] = {}
         # The entry `seq` of a thread is at `seq - 1`, its data JSON text that nobody can change (1.3).
         self.logs: dict[ThreadId, list[Entry]] = {}
+        # In the order in which they were last put.
+        self.items: dict[ItemName, KeptItem] = {}
         self.checkpoints = InMemorySaver(serde=JsonPlusSerializer(pickle_fallback=False))
         self.watchers = Watchers()
         self.entries = 0

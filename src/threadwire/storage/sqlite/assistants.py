@@ -12,7 +12,7 @@ from threadwire.core.records import Assistant, AssistantQuery, AssistantVersion
 from threadwire.errors import Conflict, NotFound
 from threadwire.storage.sqlite.keys import key_of, name_of
 from threadwire.storage.sqlite.readers import Readers
-from threadwire.storage.sqlite.rows import fetch, from_text, to_text
+from threadwire.storage.sqlite.rows import bindable, fetch, from_text, to_text
 from threadwire.storage.sqlite.transaction import Transaction
 from threadwire.storage.sqlite.writer import Writer
 
@@ -167,7 +167,7 @@ def _where(query: AssistantQuery) -> tuple[str, list[Any]]:
     bindings: list[Any] = []
     if query.graph_id is not None:
         terms.append("graph_id = ?")
-        bindings.append(_bindable(query.graph_id))
+        bindings.append(bindable(query.graph_id))
     if query.name is not None:
         terms.append("is_named(name, ?)")
         bindings.append(apsw.pyobject(query.name))
@@ -175,15 +175,6 @@ def _where(query: AssistantQuery) -> tuple[str, list[Any]]:
         terms.append("json_contains(metadata, ?)")
         bindings.append(apsw.pyobject(query.metadata))
     return ("WHERE " + " AND ".join(terms) if terms else ""), bindings
-
-
-def _bindable(text: str) -> str | bytes:
-    """Text that has no UTF-8 form was never stored; as bytes it equals nothing, and does not fail either."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-8", "surrogatepass")
-    return text
 
 
 def _row(assistant: Assistant) -> tuple[Any, ...]:

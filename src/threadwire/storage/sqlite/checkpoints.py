@@ -32,7 +32,7 @@ from threadwire.core.ids import RunId, ThreadId
 from threadwire.core.records import Durability
 from threadwire.storage.sqlite.keys import Key, key_of, name_of
 from threadwire.storage.sqlite.readers import Readers
-from threadwire.storage.sqlite.rows import fetch, from_text, to_text
+from threadwire.storage.sqlite.rows import fetch, from_text, one_moment, to_text
 from threadwire.storage.sqlite.transaction import Transaction
 from threadwire.storage.sqlite.upkeep import (
     copy_thread,
@@ -255,7 +255,7 @@ class SqliteSaver(BaseCheckpointSaver[str]):
         else:
             sql += "AND checkpoint = ?"
             bindings = (place.thread, place.ns, place.checkpoint_id)
-        with self._readers.lend() as db, _one_moment(db):
+        with self._readers.lend() as db, one_moment(db):
             for row in fetch(db, sql, bindings):
                 return _load(db, self.serde, row)
         return None
@@ -364,19 +364,6 @@ def _insert_sql(verb: str, columns: int, rows: int) -> str:
 # Reading
 
 
-class _one_moment:
-    """A read transaction: the rows of a checkpoint must not be removed between two looks at them."""
-
-    def __init__(self, db: apsw.Connection) -> None:
-        self._db = db
-
-    def __enter__(self) -> None:
-        self._db.execute("BEGIN")
-
-    def __exit__(self, *error: object) -> None:
-        self._db.execute("END")
-
-
 def _load(db: apsw.Connection, serde: SerializerProtocol, row: tuple[Any, ...]) -> CheckpointTuple:
     thread, ns, checkpoint_id, parent, kind, data, metadata = row
     thread_id = name_of(thread)
@@ -449,7 +436,7 @@ class _Listing:
     def next_page(self, db: apsw.Connection) -> "list[CheckpointTuple]":
         size = _PAGE if self._left is None or self._metadata else min(_PAGE, self._left)
         found: list[CheckpointTuple] = []
-        with _one_moment(db):
+        with one_moment(db):
             rows = self._rows(db, size)
             self.complete = len(rows) < size
             for row in rows:

@@ -14,6 +14,7 @@ from threadwire.errors import DataDirectoryLocked, StorageError
 from threadwire.storage.abc import Storage
 from threadwire.storage.sqlite.assistants import SqliteAssistants
 from threadwire.storage.sqlite.checkpoints import SqliteCheckpoints
+from threadwire.storage.sqlite.items import SqliteItems
 from threadwire.storage.sqlite.log import LocalWatchers, SqliteLog
 from threadwire.storage.sqlite.readers import Readers
 from threadwire.storage.sqlite.runs import SqliteRuns
@@ -38,6 +39,7 @@ class SqliteStorage:
         self.runs = SqliteRuns(writer, readers)
         self.assistants = SqliteAssistants(writer, readers)
         self.checkpoints = SqliteCheckpoints(writer, readers)
+        self.items = SqliteItems(writer, readers)
 
 
 @asynccontextmanager

@@ -25,3 +25,29 @@ def to_text_or_null(value: Any) -> str | None:
 
 def from_text(text: str | None) -> Any:
     return None if text is None else orjson.loads(text)
+
+
+def bindable(text: str) -> str | bytes:
+    """Text that has no UTF-8 form is bound as bytes, which equal no text."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "surrogatepass")
+    return text
+
+
+def unbound(value: str | bytes) -> str:
+    return value if isinstance(value, str) else value.decode("utf-8", "surrogatepass")
+
+
+class one_moment:
+    """A read transaction: rows must not be removed between two looks at them."""
+
+    def __init__(self, db: apsw.Connection) -> None:
+        self._db = db
+
+    def __enter__(self) -> None:
+        self._db.execute("BEGIN")
+
+    def __exit__(self, *error: object) -> None:
+        self._db.execute("END")

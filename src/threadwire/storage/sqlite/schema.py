@@ -8,6 +8,7 @@ from typing import Any
 import apsw
 import orjson
 
+from threadwire.core.items import satisfies
 from threadwire.errors import StorageError
 from threadwire.storage.abc import contains, named
 
@@ -81,6 +82,7 @@ def open_reader(path: Path) -> apsw.Connection:
     db.execute("PRAGMA query_only = ON; PRAGMA cache_size = -4000")
     db.create_scalar_function("json_contains", _json_contains, 2, deterministic=True)
     db.create_scalar_function("is_named", _is_named, 2, deterministic=True)
+    db.create_scalar_function("json_satisfies", _json_satisfies, 2, deterministic=True)
     return db
 
 
@@ -94,3 +96,8 @@ def _is_named(*arguments: Any) -> bool:
     """In place of LIKE, which knows only the capitals of ASCII and takes `%` for a pattern."""
     name, part = arguments
     return named(name, part)
+
+
+def _json_satisfies(*arguments: Any) -> bool:
+    value, wanted = arguments
+    return satisfies(orjson.loads(value), wanted)

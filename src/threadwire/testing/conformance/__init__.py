@@ -10,13 +10,24 @@ import pytest
 pytest.register_assert_rewrite(
     *(
         f"{__name__}.{suite}"
-        for suite in ("assistants", "checkpoints", "claims", "log", "runs", "state_machine", "steps", "threads")
+        for suite in (
+            "assistants",
+            "checkpoints",
+            "claims",
+            "items",
+            "log",
+            "runs",
+            "state_machine",
+            "steps",
+            "threads",
+        )
     )
 )
 
 from threadwire.testing.conformance.assistants import AssistantsConformance  # noqa: E402
 from threadwire.testing.conformance.checkpoints import CheckpointsConformance  # noqa: E402
 from threadwire.testing.conformance.claims import ClaimsConformance  # noqa: E402
+from threadwire.testing.conformance.items import ItemsConformance  # noqa: E402
 from threadwire.testing.conformance.log import LogConformance  # noqa: E402
 from threadwire.testing.conformance.runs import RunsConformance  # noqa: E402
 from threadwire.testing.conformance.state_machine import storage_state_machine  # noqa: E402
@@ -26,6 +37,7 @@ __all__ = [
     "AssistantsConformance",
     "CheckpointsConformance",
     "ClaimsConformance",
+    "ItemsConformance",
     "LogConformance",
     "RunsConformance",
     "ThreadsConformance",

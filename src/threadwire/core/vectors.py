@@ -1,0 +1,45 @@
+"""Vectors as the store keeps them: of length one, as 32-bit floats, so that nearness is a product."""
+
+import importlib
+import math
+from array import array
+from collections.abc import Sequence
+from itertools import groupby
+from operator import mul
+from types import ModuleType
+
+_FLOAT = 4
+
+
+def unit(vector: Sequence[float]) -> bytes:
+    """The vector at length one; all zeros stay zeros. Raises `ValueError` for what is not finite."""
+    length = math.hypot(*vector)
+    if not math.isfinite(length):
+        raise ValueError("An embedding must be finite numbers.")
+    return array("f", [each / length for each in vector] if length else vector).tobytes()
+
+
+def nearness(near: bytes, vectors: Sequence[bytes]) -> list[float | None]:
+    """The cosine of each vector with `near`; None where it has another number of dimensions."""
+    found: list[float | None] = []
+    for comparable, group in groupby(vectors, lambda vector: len(vector) == len(near)):
+        part = list(group)
+        found += _products(near, part) if comparable else [None] * len(part)
+    return found
+
+
+def _products(near: bytes, vectors: list[bytes]) -> list[float]:
+    if (numpy := _numpy()) is not None:
+        matrix = numpy.frombuffer(b"".join(vectors), dtype=numpy.float32).reshape(len(vectors), len(near) // _FLOAT)
+        products: list[float] = (matrix @ numpy.frombuffer(near, dtype=numpy.float32)).tolist()
+        return products
+    wanted = array("f", near)
+    return [sum(map(mul, wanted, array("f", vector))) for vector in vectors]
+
+
+def _numpy() -> ModuleType | None:
+    """A hundred times as fast, where it is installed. Imported when it is first needed, because that takes a while."""
+    try:
+        return importlib.import_module("numpy")
+    except ImportError:
+        return None

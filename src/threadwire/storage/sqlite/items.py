@@ -1,0 +1,251 @@
+"""The store: items by namespace and key, and the vectors they are found by."""
+
+import json
+from collections.abc import Iterator, Sequence
+from functools import partial
+from itertools import islice
+from typing import Any
+
+import apsw
+
+from threadwire.core.items import (
+    ANY,
+    DropItem,
+    GetItem,
+    Item,
+    ItemOperation,
+    ItemResult,
+    Labels,
+    ListNamespaces,
+    PutItem,
+    SearchItems,
+    listed,
+    ranked,
+)
+from threadwire.core.vectors import nearness
+from threadwire.storage.sqlite.readers import Readers
+from threadwire.storage.sqlite.rows import bindable, fetch, from_text, one_moment, to_text, unbound
+from threadwire.storage.sqlite.transaction import Transaction
+from threadwire.storage.sqlite.writer import Operation, Writer
+
+_ITEM = "position, namespace, key, value, created_at, updated_at, ttl, owner"
+_VECTORS_AT_ONCE = 1000
+
+
+class SqliteItems:
+    def __init__(self, writer: Writer, readers: Readers) -> None:
+        self._writer = writer
+        self._readers = readers
+
+    def batch(self, operations: Sequence[ItemOperation], now: int) -> list[ItemResult]:
+        batch = _Batch(operations, now)
+        self._readers.here(batch.read)
+        if (work := self._take(batch)) is not None:
+            work.kept_here()
+        return batch.results
+
+    async def abatch(self, operations: Sequence[ItemOperation], now: int) -> list[ItemResult]:
+        batch = _Batch(operations, now)
+        if batch.reads_are_short:
+            self._readers.here(batch.read)
+        else:
+            await self._readers.elsewhere(batch.read)
+        if (work := self._take(batch)) is not None:
+            await work.kept()
+        return batch.results
+
+    async def sweep(self, now: int, limit: int = 1000) -> int:
+        return await self._writer.do(partial(_sweep, now, limit))
+
+    def _take(self, batch: "_Batch") -> Operation[None] | None:
+        """Have the batch's changes written; what to wait for, if anything."""
+        if batch.refreshed:
+            self._writer.take(Operation(partial(_refresh, batch.refreshed, batch.now)))
+        if not batch.changes:
+            return None
+        work = Operation(batch.change, weight=batch.weight)
+        self._writer.take(work, urgent=True)
+        return work
+
+
+class _Batch:
+    """Reads made on a reader's connection, then changes on the writer's. Values become JSON at once: they are the
+    caller's, who may change them."""
+
+    def __init__(self, operations: Sequence[ItemOperation], now: int) -> None:
+        self.now = now
+        self.results: list[ItemResult] = []
+        self.refreshed: list[int] = []
+        self.changes: list[_Putting | DropItem] = []
+        self.weight = 0
+        self._operations = operations
+        for operation in operations:
+            if isinstance(operation, PutItem):
+                putting = _Putting(operation)
+                self.changes.append(putting)
+                self.weight += putting.weight
+            elif isinstance(operation, DropItem):
+                self.changes.append(operation)
+
+    @property
+    def reads_are_short(self) -> bool:
+        return not any(isinstance(operation, (SearchItems, ListNamespaces)) for operation in self._operations)
+
+    def read(self, db: apsw.Connection) -> None:
+        with one_moment(db):
+            self.results = [self._read(db, operation) for operation in self._operations]
+
+    def change(self, transaction: Transaction) -> None:
+        for change in self.changes:
+            if isinstance(change, DropItem):
+                _remove(transaction.db, _text_of(change.namespace), change.key)
+            else:
+                change.write(transaction.db, self.now)
+
+    def _read(self, db: apsw.Connection, operation: ItemOperation) -> ItemResult:
+        match operation:
+            case GetItem():
+                return next(iter(self._shown(_get(db, operation, self.now), operation.refresh)), None)
+            case SearchItems():
+                return self._shown(_search(db, operation, self.now), operation.refresh)
+            case ListNamespaces():
+                return listed(_namespaces(db, operation, self.now), operation)
+            case PutItem() | DropItem():
+                return None
+
+    def _shown(self, rows: "list[tuple[_Row, float | None]]", refresh: bool) -> list[Item]:
+        if refresh:
+            self.refreshed += [position for (position, *_, ttl, _), _ in rows if ttl is not None]
+        return [_item(row, score) for row, score in rows]
+
+
+_Row = tuple[Any, ...]
+
+
+# Changing
+
+
+class _Putting:
+    def __init__(self, put: PutItem) -> None:
+        self._put = put
+        self._namespace = _text_of(put.namespace)
+        self._value = to_text(put.value)
+        self.weight = len(self._value) + sum(map(len, put.vectors))
+
+    def write(self, db: apsw.Connection, now: int) -> None:
+        put = self._put
+        created_at, owner = now, put.owner
+        for then, expires_at, first_owner in _remove(db, self._namespace, put.key):
+            if expires_at is None or expires_at > now:
+                created_at, owner = then, first_owner
+        expires_at = None if put.ttl is None else now + put.ttl
+        db.execute(
+            "INSERT INTO items (namespace, key, value, created_at, updated_at, ttl, expires_at, owner)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            (self._namespace, bindable(put.key), self._value, created_at, now, put.ttl, expires_at, owner),
+        )
+        item = db.last_insert_rowid()
+        db.executemany(
+            "INSERT INTO item_vectors VALUES (?, ?, ?)", [(item, n, vector) for n, vector in enumerate(put.vectors)]
+        )
+
+
+def _remove(db: apsw.Connection, namespace: str, key: str) -> list[tuple[int, int | None, str | None]]:
+    """Remove an item; since when it was there, when it was to expire, and who had put it."""
+    sql = "SELECT position, created_at, expires_at, owner FROM items WHERE namespace = ? AND key = ?"
+    removed = fetch(db, sql, (namespace, bindable(key)))
+    _remove_at(db, [position for position, *_ in removed])
+    return [(created_at, expires_at, owner) for _, created_at, expires_at, owner in removed]
+
+
+def _remove_at(db: apsw.Connection, positions: list[int]) -> None:
+    db.executemany("DELETE FROM item_vectors WHERE item = ?", [(position,) for position in positions])
+    db.executemany("DELETE FROM items WHERE position = ?", [(position,) for position in positions])
+
+
+def _refresh(positions: list[int], now: int, transaction: Transaction) -> None:
+    """What has been put anew meanwhile has another position, and its whole time before it."""
+    transaction.db.executemany(
+        "UPDATE items SET expires_at = ? + ttl WHERE position = ?", [(now, position) for position in positions]
+    )
+
+
+def _sweep(now: int, limit: int, transaction: Transaction) -> int:
+    expired = fetch(transaction.db, "SELECT position FROM items WHERE expires_at <= ? LIMIT ?", (now, limit))
+    _remove_at(transaction.db, [position for (position,) in expired])
+    return len(expired)
+
+
+# Reading
+
+
+def _get(db: apsw.Connection, get: GetItem, now: int) -> list[tuple[_Row, float | None]]:
+    sql = f"SELECT {_ITEM} FROM items WHERE namespace = ? AND key = ? AND ifnull(expires_at > ?, 1)"
+    return [(row, None) for row in fetch(db, sql, (_text_of(get.namespace), bindable(get.key), now))]
+
+
+def _search(db: apsw.Connection, search: SearchItems, now: int) -> list[tuple[_Row, float | None]]:
+    where, bindings = _where(search.prefix, now)
+    if search.filter:
+        where += " AND json_satisfies(value, ?)"
+        bindings.append(apsw.pyobject(search.filter))
+    if search.near is not None:
+        return _nearest(db, search, where, bindings)
+    sql = f"SELECT {_ITEM} FROM items WHERE {where} ORDER BY position DESC LIMIT ? OFFSET ?"
+    page = (max(0, search.limit), max(0, search.offset))  # to SQLite, less than none is all
+    return [(row, None) for row in fetch(db, sql, [*bindings, *page])]
+
+
+def _nearest(
+    db: apsw.Connection, search: SearchItems, where: str, bindings: list[Any]
+) -> list[tuple[_Row, float | None]]:
+    assert search.near is not None
+    sql = f"""SELECT position, vector FROM items LEFT JOIN item_vectors ON item = position
+               WHERE {where} ORDER BY position DESC, n"""
+    order = ranked(_scores(iter(db.execute(sql, bindings)), search.near))
+    found = []
+    for position, score in order[search.offset : search.offset + search.limit]:
+        found += [(row, score) for row in fetch(db, f"SELECT {_ITEM} FROM items WHERE position = ?", (position,))]
+    return found
+
+
+def _scores(rows: Iterator[tuple[int, bytes | None]], near: bytes) -> Iterator[tuple[int, float | None]]:
+    """A part at a time, because all vectors together may be more than one wants in memory."""
+    while part := list(islice(rows, _VECTORS_AT_ONCE)):
+        scores = nearness(near, [vector or b"" for _, vector in part])
+        yield from zip((position for position, _ in part), scores, strict=True)
+
+
+def _namespaces(db: apsw.Connection, wanted: ListNamespaces, now: int) -> list[Labels]:
+    """Those that may be wanted: what is before a prefix's first wildcard narrows them down."""
+    longest = max((_before_wildcard(path) for path in wanted.prefixes), key=len, default=())
+    where, bindings = _where(longest, now)
+    return [
+        tuple(json.loads(text))
+        for (text,) in fetch(db, f"SELECT DISTINCT namespace FROM items WHERE {where}", bindings)
+    ]
+
+
+def _before_wildcard(path: Labels) -> Labels:
+    return path[: path.index(ANY)] if ANY in path else path
+
+
+def _where(prefix: Labels, now: int) -> tuple[str, list[Any]]:
+    """What is in the namespace or under it, and has not expired."""
+    where, bindings = "ifnull(expires_at > ?, 1)", [now]
+    if not prefix:
+        return where, bindings
+    text = _text_of(prefix)
+    # The namespaces under ["a"] begin with ["a"," and so lie before ["a",# for # comes after a quote.
+    under = text[:-1] + ","
+    return f"{where} AND (namespace = ? OR (namespace > ? AND namespace < ?))", [*bindings, text, under, f"{under}#"]
+
+
+def _text_of(namespace: Labels) -> str:
+    """In ASCII, so that any label has a form, also half a character, and no two have the same."""
+    return json.dumps(namespace, separators=(",", ":"))
+
+
+def _item(row: _Row, score: float | None) -> Item:
+    _, namespace, key, value, created_at, updated_at, _, owner = row
+    return Item(tuple(json.loads(namespace)), unbound(key), from_text(value), created_at, updated_at, owner, score)
