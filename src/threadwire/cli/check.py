@@ -10,6 +10,7 @@ from rich.text import Text
 
 from threadwire.errors import ConfigError, GraphUnavailable
 from threadwire.graphs.config import ProjectConfig, load_config, prepare_environment
+from threadwire.graphs.memory import load_memory
 from threadwire.graphs.modules import ProjectModules
 from threadwire.graphs.registry import GraphRegistry, draw, load_registry
 from threadwire.server.project import load_own_app, refuse_open_door
@@ -38,6 +39,7 @@ def _about_the_rest(config: ProjectConfig, modules: ProjectModules) -> dict[str,
     looks: dict[str, Callable[[], object]] = {
         "auth": partial(refuse_open_door, config),
         "http": partial(load_own_app, config, modules),
+        "configuration": partial(load_memory, config, modules),
     }
     problems = {}
     for name, look in looks.items():

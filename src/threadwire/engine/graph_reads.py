@@ -7,15 +7,17 @@ from langgraph_sdk.runtime import AccessContext
 
 from threadwire.errors import GraphFailed, ThreadwireError
 from threadwire.graphs.registry import AnyGraph, GraphRegistry
+from threadwire.graphs.store import StoreHome
 from threadwire.graphs.user_loop import UserLoop
 
 T = TypeVar("T")
 
 
 class GraphReads:
-    def __init__(self, registry: GraphRegistry, loop: UserLoop) -> None:
+    def __init__(self, registry: GraphRegistry, loop: UserLoop, store: StoreHome) -> None:
         self._registry = registry
         self._loop = loop
+        self._store = store
 
     async def ask(
         self,
@@ -28,7 +30,8 @@ class GraphReads:
         asked are for a factory."""
 
         async def asking() -> T:
-            async with self._registry.open(graph_id, config, access=access) as graph:
+            store = self._store.of(None)
+            async with self._registry.open(graph_id, config, store=store, access=access) as graph:
                 return await question(graph)
 
         try:

@@ -1,19 +1,22 @@
 """Everything that lives, and how long: lifetimes are indentation."""
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
 
 import anyio
 import structlog
 
 from threadwire.engine.assistants import Assistants
+from threadwire.engine.checkpointing import Checkpointing
 from threadwire.engine.clock import Clock, system_clock
 from threadwire.engine.follow import Followers
 from threadwire.engine.graph_reads import GraphReads
 from threadwire.engine.runs import Runs
+from threadwire.engine.store import Store, sweep_forever
 from threadwire.engine.threads import Threads
 from threadwire.engine.worker import Worker
+from threadwire.graphs.memory import Memory
 from threadwire.graphs.registry import GraphRegistry
 from threadwire.graphs.user_loop import UserLoop
 from threadwire.storage.abc import Storage
@@ -28,6 +31,7 @@ class Engine:
     assistants: Assistants
     threads: Threads
     runs: Runs
+    store: Store
     worker: Worker
     registry: GraphRegistry
 
@@ -41,6 +45,7 @@ class Engine:
 async def open_engine(
     storage: Storage,
     registry: GraphRegistry,
+    memory: Memory,
     *,
     capacity: int = 64,
     drain: float = 0,
@@ -50,26 +55,45 @@ async def open_engine(
 
     Leaving the block takes no new work, gives what runs `drain` seconds, and releases the rest uncharged.
     """
-    with UserLoop("worker") as work, UserLoop("reads") as reads:
-        worker = Worker(storage, registry, work, capacity=capacity, clock=clock)
-        graph_reads = GraphReads(registry, reads)
-        threads = Threads(storage, registry, graph_reads, worker, clock)
-        assistants = Assistants(storage, registry, graph_reads, threads, clock)
-        await assistants.ensure_graphs()
-        for run in await storage.runs.recover(clock()):
-            logger.warning("run_recovered", run_id=run.run_id, status=run.status, crashes=run.crashes)
-        followers = Followers(storage.log)
-        engine = Engine(
-            assistants=assistants,
-            threads=threads,
-            runs=Runs(storage, assistants, followers, worker, clock),
-            worker=worker,
-            registry=registry,
-        )
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(worker.work)
-            try:
-                yield engine
-            finally:
-                with anyio.CancelScope(shield=True):
-                    await worker.drain(drain)
+    with ExitStack() as loops:
+        work = loops.enter_context(UserLoop("worker"))
+        # What the project brings belongs to one loop, so what reads through it has to go there too.
+        reads = work if memory.is_brought else loops.enter_context(UserLoop("reads"))
+        async with (
+            memory.open_saver(work) as saver,
+            memory.open_store(work, storage.items, clock) as store,
+        ):
+            checkpointing = Checkpointing(storage, saver)
+            worker = Worker(
+                storage, registry, work, checkpointing=checkpointing, store=store, capacity=capacity, clock=clock
+            )
+            graph_reads = GraphReads(registry, reads, store)
+            threads = Threads(storage, registry, graph_reads, worker, checkpointing, store, clock)
+            assistants = Assistants(storage, registry, graph_reads, threads, clock)
+            await assistants.ensure_graphs()
+            await _recover(storage, checkpointing, clock)
+            followers = Followers(storage.log)
+            engine = Engine(
+                assistants=assistants,
+                threads=threads,
+                runs=Runs(storage, assistants, followers, worker, checkpointing, clock),
+                store=Store(store),
+                worker=worker,
+                registry=registry,
+            )
+            async with anyio.create_task_group() as tasks, anyio.create_task_group() as upkeep:
+                tasks.start_soon(worker.work)
+                upkeep.start_soon(sweep_forever, storage.items, memory.ttl.sweep_every, clock)
+                try:
+                    yield engine
+                finally:
+                    with anyio.CancelScope(shield=True):
+                        await worker.drain(drain)
+                    upkeep.cancel_scope.cancel()
+
+
+async def _recover(storage: Storage, checkpointing: Checkpointing, clock: Clock) -> None:
+    for run in await storage.runs.recover(clock()):
+        logger.warning("run_recovered", run_id=run.run_id, status=run.status, crashes=run.crashes)
+        if run.cancel == "rollback":
+            await checkpointing.forget_run(run.run_id)

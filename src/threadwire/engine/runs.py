@@ -1,6 +1,6 @@
 """Starting, finding, stopping and awaiting runs: what every protocol calls."""
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,6 +11,7 @@ from threadwire.core.fold import StateFold
 from threadwire.core.ids import RunId, Seq, ThreadId, uuid7
 from threadwire.core.records import Assistant, CancelAction, LogFigures, MultitaskStrategy, NewRun, Run, RunStatus
 from threadwire.engine.assistants import Assistants
+from threadwire.engine.checkpointing import Checkpointing
 from threadwire.engine.clock import Clock
 from threadwire.engine.follow import PAGE, POLL, Follower, Followers
 from threadwire.engine.request import brought_along
@@ -43,9 +44,16 @@ class StartRun:
 
 class Runs:
     def __init__(
-        self, storage: Storage, assistants: Assistants, followers: Followers, worker: Worker, clock: Clock
+        self,
+        storage: Storage,
+        assistants: Assistants,
+        followers: Followers,
+        worker: Worker,
+        checkpointing: Checkpointing,
+        clock: Clock,
     ) -> None:
         self._storage = storage
+        self._checkpointing = checkpointing
         self._assistants = assistants
         self._followers = followers
         self._worker = worker
@@ -71,6 +79,7 @@ class Runs:
             idempotency_key=asked.idempotency_key,
             owner=asked.owner,
         )
+        waiting = await self._rolled_back_with(asked)
         with self._worker.place_for(asked.thread_id) as free:
             try:
                 accepted = await self._storage.runs.accept(new, start=self._worker.begin if free else None)
@@ -78,10 +87,20 @@ class Runs:
                 raise NotFound("Thread or assistant not found.") from error
         if accepted.started:
             return replace(accepted.run, status="pending")  # as it was accepted
+        if not accepted.repeated:
+            for run in waiting:
+                await self._checkpointing.forget_run(run.run_id)
         for run_id in accepted.stopping:
             self._worker.stop(run_id, "rollback" if asked.multitask_strategy == "rollback" else "interrupt")
         self._worker.hint()
         return accepted.run
+
+    async def _rolled_back_with(self, asked: StartRun) -> "Sequence[Run]":
+        """The pending runs that end at once if this one is accepted. A shutdown may have left them checkpoints."""
+        if asked.multitask_strategy != "rollback":
+            return ()
+        self._checkpointing.require_rollback()
+        return await self._storage.runs.list(asked.thread_id, status="pending", limit=1000)
 
     async def get(self, thread_id: ThreadId, run_id: RunId) -> Run:
         run = await self._storage.runs.get(run_id)
@@ -131,11 +150,15 @@ class Runs:
 
     async def stop_if_active(self, run: Run, action: CancelAction) -> bool:
         """Ask a run to stop. False if it was over already."""
+        if action == "rollback":
+            self._checkpointing.require_rollback()
         cancelled = await self._storage.runs.cancel(run.run_id, action, self._clock())
         if cancelled is None:
             return False
         if cancelled.at_once:
             self._worker.ended["interrupted"] += 1
+            if action == "rollback":
+                await self._checkpointing.forget_run(run.run_id)
             self._worker.hint()
         else:
             self._worker.stop(run.run_id, cancelled.run.cancel or action)

@@ -11,6 +11,7 @@ from threadwire.core.configuration import PLACES
 from threadwire.core.entries import Draft, Json, Kind
 from threadwire.core.ids import ThreadId, uuid7
 from threadwire.core.records import Thread, ThreadQuery
+from threadwire.engine.checkpointing import Checkpointing
 from threadwire.engine.clock import Clock
 from threadwire.engine.graph_reads import GraphReads
 from threadwire.engine.worker import Worker
@@ -18,6 +19,7 @@ from threadwire.errors import BadRequest, Conflict, NotFound
 from threadwire.graphs import state
 from threadwire.graphs.registry import GraphRegistry
 from threadwire.graphs.state import Graph
+from threadwire.graphs.store import StoreHome
 from threadwire.storage.abc import Storage
 
 T = TypeVar("T")
@@ -25,10 +27,19 @@ T = TypeVar("T")
 
 class Threads:
     def __init__(
-        self, storage: Storage, registry: GraphRegistry, reads: GraphReads, worker: Worker, clock: Clock
+        self,
+        storage: Storage,
+        registry: GraphRegistry,
+        reads: GraphReads,
+        worker: Worker,
+        checkpointing: Checkpointing,
+        store: StoreHome,
+        clock: Clock,
     ) -> None:
         self._storage = storage
         self._registry = registry
+        self._checkpointing = checkpointing
+        self._store = store
         self._reads = reads
         self._worker = worker
         self._clock = clock
@@ -68,6 +79,7 @@ class Threads:
 
     async def delete(self, thread_id: ThreadId) -> None:
         """Remove it with all it has. A run in flight is fenced first and stopped after."""
+        self._checkpointing.require_deletion()
         running = await self._storage.runs.list(thread_id, status="running", limit=1)
         try:
             await self._storage.threads.delete(thread_id)
@@ -75,6 +87,8 @@ class Threads:
             raise _missing(thread_id) from None
         for run in running:
             self._worker.stop(run.run_id, "interrupt")
+            await self._worker.gone(run.run_id)
+        await self._checkpointing.forget_thread(thread_id)
 
     async def delete_all(self, query: ThreadQuery) -> None:
         """Remove every thread the query finds, page by page, whatever page it asks for."""
@@ -99,7 +113,7 @@ class Threads:
         if (graph_id := _graph_of(thread)) is None:
             return state.EMPTY
         configurable = _configurable(thread_id, checkpoint)
-        saver = self._storage.checkpoints.saver()
+        saver = self._checkpointing.saver()
         return await self._asking(
             graph_id, configurable, lambda graph: state.read(graph, saver, configurable, subgraphs=subgraphs)
         )
@@ -118,7 +132,7 @@ class Threads:
             return []
         configurable = _configurable(thread_id, checkpoint)
         bound = _configurable(thread_id, before) if before is not None else None
-        saver = self._storage.checkpoints.saver()
+        saver = self._checkpointing.saver()
         return await self._asking(
             graph_id,
             configurable,
@@ -136,11 +150,11 @@ class Threads:
         if (graph_id := _graph_of(thread)) is None:
             raise BadRequest(_NO_GRAPH.format(thread_id=thread_id))
         configurable = _configurable(thread_id, checkpoint)
-        saver = self._storage.checkpoints.saver(durability="sync")
+        saver, store = self._checkpointing.saver(durability="sync"), self._store.of(thread.owner)
         moved, settled = await self._asking(
             graph_id,
             configurable,
-            lambda graph: state.update(graph, saver, configurable, values, as_node),
+            lambda graph: state.update(graph, saver, store, configurable, values, as_node),
             "threads.update",
         )
         now = self._clock()

@@ -16,10 +16,12 @@ from threadwire.core.entries import Draft, Fence
 from threadwire.core.ids import RunId, ThreadId
 from threadwire.core.records import CancelAction, Ending, Run
 from threadwire.core.run_state import user_interrupt
+from threadwire.engine.checkpointing import Checkpointing
 from threadwire.engine.clock import Clock
 from threadwire.errors import GraphUnavailable, StorageError
 from threadwire.graphs.execution import Attempt, Execution, describe
 from threadwire.graphs.registry import GraphRegistry
+from threadwire.graphs.store import StoreHome
 from threadwire.graphs.user_loop import UserLoop, WorkCancelled, current_attempt
 from threadwire.storage.abc import Log, Storage
 
@@ -59,10 +61,20 @@ class LogRecorder:
 
 class Worker:
     def __init__(
-        self, storage: Storage, registry: GraphRegistry, loop: UserLoop, *, capacity: int, clock: Clock
+        self,
+        storage: Storage,
+        registry: GraphRegistry,
+        loop: UserLoop,
+        *,
+        checkpointing: Checkpointing,
+        store: StoreHome,
+        capacity: int,
+        clock: Clock,
     ) -> None:
         self._storage = storage
         self._registry = registry
+        self._checkpointing = checkpointing
+        self._store = store
         self._loop = loop
         self.capacity = capacity
         self._clock = clock
@@ -114,6 +126,12 @@ class Worker:
             return
         running.action = running.action or action
         running.scope.cancel()
+
+    async def gone(self, run_id: RunId) -> None:
+        """Return once the run is not being carried out any more."""
+        while run_id in self._running:
+            self._quiet.clear()
+            await self._quiet.wait()
 
     async def work(self) -> None:
         """Claim and carry out runs until drained."""
@@ -178,7 +196,7 @@ class Worker:
             await self._end(running, execution, ending)
 
     async def _attempt(self, run: Run) -> Attempt:
-        newest = await self._storage.checkpoints.newest(run.thread_id)
+        newest = await self._checkpointing.newest(run.thread_id)
         checkpoint_id, made_by = newest if newest is not None else (None, None)
         return Attempt(
             run,
@@ -190,11 +208,12 @@ class Worker:
     async def _execute(self, run: Run, execution: Execution) -> Ending:
         """On the user loop."""
         current_attempt.set(run.fence)
-        saver = self._storage.checkpoints.saver(run.fence, run.kwargs.get("durability") or "async")
+        saver = self._checkpointing.saver(run.fence, run.kwargs.get("durability") or "async")
         try:
             context = run.kwargs.get("context") or None
-            async with self._registry.open(run.graph_id, execution.config, context=context) as graph:
-                return await execution.drive(graph, saver)
+            store = self._store.of(run.owner)
+            async with self._registry.open(run.graph_id, execution.config, store=store, context=context) as graph:
+                return await execution.drive(graph, saver, store)
         except Exception as error:  # a factory's code, before or after the graph ran
             return Ending(status="error", error=describe(error))
 
@@ -217,6 +236,8 @@ class Worker:
 
     async def _finish(self, run: Run, ending: Ending, now: int) -> None:
         try:
+            if ending.rollback:
+                await self._checkpointing.forget_run(run.run_id)
             await self._storage.runs.finish(run.fence, ending, now)
         except StorageError as error:  # something the run said could not be kept, so it cannot have succeeded
             await self._storage.runs.finish(run.fence, Ending(status="error", error=describe(error)), now)

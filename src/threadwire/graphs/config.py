@@ -18,6 +18,7 @@ from dotenv import dotenv_values
 from threadwire.errors import ConfigError
 from threadwire.graphs.http_section import HttpSection, read_http
 from threadwire.graphs.known_keys import unknown_keys
+from threadwire.graphs.persistence import CheckpointerConfig, StoreConfig, read_checkpointer, read_store
 from threadwire.graphs.source import CodeSource, kind_of, split_source
 from threadwire.graphs.ui import UiConfig
 
@@ -36,6 +37,8 @@ class ProjectConfig:
     """Folders to import from, absolute. Names of packages to install are for image builds and not kept."""
     env: dict[str, str] = field(default_factory=dict)
     env_file: Path | None = None
+    store: StoreConfig = field(default_factory=StoreConfig)
+    checkpointer: CheckpointerConfig = field(default_factory=CheckpointerConfig)
     wants_auth: bool = False
     """Whether the project asks for authentication, which is not offered yet."""
     ui: UiConfig = field(default_factory=lambda: UiConfig({}))
@@ -68,6 +71,8 @@ def load_config(path: Path) -> ProjectConfig:
             dependencies=_dependencies(content.get("dependencies"), path.parent),
             env=_env(content.get("env"), path.parent),
             env_file=path.parent / env if isinstance(env := content.get("env"), str) else None,
+            store=read_store(content.get("store")),
+            checkpointer=read_checkpointer(content.get("checkpointer")),
             wants_auth=bool(content.get("auth")),
             ui=_ui(content, path.parent),
             http=read_http(content.get("http")),

@@ -11,6 +11,7 @@ from uuid import UUID
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.pregel import Pregel
+from langgraph.store.base import BaseStore
 from langgraph.types import Command, Send
 
 from threadwire.core.entries import Draft, Json, Kind, Namespace
@@ -80,8 +81,10 @@ class Execution:
         }
         self._normalizer = Normalizer(self._asked, metadata)
 
-    async def drive(self, graph: Pregel[Any, Any, Any, Any], saver: BaseCheckpointSaver[str]) -> Ending:
-        bound = graph.copy(update={"checkpointer": saver})
+    async def drive(
+        self, graph: Pregel[Any, Any, Any, Any], saver: BaseCheckpointSaver[str], store: BaseStore
+    ) -> Ending:
+        bound = graph.copy(update={"checkpointer": saver, "store": store})
         self._started()
         record, recorder, feed = self._recorder.record, self._recorder, self._normalizer.feed
         # A step's tasks are announced before they run. Waiting there for the disk, and not where the checkpoint is put,

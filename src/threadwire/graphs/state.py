@@ -9,6 +9,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.errors import InvalidUpdateError
 from langgraph.pregel import Pregel
+from langgraph.store.base import BaseStore
 from langgraph.types import StateSnapshot
 
 from threadwire.core.entries import Json
@@ -63,10 +64,10 @@ async def history(
 
 
 async def update(
-    graph: Graph, saver: Saver, configurable: dict[str, Any], values: Any, as_node: str | None
+    graph: Graph, saver: Saver, store: BaseStore, configurable: dict[str, Any], values: Any, as_node: str | None
 ) -> tuple[dict[str, Any], Settled]:
     """Move the state; return where it is now, and what the thread is left with."""
-    bound = graph.copy(update={"checkpointer": saver})
+    bound = graph.copy(update={"checkpointer": saver, "store": store})
     with _refusals():
         moved = await bound.aupdate_state(_config(configurable), values, as_node=as_node)
     snapshot = await bound.aget_state({"configurable": {"thread_id": configurable["thread_id"], "checkpoint_ns": ""}})

@@ -8,12 +8,14 @@ import asyncio
 import sys
 import threading
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from contextvars import ContextVar
 from types import FrameType, TracebackType
 from typing import Any, TypeVar
 
+import anyio
 import structlog
 from anyio import CancelScope
 
@@ -128,6 +130,37 @@ class UserLoop:
             if isinstance(done.exception(), WorkCancelled):
                 raise
             return done.result()  # it ended by itself while it was being asked to
+
+    async def here_or_there(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """`run`, and without the way there and back if the caller is on the loop already."""
+        return await work() if asyncio.get_running_loop() is self._loop else await self.run(work)
+
+    def ask(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """`run` for a caller without an event loop: blocks its thread, which must not be the loop's own."""
+        if threading.current_thread() is self._thread:
+            raise RuntimeError(
+                "A sync call on the loop would wait for what only the loop can do. Await the async method instead."
+            )
+        return asyncio.run_coroutine_threadsafe(work(), self._loop).result()
+
+    @asynccontextmanager
+    async def holding(self, manager: AbstractAsyncContextManager[T]) -> AsyncIterator[T]:
+        """The manager's value, entered and left on the user loop, both by the same task."""
+        here = asyncio.get_running_loop()
+        entered: asyncio.Future[T] = here.create_future()
+        leave = asyncio.Event()
+
+        async def hold() -> None:
+            async with manager as value:
+                here.call_soon_threadsafe(entered.set_result, value)
+                await leave.wait()
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self.run, hold)
+            try:
+                yield await entered
+            finally:
+                self._loop.call_soon_threadsafe(leave.set)
 
     def _live(self) -> None:
         asyncio.set_event_loop(self._loop)

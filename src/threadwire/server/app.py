@@ -12,6 +12,7 @@ from starlette.types import ASGIApp
 from threadwire.engine.lifecycle import Engine, open_engine
 from threadwire.errors import ConfigError
 from threadwire.graphs.http_section import HeaderChoice, HttpSection
+from threadwire.graphs.serializer import Serializer
 from threadwire.http import problems
 from threadwire.http.headers import Chosen, ConfigurableHeaders, RequestLog
 from threadwire.http.limits import LOOPBACK_HOSTS, LOOPBACK_ORIGIN, BodyLimit, CorsWhenAsked, TrustedSource
@@ -53,8 +54,10 @@ async def open_server(settings: Settings, *, dev: bool = False) -> AsyncIterator
     """A running engine and the application over it; everything stops when the block ends."""
     project = await import_project(read_project(settings))
     async with (
-        open_storage(settings) as storage,
-        open_engine(storage, project.registry, capacity=settings.concurrency, drain=settings.drain_seconds) as engine,
+        open_storage(settings, project.serializer) as storage,
+        open_engine(
+            storage, project.registry, project.memory, capacity=settings.concurrency, drain=settings.drain_seconds
+        ) as engine,
         open_switch() as switch,
     ):
         server = Server(settings, dev, project, engine, OpenStreams(), switch)
@@ -65,16 +68,16 @@ async def open_server(settings: Settings, *, dev: bool = False) -> AsyncIterator
             server.streams.close()
 
 
-def open_storage(settings: Settings) -> AbstractAsyncContextManager[Storage]:
+def open_storage(settings: Settings, serializer: Serializer) -> AbstractAsyncContextManager[Storage]:
     match settings.storage:
         case "sqlite":
             from threadwire.storage.sqlite import open_sqlite_storage
 
-            return open_sqlite_storage(settings.data)
+            return open_sqlite_storage(settings.data, serializer=serializer)
         case "memory":
             from threadwire.storage.memory import open_memory_storage
 
-            return open_memory_storage()
+            return open_memory_storage(serializer=serializer)
         case other:
             raise ConfigError(f"There is no storage called {other!r}; choose sqlite or memory")
 

@@ -7,8 +7,10 @@ from starlette.applications import Starlette
 
 from threadwire.errors import ConfigError
 from threadwire.graphs.config import ProjectConfig, load_config, prepare_environment
+from threadwire.graphs.memory import Memory, load_memory
 from threadwire.graphs.modules import CannotLoad, ProjectModules
 from threadwire.graphs.registry import GraphRegistry, load_registry
+from threadwire.graphs.serializer import Serializer, checkpoint_serializer
 from threadwire.settings import Settings
 
 
@@ -18,6 +20,10 @@ class Project:
     registry: GraphRegistry
     own_app: Starlette | None
     """`http.app`: the user's own routes."""
+    memory: Memory
+    """Where checkpoints and memories are kept. Opened once, at the start: loading the project anew changes nothing
+    there."""
+    serializer: Serializer
 
 
 def read_project(settings: Settings) -> ProjectConfig:
@@ -42,7 +48,13 @@ def load_project(config: ProjectConfig) -> Project:
     """Import its code. A graph that cannot be loaded is kept with what is wrong; an application is needed whole."""
     prepare_environment(config)
     modules = ProjectModules(config.root)
-    return Project(config, load_registry(config, modules), load_own_app(config, modules))
+    return Project(
+        config,
+        load_registry(config, modules),
+        load_own_app(config, modules),
+        load_memory(config, modules),
+        checkpoint_serializer(config.checkpointer),
+    )
 
 
 async def import_project(config: ProjectConfig) -> Project:

@@ -13,8 +13,10 @@ import pytest
 
 from threadwire.core.entries import START, Entry, Kind
 from threadwire.core.records import Run
+from threadwire.engine.checkpointing import Checkpointing
 from threadwire.engine.worker import Worker
 from threadwire.graphs.config import load_config, prepare_environment
+from threadwire.graphs.memory import Memory
 from threadwire.graphs.registry import GraphRegistry, load_registry
 from threadwire.graphs.user_loop import UserLoop
 from threadwire.storage.abc import Storage
@@ -128,7 +130,16 @@ HELD = {"input": {"said": ["hello"], "gate": "gate"}}
 @asynccontextmanager
 async def working(storage: Storage, registry: GraphRegistry, *, capacity: int = 4) -> AsyncIterator[Worker]:
     with UserLoop("test") as loop:
-        worker = Worker(storage, registry, loop, capacity=capacity, clock=lambda: NOW)
+        async with Memory().open_store(loop, storage.items, lambda: NOW) as store:
+            worker = Worker(
+                storage,
+                registry,
+                loop,
+                checkpointing=Checkpointing(storage),
+                store=store,
+                capacity=capacity,
+                clock=lambda: NOW,
+            )
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(worker.work)
             await anyio.wait_all_tasks_blocked()

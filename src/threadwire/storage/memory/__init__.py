@@ -8,6 +8,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
+from langgraph.checkpoint.serde.base import SerializerProtocol
+
 from threadwire.storage.abc import Storage
 from threadwire.storage.memory.assistants import MemoryAssistants
 from threadwire.storage.memory.checkpoints import MemoryCheckpoints
@@ -31,8 +33,8 @@ class _MemoryStorage:
 
 
 @asynccontextmanager
-async def open_memory_storage() -> AsyncIterator[Storage]:
-    tables = Tables()
+async def open_memory_storage(*, serializer: SerializerProtocol | None = None) -> AsyncIterator[Storage]:
+    tables = Tables(serializer)
     yield _MemoryStorage(
         MemoryLog(tables),
         MemoryThreads(tables),

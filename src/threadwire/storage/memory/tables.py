@@ -10,6 +10,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar
 
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.serde.base import SerializerProtocol
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 from threadwire.core.entries import Draft, Entry, Fence
@@ -53,7 +54,7 @@ class KeptItem:
 
 
 class Tables:
-    def __init__(self) -> None:
+    def __init__(self, serializer: SerializerProtocol | None = None) -> None:
         self.lock = threading.RLock()
         self.writes_of: dict[RunId, set[tuple[Any, Any]]] = {}
         """Where a run wrote on checkpoints, its own and those it started from."""
@@ -67,7 +68,7 @@ class Tables:
         self.logs: dict[ThreadId, list[Entry]] = {}
         # In the order in which they were last put.
         self.items: dict[ItemName, KeptItem] = {}
-        self.checkpoints = InMemorySaver(serde=JsonPlusSerializer(pickle_fallback=False))
+        self.checkpoints = InMemorySaver(serde=serializer or JsonPlusSerializer(pickle_fallback=False))
         self.watchers = Watchers()
         self.entries = 0
         """How many were ever written."""

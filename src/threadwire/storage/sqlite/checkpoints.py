@@ -39,7 +39,6 @@ from threadwire.storage.sqlite.upkeep import (
     delete_for_runs,
     delete_thread,
     prune,
-    strict_serializer,
 )
 from threadwire.storage.sqlite.writer import Operation, Writer
 
@@ -49,10 +48,10 @@ _ROW = "thread, ns, checkpoint, parent, type, data, metadata"
 
 
 class SqliteCheckpoints:
-    def __init__(self, writer: Writer, readers: Readers) -> None:
+    def __init__(self, writer: Writer, readers: Readers, serde: SerializerProtocol) -> None:
         self._writer = writer
         self._readers = readers
-        self._serde = strict_serializer()
+        self._serde = serde
 
     def saver(self, fence: Fence | None = None, durability: Durability = "async") -> "SqliteSaver":
         return SqliteSaver(self._writer, self._readers, self._serde, fence, durability)

@@ -9,6 +9,7 @@ from contextlib import ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 
 import apsw
+from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from threadwire.errors import DataDirectoryLocked, StorageError
 from threadwire.storage.abc import Storage
@@ -21,6 +22,7 @@ from threadwire.storage.sqlite.runs import SqliteRuns
 from threadwire.storage.sqlite.schema import open_log, open_writer
 from threadwire.storage.sqlite.tails import Tails
 from threadwire.storage.sqlite.threads import SqliteThreads
+from threadwire.storage.sqlite.upkeep import strict_serializer
 from threadwire.storage.sqlite.writer import Writer
 
 _TAIL_BYTES = 32 * 1024 * 1024
@@ -32,18 +34,26 @@ def now_ms() -> int:
 
 class SqliteStorage:
     def __init__(
-        self, writer: Writer, readers: Readers, tails: Tails, watchers: LocalWatchers, clock: Callable[[], int]
+        self,
+        writer: Writer,
+        readers: Readers,
+        tails: Tails,
+        watchers: LocalWatchers,
+        clock: Callable[[], int],
+        serializer: SerializerProtocol,
     ) -> None:
         self.log = SqliteLog(writer, readers, tails, watchers, clock)
         self.threads = SqliteThreads(writer, readers, clock)
         self.runs = SqliteRuns(writer, readers)
         self.assistants = SqliteAssistants(writer, readers)
-        self.checkpoints = SqliteCheckpoints(writer, readers)
+        self.checkpoints = SqliteCheckpoints(writer, readers, serializer)
         self.items = SqliteItems(writer, readers)
 
 
 @asynccontextmanager
-async def open_sqlite_storage(directory: Path, *, clock: Callable[[], int] = now_ms) -> AsyncIterator[Storage]:
+async def open_sqlite_storage(
+    directory: Path, *, clock: Callable[[], int] = now_ms, serializer: SerializerProtocol | None = None
+) -> AsyncIterator[Storage]:
     """Everything in `directory/threadwire.db`, for as long as the block lasts, on the loop that runs now.
 
     Raises `DataDirectoryLocked` if another process serves the directory. On leaving, all that was taken in is made
@@ -61,7 +71,7 @@ async def open_sqlite_storage(directory: Path, *, clock: Callable[[], int] = now
         tails, watchers = Tails(_TAIL_BYTES), LocalWatchers()
         writer = Writer(db, log_file, tails, watchers, asyncio.get_running_loop())
         stack.callback(writer.close)
-        yield SqliteStorage(writer, readers, tails, watchers, clock)
+        yield SqliteStorage(writer, readers, tails, watchers, clock, serializer or strict_serializer())
 
 
 def _open(path: Path) -> apsw.Connection:

@@ -1,0 +1,58 @@
+"""Where the checkpoints of threads are: in the storage, which sees to them in its own transactions, or in a saver that
+the project brings, which must be told."""
+
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING
+
+from threadwire.core.entries import Fence
+from threadwire.core.ids import RunId, ThreadId
+from threadwire.core.records import Durability
+from threadwire.errors import BadRequest, StorageError
+from threadwire.graphs.brought import BroughtSaver
+from threadwire.storage.abc import Storage
+
+if TYPE_CHECKING:
+    from threadwire.graphs.state import Saver
+
+
+class Checkpointing:
+    def __init__(self, storage: Storage, brought: BroughtSaver | None = None) -> None:
+        self._storage = storage
+        self._brought = brought
+
+    def saver(self, fence: Fence | None = None, durability: Durability = "async") -> "Saver":
+        """What the project brings is handed out as it is: it knows neither fences nor the order of our queue."""
+        return self._storage.checkpoints.saver(fence, durability) if self._brought is None else self._brought.saver
+
+    async def newest(self, thread_id: ThreadId) -> tuple[str, RunId | None] | None:
+        return await (self._brought or self._storage.checkpoints).newest(thread_id)
+
+    async def forget_thread(self, thread_id: ThreadId) -> None:
+        """The thread has been deleted. Raises `StorageError`."""
+        if self._brought is not None:
+            await _told(self._brought.forget_thread(thread_id))
+
+    async def forget_run(self, run_id: RunId) -> None:
+        """The run is being rolled back. Raises `StorageError`. To do it again is nothing."""
+        if self._brought is not None:
+            await _told(self._brought.forget_run(run_id))
+
+    def require_deletion(self) -> None:
+        """Raise `BadRequest` if a thread's checkpoints could not be removed with it."""
+        if self._brought is not None and not self._brought.forgets_threads:
+            raise BadRequest(_CANNOT.format("thread", "deleted", "adelete_thread"))
+
+    def require_rollback(self) -> None:
+        """Raise `BadRequest` if a run's checkpoints could not be taken back."""
+        if self._brought is not None and not self._brought.forgets_runs:
+            raise BadRequest(_CANNOT.format("run", "rolled back", "adelete_for_runs"))
+
+
+_CANNOT = "A {0} cannot be {1} here: the project's checkpointer cannot delete its checkpoints, for it has no `{2}`."
+
+
+async def _told(work: Awaitable[None]) -> None:
+    try:
+        await work
+    except Exception as error:  # the project's own code, and the database behind it
+        raise StorageError(f"The project's checkpointer failed: {type(error).__name__}: {error}") from error

@@ -1,0 +1,59 @@
+"""Where checkpoints and memories are kept, as the project wants it."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from langchain_core.embeddings import Embeddings
+from langgraph.store.base import BaseStore
+
+from threadwire.graphs.brought import Brought, BroughtSaver, Saver, load_saver, load_store
+from threadwire.graphs.config import ProjectConfig
+from threadwire.graphs.embedding import Index, load_embeddings
+from threadwire.graphs.modules import ProjectModules
+from threadwire.graphs.persistence import IndexConfig, TtlConfig
+from threadwire.graphs.store import ItemStore, Shelf, StoreHome
+from threadwire.graphs.user_loop import UserLoop
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Loaded, and not yet opened."""
+
+    saver: Brought[Saver] | None = None
+    store: Brought[BaseStore] | None = None
+    index: tuple[IndexConfig, Embeddings] | None = None
+    ttl: TtlConfig = field(default_factory=TtlConfig)
+
+    @property
+    def is_brought(self) -> bool:
+        """Whether anything is the project's own, and so belongs to one loop."""
+        return self.saver is not None or self.store is not None
+
+    @asynccontextmanager
+    async def open_saver(self, loop: UserLoop) -> AsyncIterator[BroughtSaver | None]:
+        if self.saver is None:
+            yield None
+            return
+        async with loop.holding(self.saver.opened()) as saver:
+            yield BroughtSaver(saver, loop)
+
+    @asynccontextmanager
+    async def open_store(self, loop: UserLoop, shelf: Shelf, clock: Callable[[], int]) -> AsyncIterator[StoreHome]:
+        if self.store is not None:
+            async with loop.holding(self.store.opened()) as store:
+                yield StoreHome(lambda owner: store, loop)
+            return
+        index = None if self.index is None else Index(*self.index, loop)
+        yield StoreHome(lambda owner: ItemStore(shelf, index, self.ttl, owner, clock))
+
+
+def load_memory(config: ProjectConfig, modules: ProjectModules) -> Memory:
+    """Import what the config names. Call `prepare_environment` first. Raises `ConfigError`."""
+    store, saver = config.store, config.checkpointer.source
+    return Memory(
+        saver=None if saver is None else load_saver(saver, modules),
+        store=None if store.source is None else load_store(store.source, modules),
+        index=None if store.index is None else (store.index, load_embeddings(store.index.embed, modules)),
+        ttl=store.ttl,
+    )

@@ -1,0 +1,151 @@
+"""The keys `store` and `checkpointer` of langgraph.json: where memories and checkpoints are kept, and how."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from threadwire.errors import ConfigError
+from threadwire.graphs.source import CodeSource, kind_of, split_source
+
+DEFAULT_SWEEP_MINUTES = 5.0
+
+Modules = Literal[True] | tuple[tuple[str, ...], ...] | None
+"""Types that may be made from what is kept: any (True), those named, or none but the known safe ones."""
+
+
+@dataclass(frozen=True)
+class IndexConfig:
+    """What makes items findable by meaning. `embed` is the project's own code, or a text "provider:model"."""
+
+    dims: int
+    embed: CodeSource | str
+    fields: tuple[str, ...] = ("$",)
+
+
+@dataclass(frozen=True)
+class TtlConfig:
+    """Minutes, as LangGraph counts them."""
+
+    default: float | None = None
+    refresh_on_read: bool = True
+    sweep_every: float = DEFAULT_SWEEP_MINUTES
+
+
+@dataclass(frozen=True)
+class StoreConfig:
+    source: CodeSource | None = None
+    """A store that the project brings; the others are for the server's own."""
+    index: IndexConfig | None = None
+    ttl: TtlConfig = field(default_factory=TtlConfig)
+
+
+@dataclass(frozen=True)
+class CheckpointerConfig:
+    source: CodeSource | None = None
+    """A saver that the project brings; the others are for the server's own."""
+    json_modules: Modules = None
+    msgpack_modules: Modules = None
+
+
+def read_store(value: object) -> StoreConfig:
+    section = _object('"store"', value)
+    source = _source('"store"."path"', section.get("path"))
+    if source is not None and (own := {"index", "ttl"} & section.keys()):
+        raise ConfigError(f'"store"."{min(own)}" is for the server\'s own store; the one at "path" has its own ways.')
+    return StoreConfig(source, _index(section.get("index")), _ttl(section.get("ttl")))
+
+
+def read_checkpointer(value: object) -> CheckpointerConfig:
+    section = _object('"checkpointer"', value)
+    source = _source('"checkpointer"."path"', section.get("path"))
+    serde = _object('"checkpointer"."serde"', section.get("serde"))
+    if source is not None and serde:
+        raise ConfigError('"checkpointer"."serde" is for the server\'s own saver; give the one at "path" a serializer.')
+    if serde.get("pickle_fallback"):
+        raise ConfigError(
+            '"checkpointer"."serde"."pickle_fallback" is not offered: to load a pickle is to run whatever code is in '
+            'it. Name your types in "allowed_msgpack_modules" instead.'
+        )
+    return CheckpointerConfig(
+        source,
+        json_modules=_modules("allowed_json_modules", serde),
+        msgpack_modules=_modules("allowed_msgpack_modules", serde),
+    )
+
+
+def _index(value: object) -> IndexConfig | None:
+    if value is None:
+        return None
+    where = '"store"."index"'
+    section = _object(where, value)
+    dims = section.get("dims")
+    if type(dims) is not int or dims < 1:
+        raise ConfigError(f'{where}: "dims" must be the number of dimensions of the embeddings, e.g. 1536.')
+    return IndexConfig(dims, _embed(section.get("embed")), _fields(section.get("fields")))
+
+
+def _embed(value: object) -> CodeSource | str:
+    where = '"store"."index"."embed"'
+    if not isinstance(value, str) or ":" not in value:
+        raise ConfigError(f'{where} must be "provider:model" or "./file.py:function".')
+    location, _, attribute = value.rpartition(":")
+    source = CodeSource(location.strip(), attribute.strip())
+    # A provider's name has no dot, and a model's is seldom one that Python would take.
+    if source.is_file or ("." in source.location and source.attribute.isidentifier()):
+        return CodeSource(*split_source(where, value))
+    return value
+
+
+def _fields(value: object) -> tuple[str, ...]:
+    if value is None:
+        return IndexConfig.fields
+    if not isinstance(value, list) or not value or not all(isinstance(each, str) for each in value):
+        raise ConfigError('"store"."index"."fields" must be a list of paths, e.g. ["text", "facts[*].about"].')
+    return tuple(value)
+
+
+def _ttl(value: object) -> TtlConfig:
+    where = '"store"."ttl"'
+    section = _object(where, value)
+    refresh = section.get("refresh_on_read", True)
+    if not isinstance(refresh, bool):
+        raise ConfigError(f'{where}: "refresh_on_read" must be true or false, not {kind_of(refresh)}.')
+    sweep = _minutes(where, section, "sweep_interval_minutes")
+    return TtlConfig(_minutes(where, section, "default_ttl"), refresh, sweep or DEFAULT_SWEEP_MINUTES)
+
+
+def _minutes(where: str, section: Mapping[str, Any], key: str) -> float | None:
+    minutes = section.get(key)
+    if minutes is None:
+        return None
+    if isinstance(minutes, bool) or not isinstance(minutes, (int, float)) or minutes <= 0:
+        raise ConfigError(f'{where}: "{key}" must be a number of minutes above 0.')
+    return float(minutes)
+
+
+def _modules(key: str, section: Mapping[str, Any]) -> Modules:
+    value = section.get(key)
+    if value is None or value is True:
+        return value
+    if not isinstance(value, list) or not all(_is_path(each) for each in value):
+        raise ConfigError(
+            f'"checkpointer"."serde"."{key}" must be true or a list like [["my_agent.models", "State"]], '
+            f"not {kind_of(value)}."
+        )
+    return tuple(tuple(each) for each in value)
+
+
+def _is_path(value: object) -> bool:
+    return isinstance(value, list) and len(value) > 1 and all(isinstance(each, str) for each in value)
+
+
+def _source(where: str, path: object) -> CodeSource | None:
+    return None if path is None else CodeSource(*split_source(where, path))
+
+
+def _object(where: str, value: object) -> Mapping[str, Any]:
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise ConfigError(f"{where} must be an object, not {kind_of(value)}.")
+    return value

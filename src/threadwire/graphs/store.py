@@ -1,0 +1,168 @@
+"""The server's store as LangGraph knows one: what graphs get as `runtime.store`, and the API serves."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Protocol, cast
+
+from langgraph.store.base import (
+    BaseStore,
+    GetOp,
+    ListNamespacesOp,
+    Op,
+    PutOp,
+    Result,
+    SearchItem,
+    SearchOp,
+    TTLConfig,
+    validate_op_namespace,
+)
+from langgraph.store.base import Item as StoreItem
+
+from threadwire.core.items import (
+    MINUTE,
+    DropItem,
+    GetItem,
+    Item,
+    ItemOperation,
+    ItemResult,
+    ListNamespaces,
+    PutItem,
+    SearchItems,
+    check_filter,
+)
+from threadwire.core.json import native
+from threadwire.graphs.embedding import Index
+from threadwire.graphs.persistence import TtlConfig
+from threadwire.graphs.user_loop import UserLoop
+
+
+class Shelf(Protocol):
+    """Where items are kept: `Items` of the storage, as far as it is needed here."""
+
+    def batch(self, operations: Sequence[ItemOperation], now: int) -> list[ItemResult]: ...
+
+    async def abatch(self, operations: Sequence[ItemOperation], now: int) -> list[ItemResult]: ...
+
+
+@dataclass(frozen=True)
+class StoreHome:
+    """The store of the server, whoever made it."""
+
+    of: Callable[[str | None], BaseStore]
+    """The store as somebody uses it: what he puts is his."""
+    loop: UserLoop | None = None
+    """Where it must be called, if not anywhere."""
+
+
+class ItemStore(BaseStore):
+    """Usable from any thread and any loop. A put is durable when it returns."""
+
+    supports_ttl = True
+
+    def __init__(
+        self, shelf: Shelf, index: Index | None, ttl: TtlConfig, owner: str | None, clock: Callable[[], int]
+    ) -> None:
+        self._shelf = shelf
+        self._index = index
+        self._owner = owner
+        self._clock = clock
+        self.ttl_config = TTLConfig(default_ttl=ttl.default, refresh_on_read=ttl.refresh_on_read)
+
+    def batch(self, ops: Iterable[Op]) -> list[Result]:
+        batch = _Batch(ops, self._index)
+        if self._index is not None:
+            batch.vectors = self._index.vectors(batch.texts) if batch.texts else []
+            batch.questions = {query: self._index.query(query) for query in batch.queries}
+        return batch.results(self._shelf.batch(batch.operations(self._owner), self._clock()))
+
+    async def abatch(self, ops: Iterable[Op]) -> list[Result]:
+        batch = _Batch(ops, self._index)
+        if self._index is not None:
+            batch.vectors = await self._index.avectors(batch.texts) if batch.texts else []
+            batch.questions = {query: await self._index.aquery(query) for query in batch.queries}
+        return batch.results(await self._shelf.abatch(batch.operations(self._owner), self._clock()))
+
+
+class _Batch:
+    """LangGraph's operations, what must be embedded for them, and ours. Refuses all of them if one makes no sense."""
+
+    def __init__(self, ops: Iterable[Op], index: Index | None) -> None:
+        self._ops = list(ops)
+        self._values: dict[int, dict[str, Any]] = {}
+        self._texts: dict[int, list[str]] = {}
+        self.queries: set[str] = set()
+        self.questions: dict[str, bytes] = {}
+        self.vectors: list[bytes] = []
+        for number, op in enumerate(self._ops):
+            validate_op_namespace(op)
+            if isinstance(op, PutOp) and op.value is not None:
+                self._values[number] = native(dict(op.value))
+                if index is not None and op.index is not False:
+                    self._texts[number] = index.texts(self._values[number], op.index)
+            elif isinstance(op, SearchOp):
+                for wanted in (op.filter or {}).values():
+                    check_filter(native(wanted))
+                if index is not None and op.query:
+                    self.queries.add(op.query)
+
+    @property
+    def texts(self) -> list[str]:
+        return [text for texts in self._texts.values() for text in texts]
+
+    def operations(self, owner: str | None) -> list[ItemOperation]:
+        vectors = iter(self.vectors)
+        return [self._operation(number, op, owner, vectors) for number, op in enumerate(self._ops)]
+
+    def _operation(self, number: int, op: Op, owner: str | None, vectors: Iterable[bytes]) -> ItemOperation:
+        match op:
+            case PutOp(value=None):
+                return DropItem(tuple(op.namespace), op.key)
+            case PutOp():
+                own = tuple(vector for _, vector in zip(self._texts.get(number, ()), vectors, strict=False))
+                ttl = None if op.ttl is None else round(op.ttl * MINUTE)
+                return PutItem(tuple(op.namespace), op.key, self._values[number], ttl, own, owner)
+            case GetOp():
+                return GetItem(tuple(op.namespace), op.key, op.refresh_ttl)
+            case SearchOp():
+                near = self.questions.get(op.query or "")
+                wanted = native(op.filter or {})
+                return SearchItems(tuple(op.namespace_prefix), wanted, op.limit, op.offset, near, op.refresh_ttl)
+            case ListNamespacesOp():
+                return _listing(op)
+
+    def results(self, found: list[ItemResult]) -> list[Result]:
+        return [_result(op, each) for op, each in zip(self._ops, found, strict=True)]
+
+
+def _listing(op: ListNamespacesOp) -> ListNamespaces:
+    conditions = op.match_conditions or ()
+    return ListNamespaces(
+        tuple(tuple(each.path) for each in conditions if each.match_type == "prefix"),
+        tuple(tuple(each.path) for each in conditions if each.match_type == "suffix"),
+        op.max_depth,
+        op.limit,
+        op.offset,
+    )
+
+
+def _result(op: Op, found: ItemResult) -> Result:
+    if isinstance(op, SearchOp):
+        return [SearchItem(**_fields(each), score=each.score) for each in cast("list[Item]", found)]
+    if isinstance(found, Item):
+        return StoreItem(**_fields(found))
+    return cast("list[tuple[str, ...]] | None", found)
+
+
+def _fields(item: Item) -> dict[str, Any]:
+    return {
+        "namespace": item.namespace,
+        "key": item.key,
+        "value": item.value,
+        "created_at": _moment(item.created_at),
+        "updated_at": _moment(item.updated_at),
+    }
+
+
+def _moment(at: int) -> datetime:
+    return datetime.fromtimestamp(at / 1000, UTC)
