@@ -30,6 +30,8 @@ VALID: dict[tuple[str, str], dict[str, Any]] = {
     ("POST", "/threads/{thread_id}/runs"): {"assistant_id": "echo"},
     ("POST", "/threads/{thread_id}/runs/stream"): {"assistant_id": "echo"},
     ("POST", "/threads/{thread_id}/runs/wait"): {"assistant_id": "echo"},
+    ("PUT", "/store/items"): {"namespace": ["odd"], "key": "k", "value": {}},
+    ("DELETE", "/store/items"): {"namespace": ["odd"], "key": "k"},
 }
 """The least a body must have, where that is more than nothing."""
 

@@ -1,6 +1,7 @@
 """What the store keeps, what can be asked of it, and when an item meets a filter. Said once, so that every driver
 answers alike."""
 
+import math
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -14,6 +15,8 @@ ANY = "*"
 """In what namespaces are matched with: any one label."""
 
 MINUTE = 60_000
+MAX_MINUTES = 100 * 366 * 24 * 60
+"""A time to live of a hundred years is for ever, and still a number that every database can add to a date."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +88,13 @@ class ListNamespaces:
 
 ItemOperation = PutItem | DropItem | GetItem | SearchItems | ListNamespaces
 ItemResult = Item | list[Item] | list[Labels] | None
+
+
+def milliseconds(minutes: float) -> int:
+    """A time to live, which LangGraph counts in minutes. Raises `ValueError` for what is none."""
+    if not 0 < minutes < math.inf:
+        raise ValueError("A time to live is a number of minutes above 0.")
+    return round(min(minutes, MAX_MINUTES) * MINUTE)
 
 
 def listed(namespaces: Iterable[Labels], wanted: ListNamespaces) -> list[Labels]:

@@ -1,7 +1,7 @@
 """The store as clients use it: memories apart from any thread."""
 
 from collections.abc import Callable, Coroutine
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import anyio
 import anyio.lowlevel
@@ -29,12 +29,12 @@ class Store:
         namespace: list[str],
         key: str,
         value: dict[str, Any],
-        index: Literal[False] | list[str] | None = None,
+        *,
         owner: str | None = None,
-        **ttl: float | None,
+        **how: Any,
     ) -> None:
-        """Without a `ttl` the store's own is given; None is for ever."""
-        await self._ask(lambda store: store.aput(tuple(namespace), key, value, index, **ttl), owner)
+        """`how` is `index`, and `ttl` in minutes: without it the store's own is given, None is for ever."""
+        await self._ask(lambda store: store.aput(tuple(namespace), key, value, **how), owner)
 
     async def get(self, namespace: list[str], key: str, *, refresh_ttl: bool | None = None) -> Any | None:
         return await self._ask(lambda store: store.aget(tuple(namespace), key, refresh_ttl=refresh_ttl))

@@ -1,9 +1,11 @@
 """The keys `store` and `checkpointer` of langgraph.json: where memories and checkpoints are kept, and how."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from threadwire.core.items import MAX_MINUTES
 from threadwire.errors import ConfigError
 from threadwire.graphs.source import CodeSource, kind_of, split_source
 
@@ -118,9 +120,9 @@ def _minutes(where: str, section: Mapping[str, Any], key: str) -> float | None:
     minutes = section.get(key)
     if minutes is None:
         return None
-    if isinstance(minutes, bool) or not isinstance(minutes, (int, float)) or minutes <= 0:
+    if isinstance(minutes, bool) or not isinstance(minutes, (int, float)) or not 0 < minutes < math.inf:
         raise ConfigError(f'{where}: "{key}" must be a number of minutes above 0.')
-    return float(minutes)
+    return float(min(minutes, MAX_MINUTES))
 
 
 def _modules(key: str, section: Mapping[str, Any]) -> Modules:

@@ -20,9 +20,12 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
+import structlog
 from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import StateGraph
 from langgraph.pregel import Pregel
+from langgraph.store.base import BaseStore
 from langgraph_sdk.runtime import AccessContext, ServerRuntime, _ExecutionRuntime, _ReadRuntime
 
 from threadwire.errors import GraphUnavailable
@@ -30,6 +33,8 @@ from threadwire.graphs.config import GraphSource, ProjectConfig
 from threadwire.graphs.context import made
 from threadwire.graphs.modules import CannotLoad, ProjectModules, name_and_message
 from threadwire.graphs.ui import UiBundles
+
+logger = structlog.get_logger("threadwire.graphs")
 
 AnyGraph = Pregel[Any, Any, Any, Any]
 Role = Literal["config", "runtime"]
@@ -93,6 +98,7 @@ class GraphRegistry:
         self._sources = dict(config.graphs)
         self._loaded = dict(loaded)
         self.ui = UiBundles(config.ui)
+        self._noted: set[str] = set()
 
     def become(self, fresh: "GraphRegistry") -> None:
         """Serve these graphs from now on. What has been opened goes on with the code it was opened with."""
@@ -133,17 +139,35 @@ class GraphRegistry:
         """
         target = self._spec(graph_id).target
         if isinstance(target, Pregel):
+            self._note_what_is_replaced(graph_id, target)
             yield target
             return
         resources = AsyncExitStack()
         opening = Opening(config=config, store=store, context=context, access=access)
         try:
-            yield _as_graph(graph_id, await target.make(opening, resources))
+            made = _as_graph(graph_id, await target.make(opening, resources))
+            self._note_what_is_replaced(graph_id, made)
+            yield made
         except BaseException as error:
             # Not `async with`: a factory that swallows what it sees would turn a failed run into a good one.
             await resources.__aexit__(type(error), error, error.__traceback__)
             raise
         await resources.aclose()
+
+    def _note_what_is_replaced(self, graph_id: str, graph: AnyGraph) -> None:
+        """Say once that a graph's own saver or store is not used: what the API shows would not be what it keeps."""
+        if graph_id in self._noted:
+            return
+        self._noted.add(graph_id)
+        own = {"checkpointer": graph.checkpointer, "store": graph.store}
+        for key, given in own.items():
+            if isinstance(given, (BaseCheckpointSaver, BaseStore)):
+                logger.warning(
+                    f"own_{key}_not_used",
+                    graph_id=graph_id,
+                    own=type(given).__name__,
+                    hint=f'The server\'s is used. To use your own, name it under "{key}" in langgraph.json.',
+                )
 
     def _source(self, graph_id: str) -> GraphSource:
         if (source := self._sources.get(graph_id)) is None:

@@ -20,7 +20,6 @@ from langgraph.store.base import (
 from langgraph.store.base import Item as StoreItem
 
 from threadwire.core.items import (
-    MINUTE,
     DropItem,
     GetItem,
     Item,
@@ -30,6 +29,7 @@ from threadwire.core.items import (
     PutItem,
     SearchItems,
     check_filter,
+    milliseconds,
 )
 from threadwire.core.json import native
 from threadwire.graphs.embedding import Index
@@ -120,7 +120,7 @@ class _Batch:
                 return DropItem(tuple(op.namespace), op.key)
             case PutOp():
                 own = tuple(vector for _, vector in zip(self._texts.get(number, ()), vectors, strict=False))
-                ttl = None if op.ttl is None else round(op.ttl * MINUTE)
+                ttl = None if op.ttl is None else milliseconds(op.ttl)
                 return PutItem(tuple(op.namespace), op.key, self._values[number], ttl, own, owner)
             case GetOp():
                 return GetItem(tuple(op.namespace), op.key, op.refresh_ttl)

@@ -95,5 +95,20 @@ def update_json(moved: dict[str, Any]) -> Json:
     return {"checkpoint": at, "configurable": dict(at), "checkpoint_id": at["checkpoint_id"]}
 
 
+def item_json(item: Any) -> Json:
+    """An item as a LangGraph store gives it."""
+    return {
+        "namespace": list(item.namespace),
+        "key": item.key,
+        "value": item.value,
+        "created_at": item.created_at.isoformat(timespec="microseconds"),
+        "updated_at": item.updated_at.isoformat(timespec="microseconds"),
+    }
+
+
+def found_item_json(item: Any) -> Json:
+    return {**item_json(item), "score": item.score}
+
+
 def run_location(run: Run) -> str:
     return f"/threads/{run.thread_id}/runs/{run.run_id}"

@@ -1,0 +1,43 @@
+"""The store over HTTP."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Body, Query
+from starlette.responses import Response
+
+from threadwire.engine.lifecycle import Engine
+from threadwire.http.problems import Json
+from threadwire.protocols.langgraph.decode.store import (
+    ItemBody,
+    ItemName,
+    ItemSearch,
+    NamespaceSearch,
+    decode_query_namespace,
+)
+from threadwire.protocols.langgraph.wire import found_item_json, item_json
+
+
+def store_routes(router: APIRouter, engine: Engine) -> None:
+    @router.put("/store/items", tags=["store"], status_code=204)
+    async def put_item(body: Annotated[ItemBody, Body()]) -> Response:
+        await engine.store.put(body.namespace, body.key, body.value, **body.how())
+        return Response(status_code=204)
+
+    @router.get("/store/items", tags=["store"])
+    async def get_item(key: str, namespace: Annotated[list[str], Query()], refresh_ttl: bool | None = None) -> Json:
+        item = await engine.store.get(decode_query_namespace(namespace), key, refresh_ttl=refresh_ttl)
+        return Json(None if item is None else item_json(item))
+
+    @router.delete("/store/items", tags=["store"], status_code=204)
+    async def delete_item(body: Annotated[ItemName, Body()]) -> Response:
+        await engine.store.delete(body.namespace, body.key)
+        return Response(status_code=204)
+
+    @router.post("/store/items/search", tags=["store"])
+    async def search_items(body: Annotated[ItemSearch, Body()]) -> Json:
+        found = await engine.store.search(body.namespace_prefix, **body.how())
+        return Json({"items": [found_item_json(each) for each in found]})
+
+    @router.post("/store/namespaces", tags=["store"])
+    async def list_namespaces(body: Annotated[NamespaceSearch, Body()]) -> Json:
+        return Json({"namespaces": await engine.store.namespaces(**body.how())})
