@@ -16,7 +16,9 @@ from hypothesis import strategies as st
 
 from threadwire.core.entries import START, Draft, Fence, Kind
 from threadwire.core.ids import AssistantId, RunId, Seq, ThreadId, uuid7
+from threadwire.core.items import Item, PutItem, SearchItems
 from threadwire.core.records import AssistantQuery, AssistantVersion, Ending, NewRun, Run, Settled, Thread
+from threadwire.core.vectors import unit
 from threadwire.errors import DataDirectoryLocked, Fenced, StorageError
 from threadwire.storage.abc import Storage
 from threadwire.storage.sqlite import open_sqlite_storage
@@ -122,6 +124,18 @@ async def test_a_directory_is_served_once(tmp_path: Path) -> None:
                 pass
     async with open_sqlite_storage(tmp_path):
         pass
+
+
+async def test_items_their_vectors_and_their_time_are_there_when_it_is_opened_again(tmp_path: Path) -> None:
+    near = unit([1, 0])
+    async with open_sqlite_storage(tmp_path) as storage:
+        storage.items.batch([PutItem(("a",), "k", {"n": 1}, ttl=1000, vectors=(near,), owner="ada")], 0)
+    async with open_sqlite_storage(tmp_path) as storage:
+        [found] = storage.items.batch([SearchItems(("a",), near=near, refresh=False)], 999)
+        assert found == [Item(("a",), "k", {"n": 1}, 0, 0, owner="ada", score=1.0)]
+        assert await storage.items.sweep(1000) == 1
+    async with open_sqlite_storage(tmp_path) as storage:
+        assert storage.items.batch([SearchItems()], 0) == [[]]
 
 
 async def test_a_closed_storage_refuses_work(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from langgraph.config import get_stream_writer
 from langgraph.graph import START, StateGraph
 from langgraph.graph.message import add_messages
 from langgraph.graph.state import CompiledStateGraph
+from langgraph.store.base import BaseStore
 from langgraph.types import interrupt
 
 from threadwire.testing.scripted import ScriptedChatModel
@@ -95,3 +96,12 @@ async def forever(state: Chat) -> Chat:
 
 
 waits = sequence(wait=forever)
+
+
+async def remember(state: Chat, *, store: BaseStore) -> Chat:
+    heard = state["messages"][-1].text
+    await store.aput(("heard",), heard, {"text": heard})
+    return {}
+
+
+remembers = sequence(remember=remember)

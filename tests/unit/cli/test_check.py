@@ -110,6 +110,12 @@ def test_what_counts_on_auth_is_told(checked, rest):
     assert "which Threadwire does not offer yet" in lines[-1]
 
 
+def test_what_the_project_brings_is_looked_for_too(checked):
+    code, lines = checked({"good": "./agent.py:builder"}, checkpointer={"path": "./agent.py:saver"})
+    assert code == 1
+    assert lines[-1] == '✗ configuration  "checkpointer": ./agent.py has no "saver".'
+
+
 def test_a_mistake_in_the_config_is_one_line(tmp_path):
     output = StringIO()
     assert check(tmp_path / "langgraph.json", Console(file=output, width=40)) == 1

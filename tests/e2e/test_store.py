@@ -1,0 +1,237 @@
+"""The store, as clients and as graphs use it."""
+
+from datetime import UTC, datetime, timedelta
+
+import httpx
+import pytest
+from clients import OPENERS, human, refused
+
+from threadwire.testing.conformance.hostile import HOSTILE_KEYS
+from threadwire.testing.server import running_server
+
+pytestmark = pytest.mark.anyio
+
+
+def keys(found: dict) -> list[str]:
+    return [item["key"] for item in found["items"]]
+
+
+# -- one item ---------------------------------------------------------------------------------------------------------
+
+
+async def test_an_item_is_put_got_and_deleted(sdk, mark):
+    assert await sdk.store.put_item(["users", mark], "k", {"likes": ["tea"], "none": None}) is None
+    item = await sdk.store.get_item(["users", mark], "k")
+    moments = [datetime.fromisoformat(item.pop(name)) for name in ("created_at", "updated_at")]
+    assert all(datetime.now(UTC) - moment < timedelta(minutes=1) for moment in moments)
+    assert item == {"namespace": ["users", mark], "key": "k", "value": {"likes": ["tea"], "none": None}}
+    assert await sdk.store.delete_item(["users", mark], "k") is None
+    assert await sdk.store.get_item(["users", mark], "k") is None
+
+
+async def test_what_is_not_there_is_null_and_deleting_it_is_nothing(sdk, mark):
+    assert await sdk.store.get_item([mark], "nothing") is None
+    assert await sdk.store.delete_item([mark], "nothing") is None
+
+
+async def test_putting_again_replaces_the_value_and_keeps_since_when(sdk, mark):
+    await sdk.store.put_item([mark], "k", {"a": 1, "b": 2})
+    first = await sdk.store.get_item([mark], "k")
+    await sdk.store.put_item([mark], "k", {"a": 3})
+    second = await sdk.store.get_item([mark], "k")
+    assert second["value"] == {"a": 3}
+    assert second["created_at"] == first["created_at"]
+    assert second["updated_at"] >= first["updated_at"]
+
+
+async def test_hostile_keys_are_keys(sdk, mark):
+    for number, key in enumerate(HOSTILE_KEYS):
+        await sdk.store.put_item([mark], key, {key: number})
+    for number, key in enumerate(HOSTILE_KEYS):
+        assert (await sdk.store.get_item([mark], key))["value"] == {key: number}
+        assert keys(await sdk.store.search_items([mark], filter={key: number})) == [key]
+    assert len((await sdk.store.search_items([mark], limit=1000))["items"]) == len(HOSTILE_KEYS)
+
+
+async def test_hostile_labels_are_labels(sdk, mark):
+    labels = [label for label in HOSTILE_KEYS if label and "." not in label and "\0" not in label]
+    for label in labels:
+        await sdk.store.put_item([mark, label], "k", {})
+        assert (await sdk.store.get_item([mark, label], "k"))["namespace"] == [mark, label]
+    listed = await sdk.store.list_namespaces(prefix=[mark])
+    assert sorted(listed["namespaces"]) == sorted([mark, label] for label in labels)
+
+
+# -- searching --------------------------------------------------------------------------------------------------------
+
+
+async def test_a_search_filters_and_pages_and_gives_the_newest_first(sdk, mark):
+    for number in range(5):
+        await sdk.store.put_item(
+            [mark, "a" if number < 3 else "b"], f"k{number}", {"n": number, "even": number % 2 == 0}
+        )
+    assert keys(await sdk.store.search_items([mark])) == ["k4", "k3", "k2", "k1", "k0"]
+    assert keys(await sdk.store.search_items([mark, "b"])) == ["k4", "k3"]
+    assert keys(await sdk.store.search_items([mark], limit=2, offset=1)) == ["k3", "k2"]
+    assert keys(await sdk.store.search_items([mark], filter={"even": True})) == ["k4", "k2", "k0"]
+    assert keys(await sdk.store.search_items([mark], filter={"n": {"$gte": 2, "$lt": 4}})) == ["k3", "k2"]
+    assert keys(await sdk.store.search_items([mark], filter={"n": {"$ne": 4}, "even": {"$eq": True}})) == ["k2", "k0"]
+    assert keys(await sdk.store.search_items([mark, "nowhere"])) == []
+
+
+async def test_what_is_found_has_a_score_that_is_null_without_an_index(sdk, mark):
+    await sdk.store.put_item([mark], "k", {"text": "tea"}, index=["text"])
+    (item,) = (await sdk.store.search_items([mark], query="coffee"))["items"]
+    assert set(item) == {"namespace", "key", "value", "created_at", "updated_at", "score"}
+    assert item["score"] is None
+
+
+async def test_everything_is_found_without_a_prefix(sdk, mark):
+    await sdk.store.put_item([mark], "k", {"mark": mark})
+    assert keys(await sdk.store.search_items([], filter={"mark": mark})) == ["k"]
+
+
+# -- namespaces -------------------------------------------------------------------------------------------------------
+
+
+async def test_namespaces_are_listed_by_prefix_suffix_and_depth(sdk, mark):
+    there = [[mark, "a", "x"], [mark, "a", "y", "x"], [mark, "b", "x"], [mark, "c"]]
+    for namespace in there:
+        await sdk.store.put_item(namespace, "k", {})
+
+    async def listed(**how):
+        return (await sdk.store.list_namespaces(**how))["namespaces"]
+
+    assert await listed(prefix=[mark]) == there
+    assert await listed(prefix=[mark, "a"]) == there[:2]
+    assert await listed(prefix=[mark], suffix=["x"]) == there[:3]
+    assert await listed(prefix=[mark, "*", "x"]) == [there[0], there[2]]
+    assert await listed(prefix=[mark], max_depth=2) == [[mark, "a"], [mark, "b"], [mark, "c"]]
+    assert await listed(prefix=[mark], limit=1, offset=2) == [there[2]]
+    assert await listed(prefix=[mark, "nowhere"]) == []
+    await sdk.store.delete_item(there[3], "k")
+    assert await listed(prefix=[mark]) == there[:3]
+
+
+# -- what is refused --------------------------------------------------------------------------------------------------
+
+NO_LABEL = "Namespace label '{}' must be a non-empty string without periods"
+
+
+async def test_a_label_with_a_period_or_nothing_in_it_is_refused(sdk, http, mark):
+    for wrong in ("a.b", ""):
+        with refused(422, NO_LABEL.format(wrong)):
+            await sdk.store.search_items([mark, wrong])
+        with refused(422, NO_LABEL.format(wrong)):
+            await sdk.store.delete_item([mark, wrong], "k")
+        with refused(422, NO_LABEL.format(wrong)):
+            await sdk.store.list_namespaces(prefix=[wrong])
+        with refused(422, NO_LABEL.format(wrong)):
+            await sdk.store.list_namespaces(suffix=[wrong])
+        answer = await http.put("/store/items", json={"namespace": [wrong], "key": "k", "value": {}})
+        assert (answer.status_code, answer.json()) == (422, {"detail": NO_LABEL.format(wrong)})
+    with refused(422, NO_LABEL.format("")):
+        await sdk.store.put_item([""], "k", {})
+    with refused(422, NO_LABEL.format("")):
+        await sdk.store.get_item(["a", ""], "k")
+    with refused(422, NO_LABEL.format("")):
+        await sdk.store.get_item([], "k")
+
+
+async def test_a_namespace_that_is_none_is_refused(sdk):
+    with refused(400, "Namespace cannot be empty."):
+        await sdk.store.put_item([], "k", {})
+    with refused(400, "Root label for namespace cannot be \"langgraph\". Got: ('langgraph',)"):
+        await sdk.store.put_item(["langgraph"], "k", {})
+
+
+async def test_a_condition_that_means_nothing_is_refused(sdk, mark):
+    with refused(400, "Unsupported operator: $in"):
+        await sdk.store.search_items([mark], filter={"n": {"$in": [1]}})
+    with refused(400, "$gt compares with a number or a text"):
+        await sdk.store.search_items([mark], filter={"n": {"$gt": None}})
+
+
+async def test_pages_have_bounds(sdk, mark):
+    for wrong in ({"limit": 0}, {"limit": 1001}, {"offset": -1}):
+        for call in (sdk.store.search_items([mark], **wrong), sdk.store.list_namespaces(**wrong)):
+            with pytest.raises(httpx.HTTPStatusError) as caught:
+                await call
+            assert caught.value.response.status_code == 422
+
+
+@pytest.mark.parametrize(
+    ("body", "detail"),
+    [
+        ({"key": "k", "value": {}}, '"namespace" is a required property'),
+        ({"namespace": ["a"], "value": {}}, '"key" is a required property'),
+        ({"namespace": ["a"], "key": "k"}, '"value" is a required property'),
+        ({"namespace": ["a"], "key": "k", "value": None}, "value: Input should be a valid dictionary"),
+        ({"namespace": "a", "key": "k", "value": {}}, "namespace: Input should be a valid list"),
+        ({"namespace": ["a"], "key": 3, "value": {}}, "key: Input should be a valid string"),
+        ({"namespace": ["a"], "key": "k", "value": {}, "ttl": 0}, "ttl: Input should be greater than 0"),
+        ({"namespace": ["a"], "key": "k", "value": {}, "ttl": "x"}, "ttl: Input should be a valid number"),
+        ({"namespace": ["a"], "key": "k", "value": {}, "index": True}, "index.literal[False]: Input should be False"),
+    ],
+)
+async def test_an_item_that_makes_no_sense_is_refused(http, body, detail):
+    answer = await http.put("/store/items", json=body)
+    assert answer.status_code == 422
+    assert answer.json()["detail"].startswith(detail)
+
+
+async def test_a_name_in_a_query_is_whole_and_given_once(http):
+    for query, detail in (
+        ("namespace=a", '"key" is a required property'),
+        ("key=k", '"namespace" is a required property'),
+        ("namespace=a&namespace=b&key=k", "namespace is given once, its labels joined by dots"),
+        ("namespace=a&key=k&refresh_ttl=banana", "refresh_ttl: Input should be a valid boolean"),
+    ):
+        answer = await http.get(f"/store/items?{query}")
+        assert answer.status_code == 422
+        assert answer.json()["detail"].startswith(detail)
+
+
+# -- graphs -----------------------------------------------------------------------------------------------------------
+
+
+async def test_a_graph_keeps_and_finds_and_clients_see_it(sdk, mark):
+    values = await sdk.runs.wait(await sdk.thread(), "memory", input={"user": mark, "fact": "likes tea"})
+    assert values["found"] == [
+        [["facts", mark, "length"], "last", {"length": 9}],
+        [["facts", mark, "length"], "likes tea", {"length": 9}],
+        [["facts", mark], "likes tea", {"text": "likes tea"}],
+    ]
+    assert (await sdk.store.get_item(["facts", mark], "likes tea"))["value"] == {"text": "likes tea"}
+    await sdk.store.put_item(["facts", mark], "from outside", {"text": "hates rain"})
+    values = await sdk.runs.wait(await sdk.thread(), "memory", input={"user": mark})
+    assert values["found"][0] == [["facts", mark], "from outside", {"text": "hates rain"}]
+
+
+async def test_a_tool_and_a_factory_have_the_store(sdk, mark):
+    values = await sdk.runs.wait(await sdk.thread(), "remembering", input=human(mark))
+    assert values["messages"][-1]["content"] == f"found ['{mark}']"
+    assert (await sdk.store.get_item(["notes"], mark))["value"] == {"text": mark}
+
+
+async def test_a_graphs_own_saver_and_store_are_not_used_and_it_is_said(sdk, server, mark):
+    await sdk.runs.wait(await sdk.thread(), "memory", input={"user": mark})
+    server.wait_for_log(r"own_store_not_used\s.*graph_id=memory")
+    server.wait_for_log(r"own_checkpointer_not_used\s.*graph_id=memory")
+
+
+async def test_items_survive_a_crash_and_a_restart(project, tmp_path, mark):
+    with running_server(project, tmp_path / "data") as server:
+        async with OPENERS["async"](server.url) as sdk:
+            await sdk.store.put_item(["a", "b"], "k", {"n": 1})
+            await sdk.runs.wait(await sdk.thread(), "memory", input={"user": mark, "fact": "likes tea"})
+        server.kill()
+        server.start()
+        async with OPENERS["async"](server.url) as sdk:
+            assert (await sdk.store.get_item(["a", "b"], "k"))["value"] == {"n": 1}
+            values = await sdk.runs.wait(await sdk.thread(), "memory", input={"user": mark})
+            assert len(values["found"]) == 3
+        assert server.terminate() == 0
+        server.start()
+        async with OPENERS["async"](server.url) as sdk:
+            assert (await sdk.store.get_item(["a", "b"], "k"))["value"] == {"n": 1}

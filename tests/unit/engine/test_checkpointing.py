@@ -1,0 +1,155 @@
+"""A saver that the project brings is told what the storage would do by itself."""
+
+import json
+from collections.abc import Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+
+from threadwire.core.ids import RunId
+from threadwire.core.records import Run
+from threadwire.engine.checkpointing import Checkpointing
+from threadwire.engine.lifecycle import Engine, open_engine
+from threadwire.engine.runs import StartRun
+from threadwire.errors import BadRequest, StorageError
+from threadwire.graphs.brought import Brought, BroughtSaver
+from threadwire.graphs.config import load_config, prepare_environment
+from threadwire.graphs.memory import Memory
+from threadwire.graphs.registry import GraphRegistry, load_registry
+from threadwire.graphs.source import CodeSource
+from threadwire.graphs.user_loop import UserLoop
+from threadwire.storage.abc import Storage
+from threadwire.storage.memory import open_memory_storage
+from threadwire.testing.conformance.samples import NOW, accept, keep_thread, start
+
+pytestmark = pytest.mark.anyio
+
+GRAPH = """
+from typing import TypedDict
+from langgraph.graph import START, StateGraph
+graph = StateGraph(TypedDict("S", {"n": int})).add_node("one", lambda state: {"n": 1}).add_edge(START, "one").compile()
+"""
+
+
+class Noting(InMemorySaver):
+    """Remembers which runs it was told to forget."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.forgotten: list[str] = []
+
+    async def adelete_for_runs(self, run_ids) -> None:
+        self.forgotten += run_ids
+
+
+@pytest.fixture
+def registry(tmp_path: Path) -> GraphRegistry:
+    (tmp_path / "agent.py").write_text(GRAPH)
+    (tmp_path / "langgraph.json").write_text(json.dumps({"graphs": {"agent": "./agent.py:graph"}}))
+    config = load_config(tmp_path / "langgraph.json")
+    prepare_environment(config)
+    return load_registry(config)
+
+
+@asynccontextmanager
+async def serving(storage: Storage, registry: GraphRegistry, saver: InMemorySaver):
+    brought = Brought("checkpointer", CodeSource("test", "saver"), saver, InMemorySaver)
+    async with open_engine(storage, registry, Memory(saver=brought), clock=lambda: NOW) as engine:
+        yield engine
+
+
+async def test_a_run_that_was_to_be_rolled_back_when_the_process_died_is_forgotten_at_the_start(registry):
+    async with open_memory_storage() as storage:
+        rolled_back = await start(storage, await keep_thread(storage), graph_id="agent")
+        await storage.runs.cancel(rolled_back.run_id, "rollback", NOW)
+        interrupted = await start(storage, await keep_thread(storage), graph_id="agent")
+        await storage.runs.cancel(interrupted.run_id, "interrupt", NOW)
+        saver = Noting()
+        async with serving(storage, registry, saver):
+            assert saver.forgotten == [rolled_back.run_id]
+
+
+async def waiting(storage: Storage) -> Run:
+    """A run that is not due before the test is over."""
+    return await accept(storage, await keep_thread(storage), graph_id="agent", due_at=NOW + 10**9)
+
+
+async def test_a_waiting_run_that_is_rolled_back_is_forgotten(registry):
+    """It may have run before, and been released by a shutdown."""
+    async with open_memory_storage() as storage:
+        cancelled, pushed_aside = await waiting(storage), await waiting(storage)
+        saver = Noting()
+        async with serving(storage, registry, saver) as engine:
+            await engine.runs.cancel(cancelled.thread_id, cancelled.run_id, "rollback", wait=False)
+            assert saver.forgotten == [cancelled.run_id]
+            asked = StartRun("agent", pushed_aside.thread_id, {"input": {}}, multitask_strategy="rollback")
+            await engine.runs.outcome(await engine.runs.start(asked))
+            assert saver.forgotten == [cancelled.run_id, pushed_aside.run_id]
+
+
+async def test_asking_again_for_the_same_run_takes_nothing_back(registry):
+    async with open_memory_storage() as storage:
+        saver = Noting()
+        async with serving(storage, registry, saver) as engine:
+            thread_id = await keep_thread(storage)
+            asked = StartRun(
+                "agent", thread_id, {}, multitask_strategy="rollback", after_seconds=1000, idempotency_key="k"
+            )
+            first = await engine.runs.start(asked)
+            assert (await engine.runs.start(asked)).run_id == first.run_id
+            assert saver.forgotten == []
+
+
+async def test_a_run_that_is_interrupted_keeps_what_it_saved(registry):
+    async with open_memory_storage() as storage:
+        run = await waiting(storage)
+        saver = Noting()
+        async with serving(storage, registry, saver) as engine:
+            await engine.runs.cancel(run.thread_id, run.run_id, "interrupt", wait=False)
+            assert saver.forgotten == []
+
+
+@pytest.fixture
+def loop() -> Iterator[UserLoop]:
+    with UserLoop("test") as loop:
+        yield loop
+
+
+async def test_what_a_saver_cannot_do_is_refused_before_anything_is_done(loop):
+    class Minimal(InMemorySaver):
+        adelete_thread = InMemorySaver.__base__.adelete_thread
+
+    async with open_memory_storage() as storage:
+        checkpointing = Checkpointing(storage, BroughtSaver(Minimal(), loop))
+        with pytest.raises(BadRequest, match="has no `adelete_for_runs`"):
+            checkpointing.require_rollback()
+        with pytest.raises(BadRequest, match="has no `adelete_thread`"):
+            checkpointing.require_deletion()
+        own = Checkpointing(storage)
+        own.require_rollback()
+        own.require_deletion()
+
+
+async def test_a_saver_that_fails_is_a_storage_that_fails(loop):
+    class Failing(Noting):
+        async def adelete_for_runs(self, run_ids) -> None:
+            raise OSError("gone")
+
+    async with open_memory_storage() as storage:
+        checkpointing = Checkpointing(storage, BroughtSaver(Failing(), loop))
+        with pytest.raises(StorageError, match="The project's checkpointer failed: OSError: gone"):
+            await checkpointing.forget_run(RunId("a run"))
+
+
+async def test_reads_share_the_loop_of_what_is_brought(registry):
+    async with open_memory_storage() as storage:
+        async with serving(storage, registry, Noting()) as engine:
+            assert _loops(engine) == 1
+        async with open_engine(storage, registry, Memory(), clock=lambda: NOW) as engine:
+            assert _loops(engine) == 2
+
+
+def _loops(engine: Engine) -> int:
+    return len({engine.worker._loop, engine.threads._reads})
