@@ -20,6 +20,10 @@ class Checkpointing:
         self._storage = storage
         self._brought = brought
 
+    @property
+    def is_brought(self) -> bool:
+        return self._brought is not None
+
     def saver(self, fence: Fence | None = None, durability: Durability = "async") -> "Saver":
         """What the project brings is handed out as it is: it knows neither fences nor the order of our queue."""
         return self._storage.checkpoints.saver(fence, durability) if self._brought is None else self._brought.saver

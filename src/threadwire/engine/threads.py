@@ -5,12 +5,13 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, TypeVar
 
+import anyio
 from langgraph_sdk.runtime import AccessContext
 
 from threadwire.core.configuration import PLACES
 from threadwire.core.entries import Draft, Json, Kind
 from threadwire.core.ids import ThreadId, uuid7
-from threadwire.core.records import Thread, ThreadQuery
+from threadwire.core.records import Run, Thread, ThreadQuery
 from threadwire.engine.checkpointing import Checkpointing
 from threadwire.engine.clock import Clock
 from threadwire.engine.graph_reads import GraphReads
@@ -23,6 +24,9 @@ from threadwire.graphs.store import StoreHome
 from threadwire.storage.abc import Storage
 
 T = TypeVar("T")
+
+STOPS_WITHIN = 5.0
+"""Seconds that a run is given to notice that it was stopped."""
 
 
 class Threads:
@@ -87,7 +91,14 @@ class Threads:
             raise _missing(thread_id) from None
         for run in running:
             self._worker.stop(run.run_id, "interrupt")
-            await self._worker.gone(run.run_id)
+        if self._checkpointing.is_brought:
+            await self._forget_checkpoints(thread_id, running)
+
+    async def _forget_checkpoints(self, thread_id: ThreadId, stopped: list[Run]) -> None:
+        """A saver that the project brings knows no fence, so what still runs is waited for, if it ends soon."""
+        with anyio.move_on_after(STOPS_WITHIN):
+            for run in stopped:
+                await self._worker.gone(run.run_id)
         await self._checkpointing.forget_thread(thread_id)
 
     async def delete_all(self, query: ThreadQuery) -> None:

@@ -235,10 +235,9 @@ def _where(prefix: Labels, now: int) -> tuple[str, list[Any]]:
     where, bindings = "ifnull(expires_at > ?, 1)", [now]
     if not prefix:
         return where, bindings
+    # In an array a label is followed by a comma or by the bracket that closes it, and the comma comes first.
     text = _text_of(prefix)
-    # The namespaces under ["a"] begin with ["a"," and so lie before ["a",# for # comes after a quote.
-    under = text[:-1] + ","
-    return f"{where} AND (namespace = ? OR (namespace > ? AND namespace < ?))", [*bindings, text, under, f"{under}#"]
+    return f"{where} AND namespace BETWEEN ? AND ?", [*bindings, f"{text[:-1]},", text]
 
 
 def _text_of(namespace: Labels) -> str:
