@@ -305,6 +305,17 @@ def test_every_example_is_in_the_table_and_has_a_page() -> None:
         assert (ROOT / "examples" / name / "README.md").is_file(), name
 
 
+def test_an_agent_remembers_as_the_how_to_says(tmp_path: Path) -> None:
+    files = {block.title: block.text for block in blocks(DOCS / "how-to" / "give-agents-a-memory.md") if block.title}
+    for title, text in files.items():
+        (tmp_path / title).write_text(text)
+    with running_server(tmp_path / "langgraph.json", tmp_path / "data") as server:
+        first, second, third = python(files["remember.py"], server).splitlines()
+    assert json.loads(first.replace("'", '"')) == ["I like tea", "works on looms"]
+    assert json.loads(second.replace("'", '"')) == ["I hate the rain", "I like tea", "works on looms"]
+    assert json.loads(third.replace("'", '"')) == ["I hate the rain", "work"]
+
+
 def test_the_driver_test_of_the_how_to_collects_every_suite(tmp_path: Path) -> None:
     """The suites themselves run in tests/conformance."""
     (snippet,) = [block for block in blocks(DOCS / "how-to" / "test-a-storage-driver.md") if block.title]

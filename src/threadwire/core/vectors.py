@@ -38,7 +38,7 @@ def _products(near: bytes, vectors: list[bytes]) -> list[float]:
 
 
 def _numpy() -> ModuleType | None:
-    """A hundred times as fast, where it is installed. Imported when it is first needed, because that takes a while."""
+    """Several times as fast, where it is installed. Imported when it is first needed, because that takes a while."""
     try:
         return importlib.import_module("numpy")
     except ImportError:
