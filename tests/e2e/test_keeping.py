@@ -12,14 +12,14 @@ from threadwire.testing.server import running_server
 pytestmark = pytest.mark.anyio
 
 GRAPHS = Path(__file__).parent.parent / "graphs"
-NAMES = ("echo", "slow", "steps", "approve", "memory", "remembering", "factory")
+NAMES = ("echo", "slow", "steps", "approve")
 
 
 def project_with(folder: Path, **keys) -> Path:
     """A project with the test agents that says this besides."""
     folder.mkdir(exist_ok=True)
     path = folder / "langgraph.json"
-    graphs = {name: f"{GRAPHS}/agents.py:{name}" for name in NAMES}
+    graphs = {name: f"{GRAPHS}/agents.py:{name}" for name in NAMES} | {"memory": f"{GRAPHS}/memories.py:memory"}
     path.write_text(json.dumps({"dependencies": [str(GRAPHS)], "graphs": graphs, **keys}))
     return path
 

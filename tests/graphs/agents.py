@@ -17,18 +17,13 @@ from langchain_core.messages import (
 )
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import tool
-from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.config import get_store, get_stream_writer
+from langgraph.config import get_stream_writer
 from langgraph.func import entrypoint, task
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.message import add_messages
 from langgraph.graph.ui import AnyUIMessage, push_ui_message, ui_message_reducer
-from langgraph.prebuilt import InjectedStore, ToolNode
-from langgraph.runtime import Runtime
-from langgraph.store.base import BaseStore
-from langgraph.store.memory import InMemoryStore
+from langgraph.prebuilt import ToolNode
 from langgraph.types import interrupt
-from langgraph_sdk.runtime import ServerRuntime
 
 from threadwire.testing.scripted import ScriptedChatModel
 
@@ -496,67 +491,3 @@ async def factory(config: RunnableConfig) -> Any:
         return {"echoed": f"{greeting} {state.get('text')}"}
 
     return StateGraph(Echo).add_node("greet", greet).add_edge(START, "greet").compile()
-
-
-# -- memory: {"user", "fact"?, "about"?}. Keeps a fact and recalls what it knows, by every way to the store ------------
-
-
-class Recall(TypedDict, total=False):
-    user: str
-    fact: str
-    about: str
-    found: list[Any]
-
-
-def keep(state: Recall) -> Recall:
-    """A sync node, in a thread."""
-    if fact := state.get("fact"):
-        get_store().put(("facts", state["user"]), fact, {"text": fact})
-    return {}
-
-
-async def keep_also(state: Recall, *, store: BaseStore) -> Recall:
-    """An async node that was given the store, and calls it sync besides."""
-    if fact := state.get("fact"):
-        await store.aput(("facts", state["user"], "length"), fact, {"length": len(fact)})
-        store.put(("facts", state["user"], "length"), "last", {"length": len(fact)})
-    return {}
-
-
-async def recall(state: Recall, runtime: Runtime) -> Recall:
-    assert runtime.store is not None
-    items = await runtime.store.asearch(("facts", state["user"]), query=state.get("about"))
-    return {"found": [[list(item.namespace), item.key, item.value] for item in items]}
-
-
-memory = (
-    StateGraph(Recall)
-    .add_sequence([("keep", keep), ("keep_also", keep_also), ("recall", recall)])
-    .add_edge(START, "keep")
-    .compile(checkpointer=InMemorySaver(), store=InMemoryStore())
-)
-
-
-# -- remembering: a tool and a factory that have the store ------------------------------------------------------------
-
-
-@tool
-def note_down(text: str, store: Annotated[Any, InjectedStore()]) -> str:
-    """Note something down."""
-    store.put(("notes",), text, {"text": text})
-    return f"noted {text}"
-
-
-def remembering(runtime: ServerRuntime) -> Any:
-    made_with = runtime.store
-
-    def call(state: Talk) -> Talk:
-        asked = ToolCall(name="note_down", args={"text": state["messages"][-1].text}, id="call-1")
-        return {"messages": [AIMessage("", tool_calls=[asked], id="ai-1")]}
-
-    async def look(state: Talk) -> Talk:
-        items = await made_with.asearch(("notes",), filter={"text": state["messages"][0].text})
-        return {"messages": [AIMessage(f"found {[item.key for item in items]}", id="ai-2")]}
-
-    graph = StateGraph(Talk).add_sequence([("call", call), ("tools", ToolNode([note_down])), ("look", look)])
-    return graph.add_edge(START, "call").compile()

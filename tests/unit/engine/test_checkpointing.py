@@ -1,6 +1,8 @@
 """A saver that the project brings is told what the storage would do by itself."""
 
+import asyncio
 import json
+import sys
 from collections.abc import Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,7 +13,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from threadwire.core.ids import RunId
 from threadwire.core.records import Run
 from threadwire.engine.checkpointing import Checkpointing
-from threadwire.engine.lifecycle import Engine, open_engine
+from threadwire.engine.lifecycle import open_engine
 from threadwire.engine.runs import StartRun
 from threadwire.errors import BadRequest, StorageError
 from threadwire.graphs.brought import Brought, BroughtSaver
@@ -45,12 +47,16 @@ class Noting(InMemorySaver):
 
 
 @pytest.fixture
-def registry(tmp_path: Path) -> GraphRegistry:
+def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[GraphRegistry]:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    before = set(sys.modules)
     (tmp_path / "agent.py").write_text(GRAPH)
     (tmp_path / "langgraph.json").write_text(json.dumps({"graphs": {"agent": "./agent.py:graph"}}))
     config = load_config(tmp_path / "langgraph.json")
     prepare_environment(config)
-    return load_registry(config)
+    yield load_registry(config)
+    for name in set(sys.modules) - before:
+        del sys.modules[name]
 
 
 @asynccontextmanager
@@ -143,13 +149,20 @@ async def test_a_saver_that_fails_is_a_storage_that_fails(loop):
             await checkpointing.forget_run(RunId("a run"))
 
 
-async def test_reads_share_the_loop_of_what_is_brought(registry):
+async def test_runs_and_reads_meet_the_saver_on_one_loop(registry):
+    class OfOneLoop(Noting):
+        def __init__(self) -> None:
+            super().__init__()
+            self.met_on: set[asyncio.AbstractEventLoop] = set()
+
+        async def aget_tuple(self, config):
+            self.met_on.add(asyncio.get_running_loop())
+            return await super().aget_tuple(config)
+
     async with open_memory_storage() as storage:
-        async with serving(storage, registry, Noting()) as engine:
-            assert _loops(engine) == 1
-        async with open_engine(storage, registry, Memory(), clock=lambda: NOW) as engine:
-            assert _loops(engine) == 2
-
-
-def _loops(engine: Engine) -> int:
-    return len({engine.worker._loop, engine.threads._reads})
+        saver = OfOneLoop()
+        async with serving(storage, registry, saver) as engine:
+            run = await engine.runs.start(StartRun("agent", await keep_thread(storage), {"input": {}}))
+            assert await engine.runs.outcome(run) == {"n": 1}
+            assert (await engine.threads.state(run.thread_id))["values"] == {"n": 1}
+        assert len(saver.met_on) == 1

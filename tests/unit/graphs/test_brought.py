@@ -1,5 +1,6 @@
 import asyncio
 import json
+import sys
 import threading
 from contextlib import asynccontextmanager
 
@@ -67,8 +68,10 @@ number = 3
 
 
 @pytest.fixture
-def memory(tmp_path):
+def memory(tmp_path, monkeypatch):
     """What a project with these keys loads."""
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    before = set(sys.modules)
 
     def memory(**keys):
         (tmp_path / "keep.py").write_text(CODE)
@@ -79,7 +82,9 @@ def memory(tmp_path):
         modules = ProjectModules(config.root)
         return load_memory(config, modules)
 
-    return memory
+    yield memory
+    for name in {name for name in set(sys.modules) - before if name.startswith(("threadwire_graphs_", "keep"))}:
+        del sys.modules[name]
 
 
 @pytest.fixture
