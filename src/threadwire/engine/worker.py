@@ -85,6 +85,7 @@ class Worker:
         self._quiet = asyncio.Event()
         self._draining = False
         self._reserved = 0
+        self._claiming = False
         self._tasks: TaskGroup | None = None
         self.ended: Counter[str] = Counter()
         """How many runs ended in each way since the start."""
@@ -99,12 +100,15 @@ class Worker:
             yield free
         finally:
             self._reserved -= free
+            self._forget_requests()
             self._quiet.set()
 
     def begin(self, run: Run) -> None:
         """Carry out a run that is claimed already."""
         assert self._tasks is not None, "a worker begins runs only while it works"
         running = self._running[run.run_id] = _Running(run, anyio.CancelScope())
+        if run.run_id in self._asked_to_stop:
+            self.stop(run.run_id, self._asked_to_stop.pop(run.run_id))
         if self._draining:  # it was accepted while the shutdown began: it is released for the next start
             running.scope.cancel()
         self._tasks.start_soon(self._carry_out, run)
@@ -118,14 +122,18 @@ class Worker:
         self._wake.set()
 
     def stop(self, run_id: RunId, action: CancelAction) -> None:
-        """Stop a run whose cancellation is already noted on its row. Unknown runs are remembered: a claim may be
-        under way."""
-        running = self._running.get(run_id)
-        if running is None:
+        """Stop a run whose cancellation is already noted on its row. One that is not known is over, or about to be
+        begun."""
+        if (running := self._running.get(run_id)) is not None:
+            running.action = running.action or action
+            running.scope.cancel()
+        elif self._claiming or self._reserved:
             self._asked_to_stop[run_id] = action
-            return
-        running.action = running.action or action
-        running.scope.cancel()
+
+    def _forget_requests(self) -> None:
+        """What nobody is about to begin need not be stopped."""
+        if not self._claiming and not self._reserved:
+            self._asked_to_stop.clear()
 
     async def gone(self, run_id: RunId) -> None:
         """Return once the run is not being carried out any more."""
@@ -138,8 +146,7 @@ class Worker:
         async with anyio.create_task_group() as self._tasks:
             while not self._draining:
                 self._wake.clear()
-                for run in await self._claim():
-                    self.begin(run)
+                await self._begin_claimed()
                 await self._wait_for_work()
             while self._reserved:  # somebody may still begin a run, and needs the group for it
                 self._quiet.clear()
@@ -159,10 +166,17 @@ class Worker:
             self._quiet.clear()
             await self._quiet.wait()
 
-    async def _claim(self) -> Sequence[Run]:
+    async def _begin_claimed(self) -> None:
         if self._free <= 0:
-            return []
-        return await self._storage.runs.claim(self._free, now=self._clock(), but_not=frozenset(self._lingering))
+            return
+        self._claiming = True
+        try:
+            lingering = frozenset(self._lingering)
+            for run in await self._storage.runs.claim(self._free, now=self._clock(), but_not=lingering):
+                self.begin(run)
+        finally:
+            self._claiming = False
+            self._forget_requests()
 
     async def _wait_for_work(self) -> None:
         """Until a hint, or until the next run is due; a run that became due since the claim is looked for again
@@ -179,8 +193,6 @@ class Worker:
         ending: Ending | None = None
         try:
             with running.scope:
-                if run.run_id in self._asked_to_stop:
-                    self.stop(run.run_id, self._asked_to_stop.pop(run.run_id))
                 execution = Execution(
                     await self._attempt(run), LogRecorder(self._storage.log, run.thread_id, run.fence)
                 )
@@ -229,7 +241,6 @@ class Worker:
             await self._finish(run, ending, now)
             self.ended[ending.status] += 1
             self._log_end(run, ending)
-        self._asked_to_stop.pop(run.run_id, None)
         del self._running[run.run_id]
         self._wake.set()
         self._quiet.set()

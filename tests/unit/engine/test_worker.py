@@ -28,6 +28,7 @@ from threadwire.testing.conformance.samples import (
     keep_thread,
     kinds,
     run_log,
+    start,
     start_on_new_thread,
     the_run,
     the_thread,
@@ -315,14 +316,39 @@ async def test_a_run_cancelled_while_it_waits_is_never_begun(storage: Storage, r
 async def test_a_run_cancelled_between_its_claim_and_its_beginning_is_stopped(
     storage: Storage, registry: GraphRegistry, gate: "Future[None]"
 ) -> None:
+    thread_id = await keep_thread(storage)
     async with working(storage, registry) as worker:
-        run = await start_on_new_thread(storage, graph_id="holds", kwargs=HELD)
-        await stop(storage, worker, run)
-        worker.begin(run)
+        with worker.place_for(thread_id) as free:
+            assert free
+            run = await start(storage, thread_id, graph_id="holds", kwargs=HELD)
+            await stop(storage, worker, run)
+            worker.begin(run)
         end = await ended(storage, run)
 
     assert (end.data["status"], end.data["error"]["error"]) == ("interrupted", "UserInterrupt")
     assert "held" not in str(await run_log(storage, run))
+
+
+async def test_nobody_is_stopped_for_a_request_that_came_when_nothing_was_about_to_begin(
+    storage: Storage, registry: GraphRegistry
+) -> None:
+    """Such a request is for a run that is over. Remembered, it would be kept for as long as the process lives."""
+    async with working(storage, registry) as worker:
+        run = await start_on_new_thread(storage, graph_id="hears", kwargs={"input": {"said": []}})
+        worker.stop(run.run_id, "interrupt")
+        worker.begin(run)
+        assert (await ended(storage, run)).data == {"status": "success"}
+
+
+async def test_a_request_to_stop_is_forgotten_with_the_place_it_was_for(
+    storage: Storage, registry: GraphRegistry
+) -> None:
+    async with working(storage, registry) as worker:
+        run = await start_on_new_thread(storage, graph_id="hears", kwargs={"input": {"said": []}})
+        with worker.place_for(run.thread_id):
+            worker.stop(run.run_id, "interrupt")
+        worker.begin(run)
+        assert (await ended(storage, run)).data == {"status": "success"}
 
 
 async def test_a_run_cancelled_while_it_runs_keeps_what_it_had_done(
@@ -429,6 +455,20 @@ async def test_a_draining_worker_takes_no_new_work(storage: Storage, registry: G
         worker.hint()
         await anyio.wait_all_tasks_blocked()
     assert await status_of(storage, run) == "pending"
+
+
+async def test_a_run_accepted_while_a_drain_begins_is_released(storage: Storage, registry: GraphRegistry) -> None:
+    """Its place was kept before the drain, so it is claimed as it is accepted; nobody may leave it so."""
+    thread_id = await keep_thread(storage)
+    async with working(storage, registry) as worker, anyio.create_task_group() as tasks:
+        with worker.place_for(thread_id) as free:
+            assert free
+            tasks.start_soon(worker.drain, 0)
+            await anyio.wait_all_tasks_blocked()
+            accepted = await storage.runs.accept(a_run(thread_id, graph_id="hears"), start=worker.begin)
+            assert accepted.started
+    released = await the_run(storage, accepted.run.run_id)
+    assert (released.status, released.attempt, released.crashes) == ("pending", 1, 0)
 
 
 async def test_a_released_run_goes_on_where_it_was(
