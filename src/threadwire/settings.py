@@ -43,6 +43,8 @@ class Settings(BaseSettings):
     when_busy: Literal["reject", "enqueue", "interrupt", "rollback"] = "reject"
     """What a page's run does on a thread that has an active one: `reject` (409), `enqueue`, `interrupt` or
     `rollback`."""
+    keep_temporary_seconds: float = Field(120.0, ge=0)
+    """How long a stateless run can still be read and its stream resumed after it has ended and its thread is gone."""
     max_body_bytes: int = Field(10 * 1024 * 1024, ge=1024)
     """The largest request body that is accepted."""
     allowed_hosts: frozenset[str] = frozenset()

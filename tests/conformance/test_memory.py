@@ -13,6 +13,7 @@ from threadwire.testing.conformance import (
     ItemsConformance,
     LogConformance,
     RunsConformance,
+    TemporaryRunsConformance,
     ThreadsConformance,
     storage_state_machine,
 )
@@ -34,6 +35,9 @@ class TestThreads(InMemory, ThreadsConformance): ...
 
 
 class TestRuns(InMemory, RunsConformance): ...
+
+
+class TestTemporaryRuns(InMemory, TemporaryRunsConformance): ...
 
 
 class TestClaims(InMemory, ClaimsConformance): ...

@@ -16,6 +16,7 @@ from threadwire.testing.conformance import (
     ItemsConformance,
     LogConformance,
     RunsConformance,
+    TemporaryRunsConformance,
     ThreadsConformance,
     storage_state_machine,
 )
@@ -39,6 +40,9 @@ class TestThreads(InOneFile, ThreadsConformance): ...
 
 
 class TestRuns(InOneFile, RunsConformance): ...
+
+
+class TestTemporaryRuns(InOneFile, TemporaryRunsConformance): ...
 
 
 class TestClaims(InOneFile, ClaimsConformance): ...

@@ -113,6 +113,8 @@ class Run:
     error: Json = None
     ended_seq: Seq | None = None
     idempotency_key: str | None = None
+    temporary: bool = False
+    """Whether its thread is discarded when it ends."""
     owner: str | None = None
 
     @property
@@ -140,6 +142,7 @@ class NewRun:
     create_thread: bool = False
     thread_metadata: dict[str, Any] = field(default_factory=dict)
     idempotency_key: str | None = None
+    temporary: bool = False
     owner: str | None = None
 
 
@@ -152,6 +155,15 @@ class Accepted:
     repeated: bool = False
     started: bool = False
     stopping: tuple[RunId, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RunSelection:
+    """Which active runs are meant: those with a status, or some of one thread."""
+
+    status: Literal["pending", "running"] | None = None
+    thread_id: ThreadId | None = None
+    run_ids: tuple[RunId, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

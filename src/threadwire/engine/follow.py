@@ -14,7 +14,7 @@ from types import TracebackType
 
 from threadwire.core.encoding import Encoder
 from threadwire.core.entries import Entry, Kind
-from threadwire.core.ids import RunId, Seq
+from threadwire.core.ids import RunId, Seq, ThreadId
 from threadwire.core.records import Run
 from threadwire.storage.abc import Log, Wakeup
 
@@ -121,10 +121,16 @@ class Replay:
 class Follower:
     """One watcher of one run: a context manager with a `next`. Small: there is one for every open stream."""
 
-    __slots__ = ("_cursor", "_log", "_make_encoder", "_projection", "_replay", "_run", "_wakeup", "_watch")
+    __slots__ = ("_cursor", "_log", "_make_encoder", "_open", "_projection", "_replay", "_run", "_wakeup", "_watch")
 
     def __init__(
-        self, log: Log, run: Run, projection: Projection, make_encoder: Callable[[], Encoder], after: Seq
+        self,
+        log: Log,
+        run: Run,
+        projection: Projection,
+        make_encoder: Callable[[], Encoder],
+        after: Seq,
+        open_followers: "set[Follower]",
     ) -> None:
         self._log = log
         self._run = run
@@ -132,18 +138,25 @@ class Follower:
         self._make_encoder = make_encoder
         self._cursor = after
         self._replay: Replay | None = None
+        self._open = open_followers
         self._watch = log.watch(run.thread_id)
         self._wakeup: Wakeup | None = None
 
     def __enter__(self) -> "Follower":
         # Watch before the first read, or an entry between the two would go unseen (spec 3.2).
         self._wakeup = self._watch.__enter__()
+        self._open.add(self)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._open.discard(self)
         self._watch.__exit__(kind, error, trace)
+
+    @property
+    def thread_id(self) -> ThreadId:
+        return self._run.thread_id
 
     async def next(self, timeout: float) -> bytes | None:
         """What comes next: frames; nothing (`b""`) after `timeout` seconds of silence; None when no more will come."""
@@ -185,11 +198,16 @@ class Followers:
     def __init__(self, log: Log) -> None:
         self._log = log
         self._projections: OrderedDict[Hashable, Projection] = OrderedDict()
+        self._open: set[Follower] = set()
 
     def follow(self, run: Run, options: Hashable, make_encoder: Callable[[], Encoder], after: Seq) -> Follower:
         """Watch `run` from `after` on. `options` says which projections are the same."""
         projection = self._shared((run.run_id, options), run, make_encoder)
-        return Follower(self._log, run, projection, make_encoder, after)
+        return Follower(self._log, run, projection, make_encoder, after, self._open)
+
+    def watched(self) -> frozenset[ThreadId]:
+        """The threads that somebody is following now."""
+        return frozenset(follower.thread_id for follower in self._open)
 
     def _shared(self, key: Hashable, run: Run, make_encoder: Callable[[], Encoder]) -> Projection:
         projection = self._projections.get(key)

@@ -14,6 +14,7 @@ from threadwire.engine.follow import Followers
 from threadwire.engine.graph_reads import GraphReads
 from threadwire.engine.runs import Runs
 from threadwire.engine.store import Store, sweep_forever
+from threadwire.engine.sweeping import Sweeper
 from threadwire.engine.threads import Threads
 from threadwire.engine.worker import Worker
 from threadwire.graphs.memory import Memory
@@ -49,9 +50,11 @@ async def open_engine(
     *,
     capacity: int = 64,
     drain: float = 0,
+    keep_temporary: float = 120,
     clock: Clock = system_clock,
 ) -> AsyncIterator[Engine]:
     """Recover what a dead process left, then serve until the block ends. A crash inside surfaces from the block.
+    What temporary runs leave can be read for `keep_temporary` seconds.
 
     Leaving the block takes no new work, gives what runs `drain` seconds, and releases the rest uncharged.
     """
@@ -84,6 +87,7 @@ async def open_engine(
             async with anyio.create_task_group() as tasks, anyio.create_task_group() as upkeep:
                 tasks.start_soon(worker.work)
                 upkeep.start_soon(sweep_forever, storage.items, memory.ttl.sweep_every, clock)
+                upkeep.start_soon(Sweeper(storage, followers, clock, keep=keep_temporary).work)
                 try:
                     yield engine
                 finally:

@@ -9,7 +9,17 @@ from threadwire.core.encoding import Encoder
 from threadwire.core.entries import Entry, Json, Kind
 from threadwire.core.fold import StateFold
 from threadwire.core.ids import RunId, Seq, ThreadId, uuid7
-from threadwire.core.records import Assistant, CancelAction, LogFigures, MultitaskStrategy, NewRun, Run, RunStatus
+from threadwire.core.records import (
+    Assistant,
+    CancelAction,
+    Cancelled,
+    LogFigures,
+    MultitaskStrategy,
+    NewRun,
+    Run,
+    RunSelection,
+    RunStatus,
+)
 from threadwire.engine.assistants import Assistants
 from threadwire.engine.checkpointing import Checkpointing
 from threadwire.engine.clock import Clock
@@ -20,6 +30,7 @@ from threadwire.engine.worker import Worker
 from threadwire.errors import NotFound
 from threadwire.storage.abc import Storage
 
+_NOT_THERE = "Thread or assistant not found."
 _NOTHING_TO_CANCEL = (
     "No matching runs to cancel. Please verify the thread ID and run IDs are correct, and the runs haven't been deleted"
     " or completed."
@@ -31,15 +42,22 @@ class StartRun:
     """What a client asks for when it starts a run. `kwargs` is kept as it is and handed to the graph."""
 
     assistant: str
-    thread_id: ThreadId
+    thread_id: ThreadId | None
+    """None for a thread of its own, which is made."""
     kwargs: dict[str, Any]
     metadata: dict[str, Any] = field(default_factory=dict)
     multitask_strategy: MultitaskStrategy = "enqueue"
     create_thread: bool = False
     thread_metadata: dict[str, Any] = field(default_factory=dict)
+    temporary: bool = False
+    """Whether the thread goes when the run ends."""
     after_seconds: float = 0
     idempotency_key: str | None = None
     owner: str | None = None
+
+
+RunList = list[Run]
+"""`Runs` has a method called `list`, which would hide the type."""
 
 
 class Runs:
@@ -63,10 +81,11 @@ class Runs:
         """Take a run in; on return it is durable, and will be carried out whatever happens to the caller."""
         assistant = await self._assistants.resolve(asked.assistant)
         now = self._clock()
+        thread_id = asked.thread_id or ThreadId(uuid7())
         belongs = {"graph_id": assistant.graph_id, "assistant_id": assistant.assistant_id}
         new = NewRun(
             run_id=RunId(uuid7()),
-            thread_id=asked.thread_id,
+            thread_id=thread_id,
             assistant_id=assistant.assistant_id,
             graph_id=assistant.graph_id,
             created_at=now,
@@ -74,17 +93,18 @@ class Runs:
             multitask_strategy=asked.multitask_strategy,
             metadata={**assistant.metadata, **asked.metadata, **belongs},
             kwargs=_with_assistant(asked.kwargs, assistant),
-            create_thread=asked.create_thread,
+            create_thread=asked.create_thread or asked.thread_id is None,
             thread_metadata={**asked.thread_metadata, **belongs},
             idempotency_key=asked.idempotency_key,
+            temporary=asked.temporary,
             owner=asked.owner,
         )
         waiting = await self._rolled_back_with(asked)
-        with self._worker.place_for(asked.thread_id) as free:
+        with self._worker.place_for(thread_id) as free:
             try:
                 accepted = await self._storage.runs.accept(new, start=self._worker.begin if free else None)
             except NotFound as error:
-                raise NotFound("Thread or assistant not found.") from error
+                raise NotFound(_NOT_THERE) from error
         if accepted.started:
             return replace(accepted.run, status="pending")  # as it was accepted
         if not accepted.repeated:
@@ -97,15 +117,26 @@ class Runs:
 
     async def _rolled_back_with(self, asked: StartRun) -> "Sequence[Run]":
         """The pending runs that end at once if this one is accepted. A shutdown may have left them checkpoints."""
-        if asked.multitask_strategy != "rollback":
+        if asked.multitask_strategy != "rollback" or asked.thread_id is None:
             return ()
         self._checkpointing.require_rollback()
         return await self._storage.runs.list(asked.thread_id, status="pending", limit=1000)
 
-    async def get(self, thread_id: ThreadId, run_id: RunId) -> Run:
+    async def start_all(self, asked: Sequence[StartRun]) -> RunList:
+        """Take several runs in, after looking whether each names an assistant and a thread that are there: one that
+        cannot be had keeps the others from being started."""
+        for each in asked:
+            await self._assistants.resolve(each.assistant)
+            wanted = None if each.create_thread else each.thread_id
+            if wanted is not None and await self._storage.threads.get(wanted) is None:
+                raise NotFound(_NOT_THERE)
+        return [await self.start(each) for each in asked]
+
+    async def get(self, thread_id: ThreadId | None, run_id: RunId, missing: str = "Not Found") -> Run:
+        """A run of that thread, or with None of any. One whose thread was discarded is found until it is swept."""
         run = await self._storage.runs.get(run_id)
-        if run is None or run.thread_id != thread_id:
-            raise NotFound("Not Found")
+        if run is None or thread_id not in (None, run.thread_id):
+            raise NotFound(missing)
         return run
 
     async def list(
@@ -129,7 +160,7 @@ class Runs:
     def figures(self) -> LogFigures:
         return self._storage.log.figures()
 
-    async def delete(self, thread_id: ThreadId, run_id: RunId) -> None:
+    async def delete(self, thread_id: ThreadId | None, run_id: RunId) -> None:
         """Remove a run's row. One that is still active is stopped first."""
         run = await self.get(thread_id, run_id)
         if run.active:
@@ -139,10 +170,8 @@ class Runs:
         finally:
             self._followers.forget(run_id)
 
-    async def cancel(self, thread_id: ThreadId, run_id: RunId, action: CancelAction, *, wait: bool) -> None:
-        run = await self._storage.runs.get(run_id)
-        if run is None or run.thread_id != thread_id:
-            raise NotFound("No runs found to cancel.")
+    async def cancel(self, thread_id: ThreadId | None, run_id: RunId, action: CancelAction, *, wait: bool) -> None:
+        run = await self.get(thread_id, run_id, "No runs found to cancel.")
         if not await self.stop_if_active(run, action):
             raise NotFound(_NOTHING_TO_CANCEL)
         if wait:
@@ -155,14 +184,27 @@ class Runs:
         cancelled = await self._storage.runs.cancel(run.run_id, action, self._clock())
         if cancelled is None:
             return False
-        if cancelled.at_once:
-            self._worker.ended["interrupted"] += 1
-            if action == "rollback":
-                await self._checkpointing.forget_run(run.run_id)
-            self._worker.hint()
-        else:
-            self._worker.stop(run.run_id, cancelled.run.cancel or action)
+        await self._have_stopped([cancelled], action)
         return True
+
+    async def cancel_many(self, wanted: RunSelection, action: CancelAction) -> None:
+        """Ask all of them to stop, without waiting for it."""
+        if action == "rollback":
+            self._checkpointing.require_rollback()
+        cancelled = await self._storage.runs.cancel_many(wanted, action, self._clock())
+        if not cancelled:
+            raise NotFound("No runs found to cancel.")
+        await self._have_stopped(cancelled, action)
+
+    async def _have_stopped(self, cancelled: Sequence[Cancelled], action: CancelAction) -> None:
+        for each in cancelled:
+            if each.at_once:
+                self._worker.ended["interrupted"] += 1
+                if action == "rollback":
+                    await self._checkpointing.forget_run(each.run.run_id)
+            else:
+                self._worker.stop(each.run.run_id, each.run.cancel or action)
+        self._worker.hint()
 
     # -- watching ------------------------------------------------------------------------------------------------
 

@@ -56,7 +56,12 @@ async def open_server(settings: Settings, *, dev: bool = False) -> AsyncIterator
     async with (
         open_storage(settings, project.serializer) as storage,
         open_engine(
-            storage, project.registry, project.memory, capacity=settings.concurrency, drain=settings.drain_seconds
+            storage,
+            project.registry,
+            project.memory,
+            capacity=settings.concurrency,
+            drain=settings.drain_seconds,
+            keep_temporary=settings.keep_temporary_seconds,
         ) as engine,
         open_switch() as switch,
     ):

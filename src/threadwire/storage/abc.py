@@ -26,6 +26,7 @@ from threadwire.core.records import (
     LogFigures,
     NewRun,
     Run,
+    RunSelection,
     RunStatus,
     Settled,
     Thread,
@@ -73,7 +74,7 @@ class Log(Protocol):
         """Committed entries with `seq > after`, in order, at most `limit` (3.1). With `run_id`, only that run's.
 
         An empty list means there is nothing (of that run) after `after` yet. A thread that does not exist reads as
-        empty.
+        empty; one that was discarded can be read until it is swept (5.10).
         """
 
     async def last(self, thread_id: ThreadId) -> Seq:
@@ -110,6 +111,11 @@ class Threads(Protocol):
 
         Thread-safe. Raises `NotFound`.
         """
+
+    async def sweep(self, *, ended_before: int, but_not: frozenset[ThreadId] = frozenset(), limit: int = 100) -> int:
+        """Remove what is left of up to `limit` threads that were discarded before that moment and are not in
+        `but_not`: their logs, runs and checkpoints (5.10). One that was made anew since then is left alone. How many
+        there were."""
 
 
 class Runs(Protocol):
@@ -153,11 +159,16 @@ class Runs(Protocol):
         """Ask a run to stop. Pending: it ends at once, as `finish` would end it. Running: `cancel` is noted on its row
         for the worker, the first action wins. Already over, or unknown: None."""
 
+    async def cancel_many(self, wanted: RunSelection, action: CancelAction, now: int) -> Sequence[Cancelled]:
+        """Ask every active run that is wanted to stop, in one transaction, each as `cancel` would: no run of theirs is
+        claimed in between. Those that were asked; runs that are over or unknown are passed over."""
+
     async def finish(self, fence: Fence, ending: Ending, now: int) -> bool:
         """End a run in one transaction: its `run.ended` entry, its row, what its thread settles on (5.3).
 
         With `rollback`: a `state.reset` entry before it, its checkpoints and its row removed, the thread's values as
         they were.
+        A `temporary` run that leaves no active run on its thread discards the thread (5.10), however it ended.
         Takes effect after everything this attempt appended. False, and nothing changes, if the attempt does not hold
         the thread.
         """

@@ -59,6 +59,22 @@ def thread_json(thread: Thread) -> Json:
     return shown
 
 
+RUN_FIELDS = frozenset(
+    {
+        "run_id",
+        "thread_id",
+        "assistant_id",
+        "metadata",
+        "status",
+        "kwargs",
+        "multitask_strategy",
+        "created_at",
+        "updated_at",
+        "langsmith_session_name",
+    }
+)
+
+
 def run_json(run: Run) -> Json:
     return {
         "run_id": run.run_id,
@@ -110,5 +126,9 @@ def found_item_json(item: Any) -> Json:
     return {**item_json(item), "score": item.score}
 
 
-def run_location(run: Run) -> str:
+def run_path(run: Run) -> str:
     return f"/threads/{run.thread_id}/runs/{run.run_id}"
+
+
+def short_run_path(run: Run) -> str:
+    return f"/runs/{run.run_id}"

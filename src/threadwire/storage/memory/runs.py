@@ -1,6 +1,6 @@
 """The queue of runs: how they come in, take their turn and end (section 5)."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +13,7 @@ from threadwire.core.records import (
     Ending,
     NewRun,
     Run,
+    RunSelection,
     RunStatus,
     Thread,
 )
@@ -101,6 +102,11 @@ class MemoryRuns:
             run = self._tables.runs.get(run_id)
             return None if run is None or not run.active else self._cancel(run, action, now)
 
+    async def cancel_many(self, wanted: RunSelection, action: CancelAction, now: int) -> Sequence[Cancelled]:
+        with self._tables.lock:
+            runs = [run for run in self._tables.runs.values() if run.active and _wanted(run, wanted)]
+            return [self._cancel(run, action, now) for run in runs]
+
     async def finish(self, fence: Fence, ending: Ending, now: int) -> bool:
         with self._tables.lock:
             if (run := self._tables.holder(fence)) is None:
@@ -170,6 +176,7 @@ class MemoryRuns:
             metadata=new.metadata,
             kwargs=new.kwargs,
             idempotency_key=new.idempotency_key,
+            temporary=new.temporary,
             owner=new.owner,
         )
         return self._tables.keep_run(run)
@@ -208,8 +215,13 @@ class MemoryRuns:
         return Cancelled(self._change(run, cancel=run.cancel or action, now=now), at_once=False)
 
     def _end(self, run: Run, ending: Ending, now: int) -> Run:
-        if ending.rollback:
-            return self._roll_back(run, now)
+        ended = self._roll_back(run, now) if ending.rollback else self._close(run, ending, now)
+        if run.temporary and not self._tables.active(run.thread_id):
+            del self._tables.threads[run.thread_id]  # its log and its runs stay until they are swept (5.10)
+            self._tables.discarded[run.thread_id] = now
+        return ended
+
+    def _close(self, run: Run, ending: Ending, now: int) -> Run:
         ended = Draft(Kind.RUN_ENDED, _ended_data(ending), at=now)
         seq = self._tables.write(run.thread_id, [ended], run.fence)
         if ending.settled is not None:
@@ -230,6 +242,14 @@ class MemoryRuns:
 
     def _change(self, run: Run, *, now: int, **fields: Any) -> Run:
         return self._tables.keep_run(replace(run, updated_at=now, **fields))
+
+
+def _wanted(run: Run, wanted: RunSelection) -> bool:
+    return (
+        wanted.status in (None, run.status)
+        and wanted.thread_id in (None, run.thread_id)
+        and (wanted.run_ids is None or run.run_id in wanted.run_ids)
+    )
 
 
 def _cancelled(action: CancelAction) -> Ending:

@@ -66,6 +66,8 @@ class Tables:
         self.runs: dict[RunId, Run] = {}
         # The entry `seq` of a thread is at `seq - 1`, its data JSON text that nobody can change (1.3).
         self.logs: dict[ThreadId, list[Entry]] = {}
+        # When the threads that are no longer in `threads`, but not yet swept, were discarded.
+        self.discarded: dict[ThreadId, int] = {}
         # In the order in which they were last put.
         self.items: dict[ItemName, KeptItem] = {}
         self.checkpoints = InMemorySaver(serde=serializer or JsonPlusSerializer(pickle_fallback=False))
@@ -97,6 +99,16 @@ class Tables:
 
     def keep_thread(self, thread: Thread) -> None:
         self.threads[thread.thread_id] = as_kept(thread)
+
+    def remove_thread(self, thread_id: ThreadId) -> None:
+        """All there is of it."""
+        self.threads.pop(thread_id, None)
+        self.logs.pop(thread_id, None)
+        self.checkpoints.delete_thread(thread_id)
+        for run in [run for run in self.runs.values() if run.thread_id == thread_id]:
+            del self.runs[run.run_id]
+        # Who follows the thread finds it gone sooner than by polling.
+        self.watchers.wake(thread_id)
 
     def settle(self, thread_id: ThreadId, settled: Settled, now: int) -> None:
         self.keep_thread(

@@ -36,13 +36,7 @@ class MemoryThreads:
 
     async def delete(self, thread_id: ThreadId) -> None:
         with self._tables.lock:
-            del self._tables.threads[self._tables.thread(thread_id).thread_id]
-            self._tables.logs.pop(thread_id, None)
-            self._tables.checkpoints.delete_thread(thread_id)
-            for run in [run for run in self._tables.runs.values() if run.thread_id == thread_id]:
-                del self._tables.runs[run.run_id]
-            # Who follows the thread finds it gone sooner than by polling.
-            self._tables.watchers.wake(thread_id)
+            self._tables.remove_thread(self._tables.thread(thread_id).thread_id)
 
     async def search(self, query: ThreadQuery) -> list[Thread]:
         with self._tables.lock:
@@ -57,6 +51,15 @@ class MemoryThreads:
             self._tables.settle(thread_id, settled, now)
             self._tables.write(thread_id, drafts)
             return COMMITTED
+
+    async def sweep(self, *, ended_before: int, but_not: frozenset[ThreadId] = frozenset(), limit: int = 100) -> int:
+        with self._tables.lock:
+            due = [each for each, at in self._tables.discarded.items() if at < ended_before and each not in but_not]
+            for thread_id in due[:limit]:
+                del self._tables.discarded[thread_id]
+                if thread_id not in self._tables.threads:
+                    self._tables.remove_thread(thread_id)
+            return len(due[:limit])
 
     def _matching(self, query: ThreadQuery) -> list[Thread]:
         shown = map(self._tables.shown, self._tables.threads.values())

@@ -4,7 +4,7 @@ Every method that changes something is one work in the writer's queue, so it tak
 before it, and whole.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -20,6 +20,7 @@ from threadwire.core.records import (
     Ending,
     NewRun,
     Run,
+    RunSelection,
     RunStatus,
     Thread,
 )
@@ -36,7 +37,7 @@ from threadwire.storage.sqlite.keys import key_of, name_of
 from threadwire.storage.sqlite.readers import Readers
 from threadwire.storage.sqlite.rows import fetch, from_text, to_text, to_text_or_null
 from threadwire.storage.sqlite.segments import encode
-from threadwire.storage.sqlite.threads import StateColumns, insert_thread, merged
+from threadwire.storage.sqlite.threads import StateColumns, discard_thread, insert_thread, merged
 from threadwire.storage.sqlite.transaction import Transaction
 from threadwire.storage.sqlite.upkeep import delete_checkpoints_of
 from threadwire.storage.sqlite.writer import Writer
@@ -45,7 +46,7 @@ RunList = list[Run]
 """`SqliteRuns` has a method called `list`, which would hide the type."""
 
 _COLUMNS = """run, thread, assistant, graph_id, status, created_at, updated_at, due_at, queued_seq, multitask, attempt,
-  crashes, cancel, metadata, kwargs, error, ended_seq, idempotency_key, owner"""
+  crashes, cancel, metadata, kwargs, error, ended_seq, idempotency_key, temporary, owner"""
 _RUNS = f"SELECT {_COLUMNS} FROM runs "
 _CLAIMABLE = "status = 'pending' AND first = 1"
 _SUSPECT_RUNNING = f"EXISTS (SELECT 1 FROM runs WHERE status = 'running' AND crashes >= {SUSPECT_CRASHES})"
@@ -107,6 +108,9 @@ class SqliteRuns:
             return _cancel(transaction, run, action, now) if run is not None and run.active else None
 
         return await self._writer.do(cancel)
+
+    async def cancel_many(self, wanted: RunSelection, action: CancelAction, now: int) -> Sequence[Cancelled]:
+        return await self._writer.do(partial(_cancel_many, wanted, action, now))
 
     async def finish(self, fence: Fence, ending: Ending, now: int) -> bool:
         def finish(transaction: Transaction, thread_id: ThreadId) -> None:
@@ -224,10 +228,11 @@ def _insert(transaction: Transaction, new: NewRun, *, first: bool, started: bool
         metadata=new.metadata,
         kwargs=new.kwargs,
         idempotency_key=new.idempotency_key,
+        temporary=new.temporary,
         owner=new.owner,
     )
     transaction.db.execute(
-        f"INSERT INTO runs ({_COLUMNS}, first) VALUES (?,?,?,?,?,?,?,?,?,?,?,0,NULL,?,?,NULL,NULL,?,?,?)",
+        f"INSERT INTO runs ({_COLUMNS}, first) VALUES (?,?,?,?,?,?,?,?,?,?,?,0,NULL,?,?,NULL,NULL,?,?,?,?)",
         (
             key_of(run.run_id),
             key_of(run.thread_id),
@@ -243,6 +248,7 @@ def _insert(transaction: Transaction, new: NewRun, *, first: bool, started: bool
             to_text(run.metadata),
             to_text(run.kwargs),
             run.idempotency_key,
+            run.temporary,
             run.owner,
             first,
         ),
@@ -314,6 +320,17 @@ def _cancel(transaction: Transaction, run: Run, action: CancelAction, now: int) 
     return Cancelled(replace(run, cancel=action, updated_at=now), at_once=False)
 
 
+def _cancel_many(wanted: RunSelection, action: CancelAction, now: int, transaction: Transaction) -> list[Cancelled]:
+    runs: RunList = []
+    for status in ("pending", "running") if wanted.status is None else (wanted.status,):
+        # One status at a time, written out: only so are the indexes of the few active runs used.
+        sql = f"{_RUNS} WHERE status = '{status}' AND (?1 IS NULL OR thread = ?1) ORDER BY position"
+        thread = None if wanted.thread_id is None else key_of(wanted.thread_id)
+        runs += [_run(row) for row in fetch(transaction.db, sql, (thread,))]
+    named = None if wanted.run_ids is None else frozenset(wanted.run_ids)
+    return [_cancel(transaction, run, action, now) for run in runs if named is None or run.run_id in named]
+
+
 def _cancelled(action: CancelAction) -> Ending:
     return Ending("interrupted", error=user_interrupt(action), rollback=action == "rollback")
 
@@ -332,13 +349,19 @@ def _end(transaction: Transaction, thread_id: ThreadId, fence: Fence, ending: En
     if transaction.head(thread_id).holder == fence:
         transaction.let_go(thread_id)
     how = _roll_back if ending.rollback else _close
-    seq, left = how(transaction, thread_id, fence, ending, now)
+    seq, left, temporary = how(transaction, thread_id, fence, ending, now)
     if left:
         _elect(transaction.db, thread_id)
+    elif temporary:
+        discard_thread(transaction, thread_id, now)
     return seq
 
 
-def _close(transaction: Transaction, thread_id: ThreadId, fence: Fence, ending: Ending, now: int) -> tuple[Seq, int]:
+_Closed = tuple[Seq, int, bool]
+"""The last number of the run, how many active runs its thread is left with, and whether the run was temporary."""
+
+
+def _close(transaction: Transaction, thread_id: ThreadId, fence: Fence, ending: Ending, now: int) -> _Closed:
     db = transaction.db
     data: dict[str, Any] = {"status": ending.status}
     if ending.error is not None:
@@ -346,36 +369,35 @@ def _close(transaction: Transaction, thread_id: ThreadId, fence: Fence, ending: 
     if ending.interrupts:
         data["interrupts"] = ending.interrupts
     seq = transaction.append(thread_id, _made_at(now, Draft(Kind.RUN_ENDED, data)), fence.run_id, fence.attempt)
-    db.execute(
-        "UPDATE runs SET status = ?, error = ?, ended_seq = ?, updated_at = ?, first = 0 WHERE run = ?",
+    temporary = db.execute(
+        "UPDATE runs SET status = ?, error = ?, ended_seq = ?, updated_at = ?, first = 0 WHERE run = ?"
+        " RETURNING temporary",
         (ending.status, to_text_or_null(ending.error), seq, now, key_of(fence.run_id)),
-    )
+    ).get
     if ending.settled is not None:
-        return seq, StateColumns(ending.settled).write(db, thread_id, now, ended=1)
+        return seq, StateColumns(ending.settled).write(db, thread_id, now, ended=1), temporary
     status = {"error": "error", "timeout": "error", "interrupted": "interrupted"}.get(ending.status, "idle")
     left = db.execute(
         "UPDATE threads SET status = ?, error = ?, active = active - 1, updated_at = ? WHERE thread = ?"
         " RETURNING active",
         (status, to_text_or_null(ending.error), now, key_of(thread_id)),
     ).get
-    return seq, left
+    return seq, left, temporary
 
 
-def _roll_back(
-    transaction: Transaction, thread_id: ThreadId, fence: Fence, ending: Ending, now: int
-) -> tuple[Seq, int]:
+def _roll_back(transaction: Transaction, thread_id: ThreadId, fence: Fence, ending: Ending, now: int) -> _Closed:
     """The run's entries stay, and nothing else of it (5.9)."""
     reset = Draft(Kind.STATE_RESET, {"cause": "rollback"})
     ended = Draft(Kind.RUN_ENDED, {"status": "rolled_back"})
     seq = transaction.append(thread_id, _made_at(now, reset, ended), fence.run_id, fence.attempt)
     if fence.attempt > 0:
         delete_checkpoints_of(transaction.db, thread_id, fence.run_id)
-    _remove(transaction.db, fence.run_id)
+    temporary = _remove(transaction.db, fence.run_id)
     left = transaction.db.execute(
         "UPDATE threads SET active = active - 1, updated_at = ? WHERE thread = ? RETURNING active",
         (now, key_of(thread_id)),
     ).get
-    return seq, left
+    return seq, left, temporary
 
 
 def _to_pending(transaction: Transaction, thread_id: ThreadId, run_id: RunId, crashes: str, now: int) -> None:
@@ -410,8 +432,9 @@ def _made_at(now: int, *drafts: Draft) -> Any:
     return encode(drafts, lambda: now)
 
 
-def _remove(db: apsw.Connection, run_id: RunId) -> None:
-    db.execute("DELETE FROM runs WHERE run = ?", (key_of(run_id),))
+def _remove(db: apsw.Connection, run_id: RunId) -> bool:
+    """Whether it was temporary."""
+    return bool(db.execute("DELETE FROM runs WHERE run = ? RETURNING temporary", (key_of(run_id),)).get)
 
 
 def _find(db: apsw.Connection, run_id: RunId) -> Run | None:
@@ -444,6 +467,7 @@ def _run(row: tuple[Any, ...]) -> Run:
         error,
         ended_seq,
         idempotency_key,
+        temporary,
         owner,
     ) = row
     return Run(
@@ -465,5 +489,6 @@ def _run(row: tuple[Any, ...]) -> Run:
         error=from_text(error),
         ended_seq=None if ended_seq is None else Seq(ended_seq),
         idempotency_key=idempotency_key,
+        temporary=bool(temporary),
         owner=owner,
     )

@@ -65,17 +65,7 @@ class SqliteThreads:
     async def delete(self, thread_id: ThreadId) -> None:
         def delete(transaction: Transaction) -> None:
             transaction.require(thread_id, None)
-            for table in (
-                "threads",
-                "thread_state",
-                "runs",
-                "segments",
-                "checkpoints",
-                "checkpoint_blobs",
-                "checkpoint_writes",
-            ):
-                transaction.db.execute(f"DELETE FROM {table} WHERE thread = ?", (key_of(thread_id),))
-            transaction.forget(thread_id)
+            _remove(transaction, thread_id)
 
         await self._writer.do(delete)
 
@@ -98,9 +88,53 @@ class SqliteThreads:
         self._writer.take(work)
         return work
 
+    async def sweep(self, *, ended_before: int, but_not: frozenset[ThreadId] = frozenset(), limit: int = 100) -> int:
+        def sweep(transaction: Transaction) -> int:
+            due = _discarded(transaction.db, ended_before, but_not, limit)
+            for thread_id in due:
+                transaction.db.execute("DELETE FROM discarded_threads WHERE thread = ?", (key_of(thread_id),))
+                if not transaction.head(thread_id).exists:
+                    _remove(transaction, thread_id)
+            return len(due)
+
+        with self._readers.lend() as db:
+            # Mostly there is nothing to sweep; that must not cost a turn of the writer.
+            if not _discarded(db, ended_before, but_not, 1):
+                return 0
+        return await self._writer.do(sweep)
+
 
 def _append(transaction: Transaction, thread_id: ThreadId, entries: list[Encoded]) -> None:
     transaction.append(thread_id, entries)
+
+
+def _discarded(db: apsw.Connection, ended_before: int, but_not: frozenset[ThreadId], limit: int) -> list[ThreadId]:
+    sql = "SELECT thread FROM discarded_threads WHERE at < ? ORDER BY at LIMIT ?"
+    rows = fetch(db, sql, (ended_before, limit + len(but_not)))
+    return [thread_id for (key,) in rows if (thread_id := ThreadId(name_of(key))) not in but_not][:limit]
+
+
+def _remove(transaction: Transaction, thread_id: ThreadId) -> None:
+    for table in (
+        "threads",
+        "thread_state",
+        "runs",
+        "segments",
+        "checkpoints",
+        "checkpoint_blobs",
+        "checkpoint_writes",
+    ):
+        transaction.db.execute(f"DELETE FROM {table} WHERE thread = ?", (key_of(thread_id),))
+    transaction.forget(thread_id)
+
+
+def discard_thread(transaction: Transaction, thread_id: ThreadId, now: int) -> None:
+    """It is no thread any more, but a log and runs that can be read until they are swept (5.10)."""
+    thread = key_of(thread_id)
+    transaction.db.execute("DELETE FROM threads WHERE thread = ?", (thread,))
+    transaction.db.execute("DELETE FROM thread_state WHERE thread = ?", (thread,))
+    transaction.db.execute("INSERT OR REPLACE INTO discarded_threads VALUES (?, ?)", (thread, now))
+    transaction.discard(thread_id)
 
 
 class StateColumns:

@@ -106,6 +106,10 @@ class Transaction:
     def create(self, thread_id: ThreadId) -> None:
         self.head(thread_id).exists = True
 
+    def discard(self, thread_id: ThreadId) -> None:
+        """The thread ceases to exist, but its log can still be read (5.10)."""
+        self.head(thread_id).exists = False
+
     def forget(self, thread_id: ThreadId) -> None:
         """The thread is deleted: nothing of it is left, not even what this batch has yet to write."""
         self.let_go(thread_id)

@@ -19,6 +19,7 @@ pytest.register_assert_rewrite(
             "runs",
             "state_machine",
             "steps",
+            "temporary",
             "threads",
         )
     )
@@ -31,6 +32,7 @@ from threadwire.testing.conformance.items import ItemsConformance  # noqa: E402
 from threadwire.testing.conformance.log import LogConformance  # noqa: E402
 from threadwire.testing.conformance.runs import RunsConformance  # noqa: E402
 from threadwire.testing.conformance.state_machine import storage_state_machine  # noqa: E402
+from threadwire.testing.conformance.temporary import TemporaryRunsConformance  # noqa: E402
 from threadwire.testing.conformance.threads import ThreadsConformance  # noqa: E402
 
 __all__ = [
@@ -40,6 +42,7 @@ __all__ = [
     "ItemsConformance",
     "LogConformance",
     "RunsConformance",
+    "TemporaryRunsConformance",
     "ThreadsConformance",
     "storage_state_machine",
 ]

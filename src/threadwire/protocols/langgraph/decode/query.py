@@ -1,5 +1,7 @@
 """Lists in a query string, in all the forms the SDKs send them."""
 
+from collections.abc import Collection
+
 import orjson
 
 from threadwire.errors import Invalid
@@ -7,18 +9,17 @@ from threadwire.protocols.langgraph.encode import MODES
 
 
 def decode_query_modes(given: list[str]) -> frozenset[str] | None:
-    modes = decode_query_list(given, "stream_mode")
-    if unknown := [mode for mode in modes if mode not in MODES]:
-        raise Invalid(f"stream_mode: {unknown[0][:60]!r} is not one of {', '.join(sorted(MODES))}")
-    return frozenset(modes) or None
+    return frozenset(decode_query_list(given, "stream_mode", MODES)) or None
 
 
-def decode_query_list(given: list[str], name: str) -> list[str]:
+def decode_query_list(given: list[str], name: str, known: Collection[str]) -> list[str]:
     """Names in a query: repeated keys (`a&a`), or, as one SDK sends them, one JSON array; an empty one, as another
     sends when nothing is asked for, names nothing."""
     names: list[str] = []
     for each in filter(None, given):
         names.extend(_json_list(each, name) if each.startswith("[") else [each])
+    if unknown := [each for each in names if each not in known]:
+        raise Invalid(f"{name}: {unknown[0][:60]!r} is not one of {', '.join(sorted(known))}")
     return names
 
 

@@ -4,9 +4,11 @@ from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from threadwire.core.ids import ThreadId
+from threadwire.core.ids import ThreadId, parse_run_id, parse_thread_id
+from threadwire.core.records import RunSelection
 from threadwire.engine.runs import StartRun
-from threadwire.protocols.langgraph.decode.body import Object, OptionalObject, RequestBody
+from threadwire.errors import BadRequest, Invalid
+from threadwire.protocols.langgraph.decode.body import MAX_PAGE, Object, OptionalObject, RequestBody
 from threadwire.protocols.langgraph.decode.config import Config, Context
 from threadwire.protocols.langgraph.encode import DEFAULT_MODES
 
@@ -59,11 +61,15 @@ class RunBody(RequestBody):
         return self
 
     @property
+    def temporary(self) -> bool:
+        return False
+
+    @property
     def modes(self) -> list[str]:
         given = self.stream_mode or DEFAULT_MODES
         return [given] if isinstance(given, str) else list(dict.fromkeys(given))
 
-    def start(self, thread_id: ThreadId, *, idempotency_key: str | None = None) -> StartRun:
+    def start(self, thread_id: ThreadId | None, *, idempotency_key: str | None = None) -> StartRun:
         return StartRun(
             assistant=self.assistant_id,
             thread_id=thread_id,
@@ -71,6 +77,7 @@ class RunBody(RequestBody):
             metadata=self.metadata,
             multitask_strategy=self.multitask_strategy,
             create_thread=self.if_not_exists == "create",
+            temporary=self.temporary,
             after_seconds=self.after_seconds,
             idempotency_key=idempotency_key,
         )
@@ -87,7 +94,7 @@ class RunBody(RequestBody):
             "interrupt_after": self.interrupt_after,
             "webhook": None,
             "feedback_keys": self.feedback_keys,
-            "temporary": False,
+            "temporary": self.temporary,
             "subgraphs": self.stream_subgraphs,
             "resumable": self.stream_resumable,
             "checkpoint_during": durability != "exit",
@@ -102,3 +109,50 @@ class RunBody(RequestBody):
         if self.checkpoint_id is not None:
             configurable["checkpoint_id"] = self.checkpoint_id
         return configurable
+
+
+class StatelessRunBody(RunBody):
+    """A run on a thread of its own, which goes with it unless it is to be kept."""
+
+    on_completion: Literal["delete", "keep"] = "delete"
+
+    @property
+    def temporary(self) -> bool:
+        return self.on_completion == "delete"
+
+    def start(self, thread_id: ThreadId | None, *, idempotency_key: str | None = None) -> StartRun:
+        if thread_id is None and self.command is not None and self.command.resume is not None:
+            raise BadRequest("You must provide a thread_id when resuming.")
+        return super().start(thread_id, idempotency_key=idempotency_key)
+
+
+class BatchedRunBody(StatelessRunBody):
+    """One run of a batch. It may name a thread; then it is a run like any other."""
+
+    thread_id: str | None = None
+
+    @property
+    def temporary(self) -> bool:
+        return self.thread_id is None and super().temporary
+
+    def thread(self) -> ThreadId | None:
+        return None if self.thread_id is None else parse_thread_id(self.thread_id)
+
+
+class CancelBody(RequestBody):
+    """Which runs are to stop: by their status, or some of one thread."""
+
+    status: Literal["pending", "running", "all"] | None = None
+    thread_id: str | None = None
+    run_ids: list[str] | None = Field(default=None, min_length=1, max_length=MAX_PAGE)
+
+    def selection(self) -> RunSelection:
+        by_id = self.thread_id is not None or self.run_ids is not None
+        if (self.status is None) == (not by_id) or (self.thread_id is None) != (self.run_ids is None):
+            raise Invalid("Name a `status`, or a `thread_id` and `run_ids`")
+        if self.status is not None:
+            return RunSelection(status=None if self.status == "all" else self.status)
+        return RunSelection(
+            thread_id=parse_thread_id(self.thread_id or ""),
+            run_ids=tuple(parse_run_id(each) for each in self.run_ids or ()),
+        )

@@ -9,6 +9,7 @@ from threadwire.http.streaming import OpenStreams
 from threadwire.protocols.langgraph.routes.assistants import assistant_routes
 from threadwire.protocols.langgraph.routes.runs import run_routes
 from threadwire.protocols.langgraph.routes.state import state_routes
+from threadwire.protocols.langgraph.routes.stateless_runs import stateless_run_routes
 from threadwire.protocols.langgraph.routes.store import store_routes
 from threadwire.protocols.langgraph.routes.threads import thread_routes
 from threadwire.protocols.langgraph.routes.ui import ui_routes
@@ -20,6 +21,7 @@ def langgraph_routes(engine: Engine, streams: OpenStreams) -> APIRouter:
     thread_routes(router, engine)
     state_routes(router, engine)
     run_routes(router, engine, streams)
+    stateless_run_routes(router, engine, streams)
     store_routes(router, engine)
     ui_routes(router, engine)
     return router

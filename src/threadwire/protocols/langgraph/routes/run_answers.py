@@ -1,0 +1,71 @@
+"""What whoever watches a run is answered with: a stream of it, or what it leaves."""
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+from threadwire.core.entries import START, parse_cursor
+from threadwire.core.ids import Seq
+from threadwire.core.records import Run
+from threadwire.engine.lifecycle import Engine
+from threadwire.http.streaming import LongResponse, OpenStreams, event_stream, patient_json
+from threadwire.protocols.langgraph.decode.query import decode_query_modes
+from threadwire.protocols.langgraph.decode.runs import RunBody
+from threadwire.protocols.langgraph.encode import RunStreamEncoder, StreamOptions
+
+
+class RunAnswers:
+    """`path` is where the client will find the run again: under its thread, or by its id alone."""
+
+    def __init__(self, engine: Engine, streams: OpenStreams) -> None:
+        self._engine = engine
+        self._streams = streams
+
+    def stream(self, run: Run, path: str, body: RunBody) -> LongResponse:
+        """All of a run that has just been started."""
+        options = StreamOptions(frozenset(body.modes), body.stream_subgraphs)
+        return self._stream(run, path, options, START, cancel_on_disconnect=body.on_disconnect == "cancel")
+
+    async def joined_stream(
+        self,
+        run: Run,
+        path: str,
+        stream_mode: list[str] | None,
+        last_event_id: str | None,
+        *,
+        cancel_on_disconnect: bool,
+    ) -> LongResponse:
+        modes = decode_query_modes(stream_mode or []) or frozenset(run.kwargs["stream_mode"])
+        options = StreamOptions(modes, run.kwargs["subgraphs"])
+        after = await self._position(run, last_event_id)
+        return self._stream(run, path, options, after, cancel_on_disconnect=cancel_on_disconnect)
+
+    def outcome(self, run: Run, path: str, *, cancel_on_disconnect: bool) -> LongResponse:
+        return patient_json(
+            partial(self._engine.runs.outcome, run),
+            self._streams,
+            headers={"location": f"{path}/join", "content-location": path},
+            on_disconnect=self._cancelling(run) if cancel_on_disconnect else None,
+        )
+
+    async def _position(self, run: Run, last_event_id: str | None) -> Seq:
+        """Where a joining client starts: behind the id it names; with none, a live run from now, a finished one at its
+        end."""
+        if last_event_id is not None:
+            return parse_cursor(last_event_id)
+        return await self._engine.runs.newest(run.thread_id)
+
+    def _stream(
+        self, run: Run, path: str, options: StreamOptions, after: Seq, *, cancel_on_disconnect: bool
+    ) -> LongResponse:
+        return event_stream(
+            self._engine.runs.follow(run, options, partial(RunStreamEncoder, options), after),
+            self._streams,
+            headers={"location": f"{path}/stream", "content-location": path},
+            on_disconnect=self._cancelling(run) if cancel_on_disconnect else None,
+        )
+
+    def _cancelling(self, run: Run) -> Callable[[], Awaitable[None]]:
+        async def cancel() -> None:
+            await self._engine.runs.stop_if_active(run, "interrupt")
+
+        return cancel

@@ -1,0 +1,95 @@
+"""Runs on a thread of their own over HTTP, and runs found by their id alone."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Body
+from pydantic import Field
+from starlette.responses import Response
+
+from threadwire.core.ids import parse_run_id
+from threadwire.engine.lifecycle import Engine
+from threadwire.http.problems import Json
+from threadwire.http.streaming import OpenStreams
+from threadwire.protocols.langgraph.decode.body import MAX_PAGE
+from threadwire.protocols.langgraph.decode.runs import BatchedRunBody, CancelBody, StatelessRunBody
+from threadwire.protocols.langgraph.routes.run_answers import RunAnswers
+from threadwire.protocols.langgraph.routes.runs import Action, Cursor, IdempotencyKey, Modes
+from threadwire.protocols.langgraph.wire import run_json, short_run_path
+
+
+def stateless_run_routes(router: APIRouter, engine: Engine, streams: OpenStreams) -> None:
+    answers = RunAnswers(engine, streams)
+    _start_runs(router, engine, answers)
+    _watch_runs(router, engine, answers)
+
+
+def _start_runs(router: APIRouter, engine: Engine, answers: RunAnswers) -> None:
+    @router.post("/runs", tags=["stateless runs"])
+    async def create_stateless_run(
+        body: Annotated[StatelessRunBody, Body()], idempotency_key: IdempotencyKey = None
+    ) -> Json:
+        run = await engine.runs.start(body.start(None, idempotency_key=idempotency_key))
+        return Json(run_json(run), headers={"content-location": short_run_path(run)})
+
+    @router.post("/runs/stream", tags=["stateless runs"])
+    async def stream_stateless_run(
+        body: Annotated[StatelessRunBody, Body()], idempotency_key: IdempotencyKey = None
+    ) -> Response:
+        run = await engine.runs.start(body.start(None, idempotency_key=idempotency_key))
+        return answers.stream(run, short_run_path(run), body)
+
+    @router.post("/runs/wait", tags=["stateless runs"])
+    async def wait_for_stateless_run(
+        body: Annotated[StatelessRunBody, Body()], idempotency_key: IdempotencyKey = None
+    ) -> Response:
+        run = await engine.runs.start(body.start(None, idempotency_key=idempotency_key))
+        return answers.outcome(run, short_run_path(run), cancel_on_disconnect=body.on_disconnect == "cancel")
+
+    @router.post("/runs/batch", tags=["stateless runs"])
+    async def create_batch(
+        batch: Annotated[list[BatchedRunBody], Body(), Field(min_length=1, max_length=MAX_PAGE)],
+        idempotency_key: IdempotencyKey = None,
+    ) -> Json:
+        asked = [
+            body.start(body.thread(), idempotency_key=idempotency_key and f"{idempotency_key}/{number}")
+            for number, body in enumerate(batch)
+        ]
+        return Json([run_json(run) for run in await engine.runs.start_all(asked)])
+
+    @router.post("/runs/cancel", tags=["runs"], status_code=204)
+    async def cancel_runs(body: Annotated[CancelBody, Body()], action: Action = "interrupt") -> Response:
+        await engine.runs.cancel_many(body.selection(), action)
+        return Response(status_code=204)
+
+
+def _watch_runs(router: APIRouter, engine: Engine, answers: RunAnswers) -> None:
+    @router.get("/runs/{run_id}", tags=["stateless runs"])
+    async def get_any_run(run_id: str) -> Json:
+        return Json(run_json(await engine.runs.get(None, parse_run_id(run_id))))
+
+    @router.delete("/runs/{run_id}", tags=["stateless runs"], status_code=204)
+    async def delete_any_run(run_id: str) -> Response:
+        await engine.runs.delete(None, parse_run_id(run_id))
+        return Response(status_code=204)
+
+    @router.get("/runs/{run_id}/join", tags=["stateless runs"])
+    async def join_any_run(run_id: str, cancel_on_disconnect: bool = False) -> Response:
+        run = await engine.runs.get(None, parse_run_id(run_id))
+        return answers.outcome(run, short_run_path(run), cancel_on_disconnect=cancel_on_disconnect)
+
+    @router.get("/runs/{run_id}/stream", tags=["stateless runs"])
+    async def join_any_stream(
+        run_id: str, stream_mode: Modes = None, cancel_on_disconnect: bool = False, last_event_id: Cursor = None
+    ) -> Response:
+        run = await engine.runs.get(None, parse_run_id(run_id))
+        return await answers.joined_stream(
+            run, short_run_path(run), stream_mode, last_event_id, cancel_on_disconnect=cancel_on_disconnect
+        )
+
+    @router.post("/runs/{run_id}/cancel", tags=["stateless runs"])
+    async def cancel_any_run(run_id: str, wait: bool = False, action: Action = "interrupt") -> Response:
+        run = parse_run_id(run_id)
+        await engine.runs.cancel(None, run, action, wait=wait)
+        if wait:
+            return Json({}, headers={"location": f"/runs/{run}/join"})
+        return Response(status_code=202)

@@ -1,0 +1,204 @@
+"""Runs whose thread goes with them, and runs that are stopped together: 5.10 of spec/log.md."""
+
+import pytest
+
+from threadwire.core.entries import START, Kind
+from threadwire.core.ids import ThreadId
+from threadwire.core.records import Ending, Run, RunSelection, Settled, ThreadQuery
+from threadwire.errors import NotFound
+from threadwire.storage.abc import Storage
+from threadwire.testing.conformance.samples import (
+    NOW,
+    a_run,
+    a_thread,
+    accept,
+    claim_only,
+    keep_thread,
+    kinds,
+    new_thread_id,
+    run_log,
+    start,
+    start_on_new_thread,
+    the_run,
+    the_thread,
+    values,
+    write,
+)
+
+LATER = NOW + 1000
+
+
+async def start_temporary(storage: Storage) -> Run:
+    new = a_run(new_thread_id(), create_thread=True, temporary=True, metadata={"of": "nobody"})
+    await storage.runs.accept(new)
+    return await claim_only(storage, new.run_id)
+
+
+async def discarded(storage: Storage, *, at: int = NOW) -> Run:
+    run = await start_temporary(storage)
+    await write(storage, run, "said")
+    assert await storage.runs.finish(run.fence, Ending("success", settled=Settled("idle", {"a": 1})), at)
+    return run
+
+
+async def is_gone(storage: Storage, thread_id: ThreadId) -> bool:
+    return await storage.threads.get(thread_id) is None
+
+
+class TemporaryRunsConformance:
+    pytestmark = pytest.mark.anyio
+
+    # Discarding
+
+    async def test_a_temporary_run_says_so(self, storage: Storage) -> None:
+        run = await start_temporary(storage)
+        assert run.temporary
+        assert (await the_run(storage, run.run_id)).temporary
+        assert not (await start_on_new_thread(storage)).temporary
+
+    async def test_the_thread_is_there_while_the_run_is(self, storage: Storage) -> None:
+        run = await start_temporary(storage)
+        assert (await the_thread(storage, run.thread_id)).status == "busy"
+
+    @pytest.mark.parametrize(
+        "ending",
+        [
+            Ending("success", settled=Settled("idle", {"a": 1})),
+            Ending("error", error={"error": "E", "message": "m"}),
+            Ending("interrupted", rollback=True),
+        ],
+        ids=lambda ending: "rollback" if ending.rollback else ending.status,
+    )
+    async def test_the_thread_ceases_to_exist_with_the_run(self, storage: Storage, ending: Ending) -> None:
+        run = await start_temporary(storage)
+        assert await storage.runs.finish(run.fence, ending, NOW)
+        assert await is_gone(storage, run.thread_id)
+        assert await storage.threads.search(ThreadQuery()) == []
+        assert await storage.threads.count(ThreadQuery()) == 0
+        with pytest.raises(NotFound):
+            await storage.threads.update(run.thread_id, metadata={}, now=NOW)
+        with pytest.raises(NotFound):
+            await storage.threads.delete(run.thread_id)
+        with pytest.raises(NotFound):
+            await storage.runs.accept(a_run(run.thread_id))
+
+    async def test_a_temporary_run_cancelled_before_it_starts_takes_its_thread_too(self, storage: Storage) -> None:
+        new = a_run(new_thread_id(), create_thread=True, temporary=True)
+        await storage.runs.accept(new)
+        await storage.runs.cancel(new.run_id, "interrupt", NOW)
+        assert await is_gone(storage, new.thread_id)
+
+    async def test_a_temporary_run_that_crashed_too_often_takes_its_thread_too(self, storage: Storage) -> None:
+        run = await start_temporary(storage)
+        for _ in range(2):
+            await storage.runs.recover(NOW)
+            await claim_only(storage, run.run_id)
+        [ended] = await storage.runs.recover(NOW)
+        assert ended.status == "error"
+        assert await is_gone(storage, run.thread_id)
+
+    async def test_a_released_or_recovered_run_keeps_its_thread(self, storage: Storage) -> None:
+        run = await start_temporary(storage)
+        assert await storage.runs.release(run.fence, NOW)
+        assert not await is_gone(storage, run.thread_id)
+        await claim_only(storage, run.run_id)
+        await storage.runs.recover(NOW)
+        assert not await is_gone(storage, run.thread_id)
+
+    async def test_a_thread_with_other_active_runs_is_kept(self, storage: Storage) -> None:
+        run = await start_temporary(storage)
+        other = await accept(storage, run.thread_id)
+        assert await storage.runs.finish(run.fence, Ending("success"), NOW)
+        assert (await the_thread(storage, run.thread_id)).status == "busy"
+        await claim_only(storage, other.run_id)
+
+    async def test_the_log_and_the_run_of_a_discarded_thread_can_be_read(self, storage: Storage) -> None:
+        run = await discarded(storage)
+        log = await run_log(storage, run)
+        assert kinds(log) == [Kind.RUN_QUEUED, Kind.CUSTOM, Kind.RUN_ENDED]
+        assert values(log) == ["said"]
+        assert await storage.log.last(run.thread_id) == 3
+        assert (await the_run(storage, run.run_id)).status == "success"
+
+    # Sweeping
+
+    async def test_sweeping_removes_what_is_old_enough(self, storage: Storage) -> None:
+        old, young = await discarded(storage, at=NOW), await discarded(storage, at=LATER)
+        assert await storage.threads.sweep(ended_before=LATER) == 1
+        assert await storage.runs.get(old.run_id) is None
+        assert await storage.log.read(old.thread_id, START) == []
+        assert await storage.log.last(old.thread_id) == 0
+        assert values(await run_log(storage, young)) == ["said"]
+        assert await storage.threads.sweep(ended_before=LATER) == 0
+
+    async def test_sweeping_passes_over_what_it_is_told_to(self, storage: Storage) -> None:
+        kept, gone = await discarded(storage), await discarded(storage)
+        assert await storage.threads.sweep(ended_before=LATER, but_not=frozenset({kept.thread_id})) == 1
+        assert values(await run_log(storage, kept)) == ["said"]
+        assert await run_log(storage, gone) == []
+        assert await storage.threads.sweep(ended_before=LATER) == 1
+        assert await run_log(storage, kept) == []
+
+    async def test_sweeping_takes_no_more_than_the_limit(self, storage: Storage) -> None:
+        for _ in range(3):
+            await discarded(storage)
+        assert [await storage.threads.sweep(ended_before=LATER, limit=2) for _ in range(3)] == [2, 1, 0]
+
+    async def test_sweeping_leaves_threads_alone_that_were_not_discarded(self, storage: Storage) -> None:
+        run = await start_on_new_thread(storage)
+        assert await storage.runs.finish(run.fence, Ending("success"), NOW)
+        assert await storage.threads.sweep(ended_before=LATER) == 0
+        assert not await is_gone(storage, run.thread_id)
+
+    async def test_a_thread_made_anew_is_not_swept(self, storage: Storage) -> None:
+        run = await discarded(storage)
+        await storage.threads.create(a_thread(thread_id=run.thread_id))
+        again = await start(storage, run.thread_id)
+        await storage.threads.sweep(ended_before=LATER)
+        assert (await the_thread(storage, run.thread_id)).status == "busy"
+        assert again.queued_seq > 3
+        assert (await the_run(storage, again.run_id)).status == "running"
+
+    # Stopping several
+
+    async def test_all_active_runs_are_stopped_together(self, storage: Storage) -> None:
+        running = await start_on_new_thread(storage)
+        waiting = await accept(storage, running.thread_id)
+        elsewhere = await accept(storage, await keep_thread(storage), due_at=LATER)
+        over = await start_on_new_thread(storage)
+        await storage.runs.finish(over.fence, Ending("success"), NOW)
+        cancelled = await storage.runs.cancel_many(RunSelection(), "interrupt", NOW)
+        assert {each.run.run_id: each.at_once for each in cancelled} == {
+            running.run_id: False,
+            waiting.run_id: True,
+            elsewhere.run_id: True,
+        }
+        assert (await the_run(storage, running.run_id)).cancel == "interrupt"
+        assert (await the_run(storage, waiting.run_id)).status == "interrupted"
+        assert (await the_run(storage, over.run_id)).status == "success"
+        assert await storage.runs.claim(10, now=LATER) == []
+
+    @pytest.mark.parametrize("status", ["pending", "running"])
+    async def test_runs_are_stopped_by_their_status(self, storage: Storage, status: str) -> None:
+        running = await start_on_new_thread(storage)
+        waiting = [await accept(storage, running.thread_id) for _ in range(2)]
+        wanted = RunSelection(status=status)  # type: ignore[arg-type]
+        cancelled = await storage.runs.cancel_many(wanted, "rollback", NOW)
+        expected = [running] if status == "running" else waiting
+        assert {each.run.run_id for each in cancelled} == {run.run_id for run in expected}
+        assert (await storage.runs.get(waiting[0].run_id) is None) == (status == "pending")
+
+    async def test_runs_are_stopped_by_thread_and_id(self, storage: Storage) -> None:
+        thread_id = await keep_thread(storage)
+        first, second, third = [await accept(storage, thread_id) for _ in range(3)]
+        elsewhere = await accept(storage, await keep_thread(storage))
+        wanted = RunSelection(thread_id=thread_id, run_ids=(first.run_id, third.run_id, elsewhere.run_id))
+        cancelled = await storage.runs.cancel_many(wanted, "interrupt", NOW)
+        assert {each.run.run_id for each in cancelled} == {first.run_id, third.run_id}
+        assert [run.run_id for run in await storage.runs.claim(10, now=NOW)] == [second.run_id, elsewhere.run_id]
+
+    async def test_stopping_nothing_stops_nothing(self, storage: Storage) -> None:
+        run = await start_on_new_thread(storage)
+        assert await storage.runs.cancel_many(RunSelection(status="pending"), "interrupt", NOW) == []
+        assert await storage.runs.cancel_many(RunSelection(run_ids=()), "interrupt", NOW) == []
+        assert (await the_run(storage, run.run_id)).cancel is None
