@@ -58,6 +58,7 @@ class Sdk:
         self.assistants = client.assistants
         self.threads = client.threads
         self.runs = client.runs
+        self.crons = client.crons
         self.store = client.store
         self.http = client.http
         self.requests = requests

@@ -1,7 +1,7 @@
 import time
 
 import pytest
-from clients import GRAPHS, collect, eventually, fresh_id, has_begun, human, refused, run_is
+from clients import GRAPHS, collect, eventually, fresh_id, has_begun, human, of, refused, run_is
 
 pytestmark = pytest.mark.anyio
 
@@ -102,6 +102,14 @@ async def test_runs_are_listed_newest_first_in_pages_and_by_status(sdk):
     ]
 
 
+async def test_a_field_or_a_status_that_runs_do_not_have_is_refused(sdk, http):
+    thread_id = await sdk.thread()
+    for given in ({"select": "zzz"}, {"select": '["run_id", "zzz"]'}, {"status": "asleep"}, {"limit": "0"}):
+        answer = await http.get(f"/threads/{thread_id}/runs", params=given)
+        assert answer.status_code == 422
+        assert next(iter(given)) in answer.json()["detail"]
+
+
 async def test_the_fields_of_a_list_may_be_named_in_a_json_array(sdk, http):
     thread_id = await sdk.thread()
     await sdk.runs.wait(thread_id, "echo", input={"text": 1})
@@ -172,9 +180,11 @@ async def test_an_unknown_run_is_not_found(sdk):
     await sdk.runs.wait(other, "echo", input={})
     (elsewhere,) = await sdk.runs.list(other)
     for run_id in (fresh_id(), elsewhere["run_id"]):
-        for call in (sdk.runs.get, sdk.runs.join, sdk.runs.delete):
+        for call in (sdk.runs.get, sdk.runs.join):
             with refused(404, "Not Found"):
                 await call(thread_id, run_id)
+        with refused(404, "Run not found"):
+            await sdk.runs.delete(thread_id, run_id)
         with refused(404, "Not Found"):
             await collect(sdk.runs.join_stream(thread_id, run_id))
         with refused(404, "No runs found to cancel."):
@@ -190,6 +200,31 @@ async def test_a_run_may_be_told_to_wait_before_it_starts(sdk):
     assert (await sdk.runs.get(thread_id, run["run_id"]))["status"] == "pending"
     await sdk.runs.join(thread_id, run["run_id"])
     assert 1 <= time.monotonic() - started < 4
+
+
+async def test_wait_lasts_until_a_delayed_run_has_ended(sdk):
+    thread_id = await sdk.thread()
+    started = time.monotonic()
+    assert (await sdk.runs.wait(thread_id, "echo", input={"text": 1}, after_seconds=1))["echoed"] == 1
+    assert time.monotonic() - started >= 1
+
+
+async def test_a_delayed_run_is_stopped_before_it_starts(sdk):
+    thread_id = await sdk.thread()
+    run = await sdk.runs.create(thread_id, "echo", input={"text": 1}, after_seconds=300)
+    await sdk.runs.cancel(thread_id, run["run_id"], wait=True)
+    assert (await sdk.runs.get(thread_id, run["run_id"]))["status"] == "interrupted"
+    assert (await sdk.threads.get(thread_id))["values"] is None
+
+
+async def test_what_is_for_tracing_does_not_disturb(sdk):
+    thread_id = await sdk.thread()
+    tracing = {"project_name": "mine", "example_id": "one"}
+    run = await sdk.runs.create(thread_id, "echo", input={"text": 1}, langsmith_tracing=tracing)
+    assert (await sdk.runs.join(thread_id, run["run_id"]))["echoed"] == 1
+    parts = await collect(sdk.runs.stream(thread_id, "echo", input={"text": 1}, feedback_keys=["good"]))
+    kept = await sdk.runs.get(thread_id, of(parts, "metadata")[0]["run_id"])
+    assert kept["kwargs"]["feedback_keys"] == ["good"]
 
 
 @pytest.mark.parametrize("durability", ["sync", "async"])

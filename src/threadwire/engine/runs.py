@@ -31,6 +31,7 @@ from threadwire.errors import NotFound
 from threadwire.storage.abc import Storage
 
 _NOT_THERE = "Thread or assistant not found."
+_NO_RUNS = "No runs found to cancel."
 _NOTHING_TO_CANCEL = (
     "No matching runs to cancel. Please verify the thread ID and run IDs are correct, and the runs haven't been deleted"
     " or completed."
@@ -162,7 +163,7 @@ class Runs:
 
     async def delete(self, thread_id: ThreadId | None, run_id: RunId) -> None:
         """Remove a run's row. One that is still active is stopped first."""
-        run = await self.get(thread_id, run_id)
+        run = await self.get(thread_id, run_id, "Run not found")
         if run.active:
             await self.cancel(thread_id, run_id, "interrupt", wait=True)
         try:
@@ -171,7 +172,7 @@ class Runs:
             self._followers.forget(run_id)
 
     async def cancel(self, thread_id: ThreadId | None, run_id: RunId, action: CancelAction, *, wait: bool) -> None:
-        run = await self.get(thread_id, run_id, "No runs found to cancel.")
+        run = await self.get(thread_id, run_id, _NO_RUNS)
         if not await self.stop_if_active(run, action):
             raise NotFound(_NOTHING_TO_CANCEL)
         if wait:
@@ -193,8 +194,12 @@ class Runs:
             self._checkpointing.require_rollback()
         cancelled = await self._storage.runs.cancel_many(wanted, action, self._clock())
         if not cancelled:
-            raise NotFound("No runs found to cancel.")
+            raise NotFound(_NOTHING_TO_CANCEL if await self._knows_any(wanted) else _NO_RUNS)
         await self._have_stopped(cancelled, action)
+
+    async def _knows_any(self, wanted: RunSelection) -> bool:
+        found = [await self._storage.runs.get(run_id) for run_id in wanted.run_ids or ()]
+        return any(run is not None and run.thread_id == wanted.thread_id for run in found)
 
     async def _have_stopped(self, cancelled: Sequence[Cancelled], action: CancelAction) -> None:
         for each in cancelled:

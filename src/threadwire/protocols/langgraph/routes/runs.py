@@ -97,5 +97,6 @@ def _watch_runs(router: APIRouter, engine: Engine, answers: RunAnswers) -> None:
         thread, run = parse_thread_id(thread_id), parse_run_id(run_id)
         await engine.runs.cancel(thread, run, action, wait=wait)
         if wait:
-            return Json({}, headers={"location": f"/threads/{thread}/runs/{run}/join"})
+            path = f"/threads/{thread}/runs/{run}"
+            return Json({}, headers={"location": f"{path}/join", "content-location": path})
         return Response(status_code=202)

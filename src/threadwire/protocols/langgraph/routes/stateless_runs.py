@@ -14,7 +14,7 @@ from threadwire.protocols.langgraph.decode.body import MAX_PAGE
 from threadwire.protocols.langgraph.decode.runs import BatchedRunBody, CancelBody, StatelessRunBody
 from threadwire.protocols.langgraph.routes.run_answers import RunAnswers
 from threadwire.protocols.langgraph.routes.runs import Action, Cursor, IdempotencyKey, Modes
-from threadwire.protocols.langgraph.wire import run_json, short_run_path
+from threadwire.protocols.langgraph.wire import run_json, run_path, short_run_path
 
 
 def stateless_run_routes(router: APIRouter, engine: Engine, streams: OpenStreams) -> None:
@@ -43,7 +43,7 @@ def _start_runs(router: APIRouter, engine: Engine, answers: RunAnswers) -> None:
         body: Annotated[StatelessRunBody, Body()], idempotency_key: IdempotencyKey = None
     ) -> Response:
         run = await engine.runs.start(body.start(None, idempotency_key=idempotency_key))
-        return answers.outcome(run, short_run_path(run), cancel_on_disconnect=body.on_disconnect == "cancel")
+        return answers.outcome(run, run_path(run), cancel_on_disconnect=body.on_disconnect == "cancel")
 
     @router.post("/runs/batch", tags=["stateless runs"])
     async def create_batch(
@@ -91,5 +91,5 @@ def _watch_runs(router: APIRouter, engine: Engine, answers: RunAnswers) -> None:
         run = parse_run_id(run_id)
         await engine.runs.cancel(None, run, action, wait=wait)
         if wait:
-            return Json({}, headers={"location": f"/runs/{run}/join"})
+            return Json({}, headers={"location": f"/runs/{run}/join", "content-location": f"/runs/{run}"})
         return Response(status_code=202)

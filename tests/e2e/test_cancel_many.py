@@ -1,0 +1,105 @@
+"""Stopping several runs with one request. On a server of its own: "all" means all there are."""
+
+import pytest
+from clients import OPENERS, fresh_id, has_begun, refused, run_is
+
+from threadwire.testing.server import running_server
+
+pytestmark = pytest.mark.anyio
+
+OVER = (
+    "No matching runs to cancel. Please verify the thread ID and run IDs are correct, and the runs haven't been deleted"
+    " or completed."
+)
+NEITHER = "Name a `status`, or a `thread_id` and `run_ids`"
+
+
+@pytest.fixture(scope="module")
+def server(project, tmp_path_factory):
+    with running_server(project, tmp_path_factory.mktemp("server") / "data") as running:
+        yield running
+
+
+@pytest.fixture(params=OPENERS)
+async def sdk(request, server):
+    async with OPENERS[request.param](server.url) as opened:
+        yield opened
+
+
+async def one_running_and_two_waiting(sdk, gate):
+    thread_id = await sdk.thread()
+    runs = [await sdk.runs.create(thread_id, "slow", input={"until": str(gate)}) for _ in range(3)]
+    await has_begun(sdk, runs[0])
+    return runs
+
+
+async def statuses(sdk, thread_id):
+    return [run["status"] for run in reversed(await sdk.runs.list(thread_id))]
+
+
+async def test_all_runs_are_stopped(sdk, gate):
+    first, second = await one_running_and_two_waiting(sdk, gate), await one_running_and_two_waiting(sdk, gate)
+    await sdk.runs.cancel_many(status="all")
+    for run in first + second:
+        await run_is(sdk, run, "interrupted")
+
+
+async def test_pending_runs_are_stopped(sdk, gate):
+    runs = await one_running_and_two_waiting(sdk, gate)
+    await sdk.runs.cancel_many(status="pending")
+    assert await statuses(sdk, runs[0]["thread_id"]) == ["running", "interrupted", "interrupted"]
+    gate.touch()
+    await run_is(sdk, runs[0], "success")
+
+
+async def test_running_runs_are_rolled_back(sdk, gate):
+    runs = await one_running_and_two_waiting(sdk, gate)
+    await sdk.runs.cancel_many(status="running", action="rollback")
+    gate.touch()
+    await run_is(sdk, runs[2], "success")
+    assert await statuses(sdk, runs[0]["thread_id"]) == ["success", "success"]
+
+
+async def test_some_runs_of_a_thread_are_stopped(sdk, gate):
+    runs = await one_running_and_two_waiting(sdk, gate)
+    thread_id = runs[0]["thread_id"]
+    await sdk.runs.cancel_many(thread_id=thread_id, run_ids=[runs[0]["run_id"], runs[2]["run_id"], fresh_id()])
+    await run_is(sdk, runs[0], "interrupted")
+    gate.touch()
+    await run_is(sdk, runs[1], "success")
+    assert await statuses(sdk, thread_id) == ["interrupted", "success", "interrupted"]
+
+
+async def test_nothing_to_stop_is_not_found(sdk):
+    for status in ("pending", "running", "all"):
+        with refused(404, "No runs found to cancel."):
+            await sdk.runs.cancel_many(status=status)
+    thread_id, other = await sdk.thread(), await sdk.thread()
+    await sdk.runs.wait(thread_id, "echo", input={})
+    (run,) = await sdk.runs.list(thread_id)
+    with refused(404, OVER):
+        await sdk.runs.cancel_many(thread_id=thread_id, run_ids=[run["run_id"]])
+    for thread, run_id in ((thread_id, fresh_id()), (other, run["run_id"])):
+        with refused(404, "No runs found to cancel."):
+            await sdk.runs.cancel_many(thread_id=thread, run_ids=[run_id])
+
+
+async def test_what_makes_no_sense_is_refused(sdk):
+    thread_id = await sdk.thread()
+    for given in (
+        {},
+        {"thread_id": thread_id},
+        {"run_ids": [fresh_id()]},
+        {"status": "all", "thread_id": thread_id, "run_ids": [fresh_id()]},
+        {"status": "all", "thread_id": thread_id},
+    ):
+        with refused(422, NEITHER):
+            await sdk.runs.cancel_many(**given)
+    with refused(422, "Invalid run ID: must be a UUID"):
+        await sdk.runs.cancel_many(thread_id=thread_id, run_ids=["abc"])
+    with refused(422, "Invalid thread ID: must be a UUID"):
+        await sdk.runs.cancel_many(thread_id="abc", run_ids=[fresh_id()])
+    with pytest.raises(Exception, match="status"):
+        await sdk.runs.cancel_many(status="success")
+    with pytest.raises(Exception, match="action"):
+        await sdk.runs.cancel_many(status="all", action="burn")
