@@ -10,6 +10,7 @@ from threadwire.testing.conformance import (
     AssistantsConformance,
     CheckpointsConformance,
     ClaimsConformance,
+    CronsConformance,
     ItemsConformance,
     LogConformance,
     RunsConformance,
@@ -41,6 +42,9 @@ class TestTemporaryRuns(InMemory, TemporaryRunsConformance): ...
 
 
 class TestClaims(InMemory, ClaimsConformance): ...
+
+
+class TestCrons(InMemory, CronsConformance): ...
 
 
 class TestAssistants(InMemory, AssistantsConformance): ...

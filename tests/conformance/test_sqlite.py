@@ -13,6 +13,7 @@ from threadwire.testing.conformance import (
     AssistantsConformance,
     CheckpointsConformance,
     ClaimsConformance,
+    CronsConformance,
     ItemsConformance,
     LogConformance,
     RunsConformance,
@@ -46,6 +47,9 @@ class TestTemporaryRuns(InOneFile, TemporaryRunsConformance): ...
 
 
 class TestClaims(InOneFile, ClaimsConformance): ...
+
+
+class TestCrons(InOneFile, CronsConformance): ...
 
 
 class TestAssistants(InOneFile, AssistantsConformance): ...

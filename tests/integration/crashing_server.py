@@ -9,7 +9,7 @@ from typing import Any
 from threadwire.cli import main
 from threadwire.core.records import Run
 from threadwire.engine.worker import Worker
-from threadwire.storage.sqlite import checkpoints, writer
+from threadwire.storage.sqlite import checkpoints, crons, writer
 from threadwire.storage.sqlite.runs import SqliteRuns
 
 POINTS = (
@@ -22,6 +22,7 @@ POINTS = (
     "before-recovery",
     "after-recovery",
 )
+SLOT_POINTS = ("before-slot-commit", "after-slot-commit")
 
 
 class Countdown:
@@ -59,7 +60,7 @@ def after(owner: Any, name: str, countdown: Countdown) -> None:
 def before_claim_of_something(countdown: Countdown) -> None:
     """No run is begun as it is accepted, as when the worker is full; it dies before it claims one."""
     original = SqliteRuns.claim
-    Worker.place_for = lambda self, thread_id: nullcontext(False)  # type: ignore[method-assign, assignment]
+    Worker.place_for = lambda self, thread_id: nullcontext(None)  # type: ignore[method-assign, assignment]
 
     async def dying(self: SqliteRuns, limit: int, *, now: int, **kwargs: Any) -> Any:
         due = await self.next_due()
@@ -135,6 +136,10 @@ def arm(point: str, times: int) -> None:
             before(SqliteRuns, "recover", countdown)
         case "after-recovery":
             after(SqliteRuns, "recover", countdown)
+        case "before-slot-commit":
+            around_commit_of(crons, "_fire", countdown, dies_before=True)
+        case "after-slot-commit":
+            around_commit_of(crons, "_fire", countdown, dies_before=False)
         case _:
             raise SystemExit(f"no such point: {point}")
 

@@ -3,12 +3,14 @@
 import os
 import random
 import threading
+import time
 from collections import Counter
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from crashing_server import POINTS
+from crashing_server import POINTS, SLOT_POINTS
 from watching import Watcher, get, new_thread, post, replay
 
 from threadwire.testing.server import RunningServer, running_server
@@ -131,6 +133,34 @@ def test_kill_during_recovery(point: str, tmp_path: Path) -> None:
         watch_to_the_end(watcher, server)
         assert_nothing_was_lost(watcher)
         assert_right_ending(watcher, kills=2)
+
+
+@pytest.mark.parametrize("point", SLOT_POINTS)
+def test_kill_as_a_cron_fires(point: str, tmp_path: Path) -> None:
+    """A slot makes one run, no more and no less."""
+    with running_server(PROJECT, tmp_path / "data", program=CRASHING, env={"CRASH_AT": f"{point}:1"}) as server:
+        thread_id = new_thread(server)
+        slot = datetime.now(UTC) + timedelta(seconds=3)
+        schedule = f"{slot.minute} {slot.hour} {slot.day} {slot.month} * {slot.second}"
+        body = {**race(tmp_path, "run", count=3, words=3, delay=0), "schedule": schedule}
+        cron = post(server, f"/threads/{thread_id}/runs/crons", body)
+        server.process.wait(30)
+        server.program = None
+        server.start()
+        run = wait_for_a_run(server, thread_id)
+        assert "__error__" not in get(server, f"/threads/{thread_id}/runs/{run['run_id']}/join")
+        assert len(get(server, f"/threads/{thread_id}/runs")) == 1
+        next_run = datetime.fromisoformat(get(server, f"/runs/crons/{cron['cron_id']}")["next_run_date"])
+        assert next_run > slot + timedelta(days=300)
+        assert_at_most_one_step_repeated(tmp_path / "run.txt", count=3, kills=1)
+
+
+def wait_for_a_run(server: RunningServer, thread_id: str) -> Any:
+    deadline = time.monotonic() + 20
+    while not (runs := get(server, f"/threads/{thread_id}/runs")):
+        assert time.monotonic() < deadline, "the slot was lost"
+        time.sleep(0.05)
+    return runs[0]
 
 
 def test_a_poison_run_ends_in_error_and_its_neighbours_succeed(tmp_path: Path) -> None:

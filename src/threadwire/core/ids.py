@@ -11,6 +11,7 @@ from threadwire.errors import Invalid
 ThreadId = NewType("ThreadId", str)
 RunId = NewType("RunId", str)
 AssistantId = NewType("AssistantId", str)
+CronId = NewType("CronId", str)
 Seq = NewType("Seq", int)
 
 # The namespace from which the official server derives the id of a graph's own assistant.
@@ -58,6 +59,12 @@ def parse_assistant_id(text: str) -> AssistantId:
     if (parsed := parse_uuid(text)) is None:
         raise Invalid("Invalid assistant ID: must be a UUID")
     return AssistantId(parsed)
+
+
+def parse_cron_id(text: str) -> CronId:
+    if (parsed := parse_uuid(text)) is None:
+        raise Invalid("Invalid cron ID: must be a UUID")
+    return CronId(parsed)
 
 
 def uuid7(now_ms: int | None = None) -> str:

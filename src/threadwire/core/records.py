@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from threadwire.core.entries import Fence, Json
-from threadwire.core.ids import AssistantId, RunId, Seq, ThreadId
+from threadwire.core.ids import AssistantId, CronId, RunId, Seq, ThreadId
 
 RunStatus = Literal["pending", "running", "success", "error", "interrupted", "timeout"]
 ThreadStatus = Literal["idle", "busy", "interrupted", "error"]
@@ -224,4 +224,54 @@ class AssistantQuery:
     limit: int = 10
     offset: int = 0
     sort_by: Literal["assistant_id", "graph_id", "name", "created_at", "updated_at"] = "created_at"
+    descending: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Cron:
+    """A run that is started again and again. `next_run_at` is the slot that comes next, None if there is none;
+    `last_run_at` the one that was taken last."""
+
+    cron_id: CronId
+    assistant_id: AssistantId
+    schedule: str
+    created_at: int
+    updated_at: int
+    thread_id: ThreadId | None = None
+    """None: each run gets a thread of its own."""
+    keep_threads: bool = False
+    """Whether those threads stay when their run has ended."""
+    timezone: str | None = None
+    end_time: int | None = None
+    next_run_at: int | None = None
+    last_run_at: int | None = None
+    enabled: bool = True
+    multitask_strategy: MultitaskStrategy = "enqueue"
+    metadata: dict[str, Any] = field(default_factory=dict)
+    payload: dict[str, Any] = field(default_factory=dict)
+    """What the client asked for, as it asked."""
+    kwargs: dict[str, Any] = field(default_factory=dict)
+    """What each run is given."""
+    owner: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Fired:
+    """What became of a slot: its run, or why there is none."""
+
+    accepted: Accepted | None = None
+    refused: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CronQuery:
+    assistant_id: AssistantId | None = None
+    thread_id: ThreadId | None = None
+    enabled: bool | None = None
+    metadata: dict[str, Any] = field(default_factory=dict)
+    limit: int = 10
+    offset: int = 0
+    sort_by: Literal["cron_id", "assistant_id", "thread_id", "created_at", "updated_at", "next_run_at", "end_time"] = (
+        "created_at"
+    )
     descending: bool = True

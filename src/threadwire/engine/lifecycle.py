@@ -10,6 +10,7 @@ import structlog
 from threadwire.engine.assistants import Assistants
 from threadwire.engine.checkpointing import Checkpointing
 from threadwire.engine.clock import Clock, system_clock
+from threadwire.engine.crons import Crons, Scheduler
 from threadwire.engine.follow import Followers
 from threadwire.engine.graph_reads import GraphReads
 from threadwire.engine.runs import Runs
@@ -32,6 +33,7 @@ class Engine:
     assistants: Assistants
     threads: Threads
     runs: Runs
+    crons: Crons
     store: Store
     worker: Worker
     registry: GraphRegistry
@@ -76,10 +78,13 @@ async def open_engine(
             await assistants.ensure_graphs()
             await _recover(storage, checkpointing, clock)
             followers = Followers(storage.log)
+            runs = Runs(storage, assistants, followers, worker, checkpointing, clock)
+            scheduler = Scheduler(storage, runs, clock)
             engine = Engine(
                 assistants=assistants,
                 threads=threads,
-                runs=Runs(storage, assistants, followers, worker, checkpointing, clock),
+                runs=runs,
+                crons=Crons(storage, assistants, scheduler, clock),
                 store=Store(store),
                 worker=worker,
                 registry=registry,
@@ -87,6 +92,7 @@ async def open_engine(
             async with anyio.create_task_group() as tasks, anyio.create_task_group() as upkeep:
                 tasks.start_soon(worker.work)
                 upkeep.start_soon(sweep_forever, storage.items, memory.ttl.sweep_every, clock)
+                upkeep.start_soon(scheduler.work)
                 upkeep.start_soon(Sweeper(storage, followers, clock, keep=keep_temporary).work)
                 try:
                     yield engine

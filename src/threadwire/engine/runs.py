@@ -1,6 +1,6 @@
 """Starting, finding, stopping and awaiting runs: what every protocol calls."""
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -10,6 +10,7 @@ from threadwire.core.entries import Entry, Json, Kind
 from threadwire.core.fold import StateFold
 from threadwire.core.ids import RunId, Seq, ThreadId, uuid7
 from threadwire.core.records import (
+    Accepted,
     Assistant,
     CancelAction,
     Cancelled,
@@ -57,6 +58,10 @@ class StartRun:
     owner: str | None = None
 
 
+Begin = Callable[[Run], None]
+Accept = Callable[[NewRun, Begin | None], Awaitable[Accepted | None]]
+"""Accepts a run in a transaction, whichever; given what begins it, if there is a place for it, at once."""
+
 RunList = list[Run]
 """`Runs` has a method called `list`, which would hide the type."""
 
@@ -80,13 +85,41 @@ class Runs:
 
     async def start(self, asked: StartRun) -> Run:
         """Take a run in; on return it is durable, and will be carried out whatever happens to the caller."""
+        taken = await self.take_in(asked, self._accept)
+        assert taken is not None
+        return taken
+
+    async def _accept(self, new: NewRun, start: Begin | None) -> Accepted:
+        try:
+            return await self._storage.runs.accept(new, start=start)
+        except NotFound as error:
+            raise NotFound(_NOT_THERE) from error
+
+    async def take_in(self, asked: StartRun, accept: Accept) -> Run | None:
+        """Have a run accepted, and see to what follows from that. The run as it was accepted, None if it was not."""
+        new = await self._prepare(asked)
+        waiting = await self._rolled_back_with(asked)
+        with self._worker.place_for(new.thread_id) as start:
+            accepted = await accept(new, start)
+        if accepted is None:
+            return None
+        if accepted.started:
+            return replace(accepted.run, status="pending")
+        if not accepted.repeated:
+            for run in waiting:
+                await self._checkpointing.forget_run(run.run_id)
+        for run_id in accepted.stopping:
+            self._worker.stop(run_id, "rollback" if asked.multitask_strategy == "rollback" else "interrupt")
+        self._worker.hint()
+        return accepted.run
+
+    async def _prepare(self, asked: StartRun) -> NewRun:
         assistant = await self._assistants.resolve(asked.assistant)
         now = self._clock()
-        thread_id = asked.thread_id or ThreadId(uuid7())
         belongs = {"graph_id": assistant.graph_id, "assistant_id": assistant.assistant_id}
-        new = NewRun(
+        return NewRun(
             run_id=RunId(uuid7()),
-            thread_id=thread_id,
+            thread_id=asked.thread_id or ThreadId(uuid7()),
             assistant_id=assistant.assistant_id,
             graph_id=assistant.graph_id,
             created_at=now,
@@ -100,21 +133,6 @@ class Runs:
             temporary=asked.temporary,
             owner=asked.owner,
         )
-        waiting = await self._rolled_back_with(asked)
-        with self._worker.place_for(thread_id) as free:
-            try:
-                accepted = await self._storage.runs.accept(new, start=self._worker.begin if free else None)
-            except NotFound as error:
-                raise NotFound(_NOT_THERE) from error
-        if accepted.started:
-            return replace(accepted.run, status="pending")  # as it was accepted
-        if not accepted.repeated:
-            for run in waiting:
-                await self._checkpointing.forget_run(run.run_id)
-        for run_id in accepted.stopping:
-            self._worker.stop(run_id, "rollback" if asked.multitask_strategy == "rollback" else "interrupt")
-        self._worker.hint()
-        return accepted.run
 
     async def _rolled_back_with(self, asked: StartRun) -> "Sequence[Run]":
         """The pending runs that end at once if this one is accepted. A shutdown may have left them checkpoints."""

@@ -5,10 +5,14 @@ while. Whoever is still reading then is waited for.
 """
 
 import anyio
+import structlog
 
 from threadwire.engine.clock import Clock
 from threadwire.engine.follow import Followers
+from threadwire.errors import StorageError
 from threadwire.storage.abc import Storage
+
+logger = structlog.get_logger("threadwire.sweeping")
 
 LOOK_EVERY = 10.0
 BATCH = 100
@@ -23,7 +27,12 @@ class Sweeper:
 
     async def work(self) -> None:
         while True:
-            if await self.sweep() < BATCH:
+            try:
+                more = await self.sweep() == BATCH
+            except StorageError as error:
+                logger.error("temporary_threads_not_swept", error=error.message)
+                more = False
+            if not more:
                 await anyio.sleep(min(LOOK_EVERY, max(self._keep / 1000, 1.0)))
 
     async def sweep(self) -> int:

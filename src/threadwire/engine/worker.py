@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -91,13 +91,13 @@ class Worker:
         """How many runs ended in each way since the start."""
 
     @contextmanager
-    def place_for(self, thread_id: ThreadId) -> Iterator[bool]:
-        """Keep a place free while a run is being accepted, so that it can be begun at once. Yields whether there is
-        one."""
+    def place_for(self, thread_id: ThreadId) -> Iterator[Callable[[Run], None] | None]:
+        """Keep a place free while a run is being accepted, so that it can be begun at once. Yields what begins it, or
+        None if there is no place."""
         free = not self._draining and self._tasks is not None and self._free > 0 and thread_id not in self._lingering
         self._reserved += free
         try:
-            yield free
+            yield self.begin if free else None
         finally:
             self._reserved -= free
             self._forget_requests()

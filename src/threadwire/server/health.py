@@ -23,7 +23,7 @@ def system_routes() -> APIRouter:
                 "langgraph_py_version": version("langgraph"),
                 "flags": {
                     "assistants": True,
-                    "crons": False,
+                    "crons": True,
                     "langsmith": False,
                     "langsmith_tracing_replicas": False,
                     "langsmith_tracing_session_on_runs": False,

@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Protocol
 
 from threadwire.core.entries import Draft, Entry, Fence
-from threadwire.core.ids import AssistantId, RunId, Seq, ThreadId
+from threadwire.core.ids import AssistantId, CronId, RunId, Seq, ThreadId
 from threadwire.core.items import ItemOperation, ItemResult
 from threadwire.core.records import (
     Accepted,
@@ -21,8 +21,11 @@ from threadwire.core.records import (
     AssistantVersion,
     CancelAction,
     Cancelled,
+    Cron,
+    CronQuery,
     Durability,
     Ending,
+    Fired,
     LogFigures,
     NewRun,
     Run,
@@ -223,6 +226,48 @@ class Assistants(Protocol):
         """How many `search` would give without a limit."""
 
 
+class Crons(Protocol):
+    async def create(self, cron: Cron) -> None:
+        """Keep a new cron. `NotFound` if it names a thread that does not exist. It goes with its thread."""
+
+    async def get(self, cron_id: CronId) -> Cron | None: ...
+
+    async def update(self, cron_id: CronId, change: Callable[[Cron], Cron]) -> Cron:
+        """Replace a cron by what `change` makes of it, in one transaction; what it is now. `NotFound`.
+
+        `change` is quick and has no effects: it may be called on any thread of control, and more than once. What it
+        raises is raised here, and nothing changes.
+        """
+
+    async def delete(self, cron_id: CronId) -> None:
+        """Raises `NotFound`. Runs that it started stay."""
+
+    async def search(self, query: CronQuery) -> list[Cron]: ...
+
+    async def count(self, query: CronQuery) -> int: ...
+
+    async def due(self, now: int, *, limit: int) -> list[Cron]:
+        """Up to `limit` enabled crons whose next slot is not after `now`, the earliest slots first."""
+
+    async def next_due(self) -> int | None:
+        """The earliest next slot of an enabled cron."""
+
+    async def fire(
+        self,
+        cron: Cron,
+        new: NewRun | None,
+        next_run_at: int | None,
+        *,
+        start: Callable[[Run], None] | None = None,
+    ) -> Fired | None:
+        """Take a cron's slot: in one transaction its run is accepted, as `Runs.accept` would, and the cron's slot is
+        noted as its last and replaced by the next. So a slot makes one run, whoever dies or competes.
+
+        None, and nothing changes, unless the cron is exactly as `cron` says: somebody else took the slot, or changed
+        it. Without `new`, or if the run is refused, the slot passes without a run.
+        """
+
+
 class Checkpoints(Protocol):
     def saver(self, fence: Fence | None = None, durability: Durability = "async") -> "BaseCheckpointSaver[str]":
         """A checkpoint saver over this storage, as LangGraph wants one.
@@ -268,6 +313,8 @@ class Storage(Protocol):
     def runs(self) -> Runs: ...
     @property
     def assistants(self) -> Assistants: ...
+    @property
+    def crons(self) -> Crons: ...
     @property
     def checkpoints(self) -> Checkpoints: ...
     @property

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from threadwire.core.entries import Json
-from threadwire.core.records import Assistant, AssistantVersion, Run, Thread
+from threadwire.core.records import Assistant, AssistantVersion, Cron, Run, Thread
 
 
 def iso(at: int | None) -> str | None:
@@ -104,6 +104,30 @@ def _kwargs(run: Run) -> dict[str, Any]:
         "langgraph_auth_permissions": [],
     }
     return {**run.kwargs, "config": {**config, "configurable": configurable, "metadata": run.metadata}}
+
+
+def cron_json(cron: Cron) -> Json:
+    keep = "keep" if cron.keep_threads else "delete"
+    return {
+        "cron_id": cron.cron_id,
+        "assistant_id": cron.assistant_id,
+        "thread_id": cron.thread_id,
+        "user_id": cron.owner or "",
+        "end_time": _plain_iso(cron.end_time),
+        "schedule": cron.schedule,
+        "timezone": cron.timezone,
+        "payload": cron.payload,
+        "next_run_date": _plain_iso(cron.next_run_at),
+        "metadata": cron.metadata,
+        "on_run_completed": keep if cron.thread_id is None else None,
+        "enabled": cron.enabled,
+        "created_at": iso(cron.created_at),
+        "updated_at": iso(cron.updated_at),
+    }
+
+
+def _plain_iso(at: int | None) -> str | None:
+    return None if at is None else datetime.fromtimestamp(at / 1000, UTC).isoformat()
 
 
 def update_json(moved: dict[str, Any]) -> Json:

@@ -13,6 +13,7 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 from threadwire.storage.abc import Storage
 from threadwire.storage.memory.assistants import MemoryAssistants
 from threadwire.storage.memory.checkpoints import MemoryCheckpoints
+from threadwire.storage.memory.crons import MemoryCrons
 from threadwire.storage.memory.items import MemoryItems
 from threadwire.storage.memory.log import MemoryLog
 from threadwire.storage.memory.runs import MemoryRuns
@@ -28,6 +29,7 @@ class _MemoryStorage:
     threads: MemoryThreads
     runs: MemoryRuns
     assistants: MemoryAssistants
+    crons: MemoryCrons
     checkpoints: MemoryCheckpoints
     items: MemoryItems
 
@@ -35,11 +37,13 @@ class _MemoryStorage:
 @asynccontextmanager
 async def open_memory_storage(*, serializer: SerializerProtocol | None = None) -> AsyncIterator[Storage]:
     tables = Tables(serializer)
+    runs = MemoryRuns(tables)
     yield _MemoryStorage(
         MemoryLog(tables),
         MemoryThreads(tables),
-        MemoryRuns(tables),
+        runs,
         MemoryAssistants(tables),
+        MemoryCrons(tables, runs),
         MemoryCheckpoints(tables),
         MemoryItems(tables),
     )

@@ -1,12 +1,12 @@
-"""Filtering and paging, alike for threads and assistants."""
+"""Filtering and paging, alike for threads, assistants and crons."""
 
 from collections.abc import Iterable
 from typing import Any, TypeVar
 
-from threadwire.core.records import Assistant, AssistantQuery, Thread, ThreadQuery
+from threadwire.core.records import Assistant, AssistantQuery, Cron, CronQuery, Thread, ThreadQuery
 from threadwire.storage.abc import contains
 
-Row = TypeVar("Row", Assistant, Thread)
+Row = TypeVar("Row", Assistant, Thread, Cron)
 
 
 def holds(whole: Any, part: dict[str, Any]) -> bool:
@@ -14,7 +14,7 @@ def holds(whole: Any, part: dict[str, Any]) -> bool:
     return not part or contains(whole, part)
 
 
-def page(rows: Iterable[Row], query: AssistantQuery | ThreadQuery) -> list[Row]:
+def page(rows: Iterable[Row], query: AssistantQuery | ThreadQuery | CronQuery) -> list[Row]:
     def key(row: Row) -> tuple[bool, Any]:
         value = getattr(row, query.sort_by)
         return (value is not None, value)  # None cannot be compared: it comes before everything

@@ -31,12 +31,13 @@ class MemoryRuns:
         self._tables = tables
 
     async def accept(self, new: NewRun, *, start: Callable[[Run], None] | None = None) -> Accepted:
-        accepted = self._accept(new, started=start is not None)
+        accepted = self.take_in(new, started=start is not None)
         if start is not None and accepted.started:
             start(accepted.run)
         return accepted
 
-    def _accept(self, new: NewRun, *, started: bool) -> Accepted:
+    def take_in(self, new: NewRun, *, started: bool) -> Accepted:
+        """Accept a run, `started` if it may be; whoever calls this begins it then."""
         with self._tables.lock:
             if (made := self._made_with_key(new)) is not None:
                 return Accepted(as_kept(made), repeated=True)

@@ -14,19 +14,19 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 from threadwire.core.entries import Draft, Entry, Fence
-from threadwire.core.ids import AssistantId, RunId, Seq, ThreadId
+from threadwire.core.ids import AssistantId, CronId, RunId, Seq, ThreadId
 from threadwire.core.items import Item, Labels
 from threadwire.core.json import dumps, loads, native
-from threadwire.core.records import Assistant, AssistantVersion, Run, Settled, Thread
+from threadwire.core.records import Assistant, AssistantVersion, Cron, Run, Settled, Thread
 from threadwire.errors import NotFound
 from threadwire.storage.abc import Commit
 from threadwire.storage.memory.wakeups import Watchers
 
-Record = TypeVar("Record", Assistant, AssistantVersion, Thread, Run)
+Record = TypeVar("Record", Assistant, AssistantVersion, Thread, Run, Cron)
 
 ItemName = tuple[Labels, str]
 
-_JSON_FIELDS = frozenset({"metadata", "config", "context", "kwargs", "values", "interrupts", "error"})
+_JSON_FIELDS = frozenset({"metadata", "config", "context", "kwargs", "payload", "values", "interrupts", "error"})
 
 
 class _Committed:
@@ -64,6 +64,7 @@ class Tables:
         self.threads: dict[ThreadId, Thread] = {}
         # In order of acceptance: replacing a row keeps its place.
         self.runs: dict[RunId, Run] = {}
+        self.crons: dict[CronId, Cron] = {}
         # The entry `seq` of a thread is at `seq - 1`, its data JSON text that nobody can change (1.3).
         self.logs: dict[ThreadId, list[Entry]] = {}
         # When the threads that are no longer in `threads`, but not yet swept, were discarded.
@@ -107,6 +108,8 @@ class Tables:
         self.checkpoints.delete_thread(thread_id)
         for run in [run for run in self.runs.values() if run.thread_id == thread_id]:
             del self.runs[run.run_id]
+        for cron in [cron for cron in self.crons.values() if cron.thread_id == thread_id]:
+            del self.crons[cron.cron_id]
         # Who follows the thread finds it gone sooner than by polling.
         self.watchers.wake(thread_id)
 

@@ -62,7 +62,7 @@ class SqliteRuns:
             if start is not None and accepted.started:
                 start(accepted.run)
 
-        return await self._writer.do(partial(_accept, new, start is not None), then=begin)
+        return await self._writer.do(partial(accept_run, new, start is not None), then=begin)
 
     async def get(self, run_id: RunId) -> Run | None:
         with self._readers.lend() as db:
@@ -144,7 +144,7 @@ class SqliteRuns:
 # Accepting
 
 
-def _accept(new: NewRun, start: bool, transaction: Transaction) -> Accepted:
+def accept_run(new: NewRun, start: bool, transaction: Transaction) -> Accepted:
     if (made := _made_before(transaction.db, new)) is not None:
         return Accepted(made, repeated=True)
     active = _admit(transaction, new)

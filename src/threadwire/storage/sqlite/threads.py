@@ -123,6 +123,7 @@ def _remove(transaction: Transaction, thread_id: ThreadId) -> None:
         "checkpoints",
         "checkpoint_blobs",
         "checkpoint_writes",
+        "crons",
     ):
         transaction.db.execute(f"DELETE FROM {table} WHERE thread = ?", (key_of(thread_id),))
     transaction.forget(thread_id)

@@ -28,6 +28,7 @@ pytest.register_assert_rewrite(
 from threadwire.testing.conformance.assistants import AssistantsConformance  # noqa: E402
 from threadwire.testing.conformance.checkpoints import CheckpointsConformance  # noqa: E402
 from threadwire.testing.conformance.claims import ClaimsConformance  # noqa: E402
+from threadwire.testing.conformance.crons import CronsConformance  # noqa: E402
 from threadwire.testing.conformance.items import ItemsConformance  # noqa: E402
 from threadwire.testing.conformance.log import LogConformance  # noqa: E402
 from threadwire.testing.conformance.runs import RunsConformance  # noqa: E402
@@ -39,6 +40,7 @@ __all__ = [
     "AssistantsConformance",
     "CheckpointsConformance",
     "ClaimsConformance",
+    "CronsConformance",
     "ItemsConformance",
     "LogConformance",
     "RunsConformance",

@@ -8,11 +8,8 @@ from threadwire.core.ids import ThreadId, parse_run_id, parse_thread_id
 from threadwire.core.records import RunSelection
 from threadwire.engine.runs import StartRun
 from threadwire.errors import BadRequest, Invalid
-from threadwire.protocols.langgraph.decode.body import MAX_PAGE, Object, OptionalObject, RequestBody
-from threadwire.protocols.langgraph.decode.config import Config, Context
-from threadwire.protocols.langgraph.encode import DEFAULT_MODES
-
-Mode = Literal["values", "updates", "messages", "messages-tuple", "custom", "events", "debug", "tasks", "checkpoints"]
+from threadwire.protocols.langgraph.decode.body import MAX_PAGE, Object, RequestBody
+from threadwire.protocols.langgraph.decode.graph_call import GraphCall
 
 
 class CommandBody(RequestBody):
@@ -31,28 +28,15 @@ class CommandBody(RequestBody):
         return goto
 
 
-class RunBody(RequestBody):
+class RunBody(GraphCall):
     assistant_id: str = Field(max_length=255)
-    input: Any = None
     command: CommandBody | None = None
-    config: Config = Field(default_factory=dict)
-    context: Context = Field(default_factory=dict)
-    metadata: OptionalObject = Field(default_factory=dict)
     checkpoint: Object | None = None
     checkpoint_id: str | None = None
-    stream_mode: Mode | list[Mode] | None = None
-    stream_subgraphs: bool = False
-    stream_resumable: bool = False
-    interrupt_before: Literal["*"] | list[str] | None = None
-    interrupt_after: Literal["*"] | list[str] | None = None
-    multitask_strategy: Literal["reject", "enqueue", "interrupt", "rollback"] = "enqueue"
     on_disconnect: Literal["cancel", "continue"] = "continue"
     if_not_exists: Literal["create", "reject"] = "reject"
     after_seconds: float = Field(default=0, ge=0, le=366 * 86_400)
-    durability: Literal["sync", "async", "exit"] | None = None
-    checkpoint_during: bool | None = None
     feedback_keys: list[str] | None = None
-    webhook: None = Field(default=None, description="Webhooks are not offered yet; naming one is refused.")
 
     @model_validator(mode="after")
     def _one_intent(self) -> "RunBody":
@@ -64,16 +48,12 @@ class RunBody(RequestBody):
     def temporary(self) -> bool:
         return False
 
-    @property
-    def modes(self) -> list[str]:
-        given = self.stream_mode or DEFAULT_MODES
-        return [given] if isinstance(given, str) else list(dict.fromkeys(given))
-
     def start(self, thread_id: ThreadId | None, *, idempotency_key: str | None = None) -> StartRun:
+        command = self.command.model_dump(exclude_none=True) if self.command else None
         return StartRun(
             assistant=self.assistant_id,
             thread_id=thread_id,
-            kwargs=self._kwargs(),
+            kwargs=self.kwargs(command=command, feedback_keys=self.feedback_keys, temporary=self.temporary),
             metadata=self.metadata,
             multitask_strategy=self.multitask_strategy,
             create_thread=self.if_not_exists == "create",
@@ -82,27 +62,8 @@ class RunBody(RequestBody):
             idempotency_key=idempotency_key,
         )
 
-    def _kwargs(self) -> Object:
-        durability = self.durability or ("exit" if self.checkpoint_during is False else "async")
-        return {
-            "input": self.input,
-            "command": self.command.model_dump(exclude_none=True) if self.command else None,
-            "config": {**self.config, "configurable": self._configurable()},
-            "context": self.context,
-            "stream_mode": self.modes,
-            "interrupt_before": self.interrupt_before,
-            "interrupt_after": self.interrupt_after,
-            "webhook": None,
-            "feedback_keys": self.feedback_keys,
-            "temporary": self.temporary,
-            "subgraphs": self.stream_subgraphs,
-            "resumable": self.stream_resumable,
-            "checkpoint_during": durability != "exit",
-            "durability": durability,
-        }
-
-    def _configurable(self) -> Object:
-        configurable = dict(self.config.get("configurable") or {})
+    def configurable(self) -> Object:
+        configurable = super().configurable()
         for key in ("checkpoint_id", "checkpoint_ns", "checkpoint_map"):
             if self.checkpoint and self.checkpoint.get(key) is not None:
                 configurable[key] = self.checkpoint[key]

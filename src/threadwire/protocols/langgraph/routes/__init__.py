@@ -7,6 +7,7 @@ from threadwire.http.limits import JsonRoute
 from threadwire.http.problems import Json
 from threadwire.http.streaming import OpenStreams
 from threadwire.protocols.langgraph.routes.assistants import assistant_routes
+from threadwire.protocols.langgraph.routes.crons import cron_routes
 from threadwire.protocols.langgraph.routes.runs import run_routes
 from threadwire.protocols.langgraph.routes.state import state_routes
 from threadwire.protocols.langgraph.routes.stateless_runs import stateless_run_routes
@@ -21,6 +22,7 @@ def langgraph_routes(engine: Engine, streams: OpenStreams) -> APIRouter:
     thread_routes(router, engine)
     state_routes(router, engine)
     run_routes(router, engine, streams)
+    cron_routes(router, engine)
     stateless_run_routes(router, engine, streams)
     store_routes(router, engine)
     ui_routes(router, engine)

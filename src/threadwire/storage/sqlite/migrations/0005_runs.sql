@@ -7,3 +7,26 @@ CREATE TABLE discarded_threads (
   at     INTEGER NOT NULL
 ) WITHOUT ROWID;
 CREATE INDEX discarded_threads_at ON discarded_threads (at);
+
+-- Runs that are started again and again.
+CREATE TABLE crons (
+  cron         BLOB NOT NULL PRIMARY KEY,
+  assistant    BLOB NOT NULL,
+  thread       BLOB,                            -- null: each run gets a thread of its own
+  keep_threads INTEGER NOT NULL,                -- whether those stay
+  schedule     TEXT NOT NULL,
+  timezone     TEXT,
+  end_time     INTEGER,
+  next_run_at  INTEGER,                         -- the slot that comes next
+  last_run_at  INTEGER,                         -- the slot that was taken last
+  enabled      INTEGER NOT NULL,
+  multitask    TEXT NOT NULL,
+  metadata     TEXT NOT NULL,
+  payload      TEXT NOT NULL,
+  kwargs       TEXT NOT NULL,
+  created_at   INTEGER NOT NULL,
+  updated_at   INTEGER NOT NULL,
+  owner        TEXT
+) WITHOUT ROWID;
+CREATE INDEX crons_due ON crons (next_run_at) WHERE enabled = 1;
+CREATE INDEX crons_of_thread ON crons (thread) WHERE thread IS NOT NULL;

@@ -1,0 +1,190 @@
+"""Runs that are started again and again: keeping them, and firing each slot once.
+
+A slot is a moment of a cron's schedule. Taking it is one transaction with accepting its run, so a slot makes one run
+whatever dies in between. Slots that passed while nobody was there make one run together, when somebody is.
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, tzinfo
+from functools import lru_cache
+from zoneinfo import ZoneInfo
+
+import anyio
+import structlog
+
+from threadwire.core.ids import CronId
+from threadwire.core.records import Accepted, Cron, CronQuery, Fired, NewRun
+from threadwire.core.schedule import parse_schedule
+from threadwire.engine.assistants import Assistants
+from threadwire.engine.clock import Clock
+from threadwire.engine.runs import Begin, Runs, StartRun
+from threadwire.errors import Invalid, NotFound, StorageError
+from threadwire.storage.abc import Storage
+
+logger = structlog.get_logger("threadwire.crons")
+
+SOON = 0.005
+AFTER_TROUBLE = 1.0
+IDLE_POLL = 5.0
+"""Seconds between two looks when nobody hints: a safety net, as the worker has one."""
+BATCH = 100
+
+
+class Scheduler:
+    """Fires what is due. One per process."""
+
+    def __init__(self, storage: Storage, runs: Runs, clock: Clock) -> None:
+        self._storage = storage
+        self._runs = runs
+        self._clock = clock
+        self._wake = asyncio.Event()
+
+    def hint(self) -> None:
+        """A cron has come or changed."""
+        self._wake.set()
+
+    async def work(self) -> None:
+        while True:
+            self._wake.clear()
+            try:
+                await self.fire_due()
+                seconds = await self._until_next()
+            except StorageError as error:
+                logger.error("crons_not_fired", error=error.message)
+                seconds = AFTER_TROUBLE
+            with anyio.move_on_after(seconds):
+                await self._wake.wait()
+
+    async def fire_due(self) -> None:
+        while due := await self._storage.crons.due(self._clock(), limit=BATCH):
+            for outcome in await asyncio.gather(*map(self._fire, due), return_exceptions=True):
+                if isinstance(outcome, BaseException):
+                    raise outcome
+
+    async def _until_next(self) -> float:
+        due = await self._storage.crons.next_due()
+        return IDLE_POLL if due is None else min(IDLE_POLL, max(SOON, (due - self._clock()) / 1000))
+
+    async def _fire(self, cron: Cron) -> None:
+        now = self._clock()
+        try:
+            following = next_slot(cron, now)
+            over = cron.end_time is not None and now > cron.end_time
+            fired = await (self._pass(cron, following) if over else self._start(cron, following))
+        except Invalid as error:  # it was sound once: its zone must have gone from the machine
+            fired = await self._pass(cron, None, error.message)
+        except NotFound as error:  # its assistant has gone
+            fired = await self._pass(cron, following, error.message)
+        if fired is not None and fired.refused is not None:
+            logger.warning("cron_slot_without_a_run", cron_id=cron.cron_id, reason=fired.refused)
+
+    async def _start(self, cron: Cron, following: int | None) -> Fired | None:
+        fired: Fired | None = None
+
+        async def accept(new: NewRun, start: Begin | None) -> Accepted | None:
+            nonlocal fired
+            fired = await self._storage.crons.fire(cron, new, following, start=start)
+            return None if fired is None else fired.accepted
+
+        await self._runs.take_in(_asked(cron), accept)
+        return fired
+
+    async def _pass(self, cron: Cron, following: int | None, reason: str | None = None) -> Fired | None:
+        """Let the slot pass without a run."""
+        fired = await self._storage.crons.fire(cron, None, following)
+        return None if fired is None else replace(fired, refused=reason)
+
+
+def _asked(cron: Cron) -> StartRun:
+    return StartRun(
+        assistant=cron.assistant_id,
+        thread_id=cron.thread_id,
+        kwargs=cron.kwargs,
+        metadata=cron.metadata,
+        thread_metadata=cron.metadata if cron.thread_id is None else {},
+        multitask_strategy=cron.multitask_strategy,
+        temporary=cron.thread_id is None and not cron.keep_threads,
+        owner=cron.owner,
+    )
+
+
+class Crons:
+    def __init__(self, storage: Storage, assistants: Assistants, scheduler: Scheduler, clock: Clock) -> None:
+        self._storage = storage
+        self._assistants = assistants
+        self._scheduler = scheduler
+        self._clock = clock
+
+    async def create(self, asked: Cron, assistant: str) -> Cron:
+        """Keep a cron, with its assistant by id or name and its first slot to be found."""
+        try:
+            named = await self._assistants.resolve(assistant)
+        except (Invalid, NotFound):
+            raise NotFound(f"Assistant '{assistant[:200]}' not found") from None
+        payload = {**asked.payload, "assistant_id": named.assistant_id}
+        now = self._clock()
+        cron = replace(asked, assistant_id=named.assistant_id, payload=payload, created_at=now, updated_at=now)
+        cron = replace(cron, next_run_at=next_slot(cron, now))
+        try:
+            await self._storage.crons.create(cron)
+        except NotFound:
+            raise NotFound(
+                f"Thread with ID '{cron.thread_id}' not found. Please verify the ID is correct and the thread hasn't"
+                " been deleted or expired."
+            ) from None
+        self._scheduler.hint()
+        return cron
+
+    async def get(self, cron_id: CronId) -> Cron:
+        if (cron := await self._storage.crons.get(cron_id)) is None:
+            raise NotFound("Not Found")
+        return cron
+
+    async def update(self, cron_id: CronId, change: Callable[[Cron], Cron]) -> Cron:
+        """Change a cron. If that moves its slots, the next one is the first after now, never one that was taken."""
+
+        def changed(cron: Cron) -> Cron:
+            after, now = change(cron), self._clock()
+            if _when(after) != _when(cron):
+                after = replace(after, next_run_at=next_slot(after, max(now, cron.last_run_at or 0)))
+            return replace(after, updated_at=now)
+
+        updated = await self._storage.crons.update(cron_id, changed)
+        self._scheduler.hint()
+        return updated
+
+    async def delete(self, cron_id: CronId) -> None:
+        try:
+            await self._storage.crons.delete(cron_id)
+        except NotFound:
+            raise NotFound("Not Found") from None
+
+    async def search(self, query: CronQuery) -> list[Cron]:
+        return await self._storage.crons.search(query)
+
+    async def count(self, query: CronQuery) -> int:
+        return await self._storage.crons.count(query)
+
+
+def next_slot(cron: Cron, after: int) -> int | None:
+    """The first slot after that moment, unless the cron has ended by then."""
+    slot = parse_schedule(cron.schedule).after(after, zone_of(cron.timezone))
+    return None if slot is None or (cron.end_time is not None and slot > cron.end_time) else slot
+
+
+def _when(cron: Cron) -> tuple[object, ...]:
+    return cron.schedule, cron.timezone, cron.end_time, cron.enabled
+
+
+@lru_cache(maxsize=1024)
+def zone_of(name: str | None) -> tzinfo:
+    if name is None:
+        return UTC
+    try:
+        return ZoneInfo(name)
+    except (KeyError, ValueError, OSError):  # unknown, no name at all, a folder of names
+        raise Invalid(
+            f"Invalid timezone: '{name[:200]}'. Use IANA timezone format (e.g. 'America/New_York')."
+        ) from None

@@ -1,0 +1,130 @@
+"""How crons are made, changed and looked for."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+from pydantic import Field
+
+from threadwire.core.ids import AssistantId, CronId, ThreadId, assistant_id_of, parse_thread_id, parse_uuid
+from threadwire.core.records import Cron, CronQuery
+from threadwire.errors import BadRequest, Invalid
+from threadwire.protocols.langgraph.decode.body import MAX_PAGE, Object, OptionalObject, RequestBody
+from threadwire.protocols.langgraph.decode.graph_call import GraphCall
+
+
+class CronOptions(GraphCall):
+    timezone: str | None = Field(default=None, max_length=255)
+    end_time: datetime | None = None
+    on_run_completed: Literal["delete", "keep"] = "delete"
+    enabled: bool = True
+
+    def options(self, cron: Cron) -> Cron:
+        """The cron as it is with what is said here, and the defaults for the rest."""
+        keep = cron.thread_id is None and self.on_run_completed == "keep"
+        kwargs = self.kwargs(temporary=cron.thread_id is None and not keep)
+        kwargs["config"]["configurable"]["cron_id"] = cron.cron_id
+        return replace(
+            cron,
+            timezone=self.timezone,
+            end_time=_milliseconds(self.end_time),
+            keep_threads=keep,
+            enabled=self.enabled,
+            multitask_strategy=self.multitask_strategy,
+            payload=self._payload(cron.cron_id),
+            kwargs=kwargs,
+        )
+
+    def _payload(self, cron_id: CronId) -> Object:
+        """What the client said, and which cron the runs belong to."""
+        said = self.model_dump(mode="json", exclude_unset=True)
+        config = said.get("config") or {}
+        return {
+            **said,
+            "config": {**config, "configurable": {**(config.get("configurable") or {}), "cron_id": cron_id}},
+        }
+
+
+class CronBody(CronOptions):
+    assistant_id: str = Field(max_length=255)
+    schedule: str = Field(max_length=255)
+
+    def cron(self, cron_id: CronId, thread_id: ThreadId | None) -> Cron:
+        bare = Cron(
+            cron_id=cron_id,
+            assistant_id=AssistantId(""),
+            schedule=self.schedule,
+            created_at=0,
+            updated_at=0,
+            thread_id=thread_id,
+            metadata=self.metadata,
+        )
+        return self.options(bare)
+
+
+class CronPatch(CronOptions):
+    """What is not named stays as it is."""
+
+    schedule: str = Field(default="", max_length=255)
+
+    def change(self, cron: Cron) -> Cron:
+        said = self.model_dump(mode="json", exclude_unset=True)
+        merged = CronBody.model_validate({**cron.payload, **said})
+        changed = replace(cron, schedule=merged.schedule, metadata={**cron.metadata, **self.metadata})
+        return merged.options(changed)
+
+    def refuse_nothing(self) -> None:
+        if not self.model_fields_set:
+            raise BadRequest("Request body cannot be empty")
+
+
+class CronFilter(RequestBody):
+    assistant_id: str | None = Field(default=None, max_length=255)
+    thread_id: str | None = None
+    metadata: OptionalObject = Field(default_factory=dict)
+    enabled: bool | None = None
+
+    def filter(self, graph_ids: list[str], **page: Any) -> CronQuery:
+        return CronQuery(
+            assistant_id=None if self.assistant_id is None else _assistant(self.assistant_id, graph_ids),
+            thread_id=None if self.thread_id is None else parse_thread_id(self.thread_id),
+            metadata=self.metadata,
+            enabled=self.enabled,
+            **page,
+        )
+
+
+SortBy = Literal["cron_id", "assistant_id", "thread_id", "created_at", "updated_at", "next_run_date", "end_time"]
+Select = Literal[
+    "cron_id", "assistant_id", "thread_id", "user_id", "end_time", "schedule", "timezone", "payload", "next_run_date",
+    "metadata", "on_run_completed", "enabled", "created_at", "updated_at",
+]  # fmt: skip
+
+
+class CronSearch(CronFilter):
+    limit: int = Field(default=10, ge=1, le=MAX_PAGE)
+    offset: int = Field(default=0, ge=0, le=2**53)
+    sort_by: SortBy | None = None
+    sort_order: Literal["asc", "desc"] | None = None
+    select: list[Select] | None = None
+
+    def query(self, graph_ids: list[str]) -> CronQuery:
+        sort_by = "next_run_at" if self.sort_by == "next_run_date" else self.sort_by or "created_at"
+        return self.filter(
+            graph_ids, limit=self.limit, offset=self.offset, sort_by=sort_by, descending=self.sort_order != "asc"
+        )
+
+
+def _assistant(name: str, graph_ids: list[str]) -> AssistantId:
+    if name in graph_ids:
+        return assistant_id_of(name)
+    if (parsed := parse_uuid(name)) is None:
+        raise Invalid("Invalid assistant ID: must be a UUID")
+    return AssistantId(parsed)
+
+
+def _milliseconds(time: datetime | None) -> int | None:
+    """A time without a zone is in UTC."""
+    if time is None:
+        return None
+    return round((time if time.tzinfo is not None else time.replace(tzinfo=UTC)).timestamp() * 1000)

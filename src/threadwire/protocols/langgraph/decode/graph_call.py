@@ -1,0 +1,56 @@
+"""What a graph is called with, whoever asks for it: a client that starts a run, or a cron."""
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from threadwire.protocols.langgraph.decode.body import Object, OptionalObject, RequestBody
+from threadwire.protocols.langgraph.decode.config import Config, Context
+from threadwire.protocols.langgraph.encode import DEFAULT_MODES
+
+Mode = Literal["values", "updates", "messages", "messages-tuple", "custom", "events", "debug", "tasks", "checkpoints"]
+
+
+class GraphCall(RequestBody):
+    input: Any = None
+    config: Config = Field(default_factory=dict)
+    context: Context = Field(default_factory=dict)
+    metadata: OptionalObject = Field(default_factory=dict)
+    stream_mode: Mode | list[Mode] | None = None
+    stream_subgraphs: bool = False
+    stream_resumable: bool = False
+    interrupt_before: Literal["*"] | list[str] | None = None
+    interrupt_after: Literal["*"] | list[str] | None = None
+    multitask_strategy: Literal["reject", "enqueue", "interrupt", "rollback"] = "enqueue"
+    durability: Literal["sync", "async", "exit"] | None = None
+    checkpoint_during: bool | None = None
+    webhook: None = Field(default=None, description="Webhooks are not offered yet; naming one is refused.")
+
+    @property
+    def modes(self) -> list[str]:
+        given = self.stream_mode or DEFAULT_MODES
+        return [given] if isinstance(given, str) else list(dict.fromkeys(given))
+
+    def configurable(self) -> Object:
+        return dict(self.config.get("configurable") or {})
+
+    def kwargs(
+        self, *, command: Object | None = None, feedback_keys: list[str] | None = None, temporary: bool
+    ) -> Object:
+        durability = self.durability or ("exit" if self.checkpoint_during is False else "async")
+        return {
+            "input": self.input,
+            "command": command,
+            "config": {**self.config, "configurable": self.configurable()},
+            "context": self.context,
+            "stream_mode": self.modes,
+            "interrupt_before": self.interrupt_before,
+            "interrupt_after": self.interrupt_after,
+            "webhook": self.webhook,
+            "feedback_keys": feedback_keys,
+            "temporary": temporary,
+            "subgraphs": self.stream_subgraphs,
+            "resumable": self.stream_resumable,
+            "checkpoint_during": durability != "exit",
+            "durability": durability,
+        }

@@ -1,0 +1,99 @@
+from collections.abc import Callable
+from dataclasses import replace
+
+from threadwire.core.ids import CronId
+from threadwire.core.records import Cron, CronQuery, Fired, NewRun, Run
+from threadwire.errors import NotFound, ThreadwireError
+from threadwire.storage.memory.pages import holds, page
+from threadwire.storage.memory.runs import MemoryRuns
+from threadwire.storage.memory.tables import Tables, as_kept
+
+
+class MemoryCrons:
+    def __init__(self, tables: Tables, runs: MemoryRuns) -> None:
+        self._tables = tables
+        self._runs = runs
+
+    async def create(self, cron: Cron) -> None:
+        with self._tables.lock:
+            if cron.thread_id is not None:
+                self._tables.thread(cron.thread_id)
+            self._keep(cron)
+
+    async def get(self, cron_id: CronId) -> Cron | None:
+        with self._tables.lock:
+            cron = self._tables.crons.get(cron_id)
+            return None if cron is None else as_kept(cron)
+
+    async def update(self, cron_id: CronId, change: Callable[[Cron], Cron]) -> Cron:
+        with self._tables.lock:
+            return self._keep(change(as_kept(self._cron(cron_id))))
+
+    async def delete(self, cron_id: CronId) -> None:
+        with self._tables.lock:
+            del self._tables.crons[self._cron(cron_id).cron_id]
+
+    async def search(self, query: CronQuery) -> list[Cron]:
+        with self._tables.lock:
+            return [as_kept(cron) for cron in page(self._matching(query), query)]
+
+    async def count(self, query: CronQuery) -> int:
+        with self._tables.lock:
+            return len(self._matching(query))
+
+    async def due(self, now: int, *, limit: int) -> list[Cron]:
+        with self._tables.lock:
+            due = [(at, cron) for at, cron in self._waiting() if at <= now]
+            return [as_kept(cron) for _, cron in sorted(due, key=lambda pair: pair[0])[:limit]]
+
+    async def next_due(self) -> int | None:
+        with self._tables.lock:
+            return min((at for at, _ in self._waiting()), default=None)
+
+    async def fire(
+        self,
+        cron: Cron,
+        new: NewRun | None,
+        next_run_at: int | None,
+        *,
+        start: Callable[[Run], None] | None = None,
+    ) -> Fired | None:
+        with self._tables.lock:
+            if self._tables.crons.get(cron.cron_id) != as_kept(cron):
+                return None
+            self._keep(replace(cron, last_run_at=cron.next_run_at, next_run_at=next_run_at))
+            fired = Fired() if new is None else self._accept(new, started=start is not None)
+        if start is not None and fired.accepted is not None and fired.accepted.started:
+            start(fired.accepted.run)
+        return fired
+
+    def _accept(self, new: NewRun, *, started: bool) -> Fired:
+        try:
+            return Fired(accepted=self._runs.take_in(new, started=started))
+        except ThreadwireError as refusal:
+            return Fired(refused=refusal.message)
+
+    def _cron(self, cron_id: CronId) -> Cron:
+        if (cron := self._tables.crons.get(cron_id)) is None:
+            raise NotFound(f"Cron '{cron_id}' not found")
+        return cron
+
+    def _keep(self, cron: Cron) -> Cron:
+        self._tables.crons[cron.cron_id] = as_kept(cron)
+        return as_kept(cron)
+
+    def _waiting(self) -> list[tuple[int, Cron]]:
+        crons = self._tables.crons.values()
+        return [(cron.next_run_at, cron) for cron in crons if cron.enabled and cron.next_run_at is not None]
+
+    def _matching(self, query: CronQuery) -> list[Cron]:
+        return [cron for cron in self._tables.crons.values() if _matches(cron, query)]
+
+
+def _matches(cron: Cron, query: CronQuery) -> bool:
+    return (
+        query.assistant_id in (None, cron.assistant_id)
+        and query.thread_id in (None, cron.thread_id)
+        and query.enabled in (None, cron.enabled)
+        and holds(cron.metadata, query.metadata)
+    )
