@@ -13,6 +13,7 @@
     ├── GraphUnavailable        the graph's code could not be loaded
     ├── GraphFailed             user code raised while it was being asked something outside a run
     ├── ConfigError             langgraph.json is wrong; one line says where
+    ├── NotDelivered            a webhook could not be told
     └── StorageError            the database refused
         └── DataDirectoryLocked another process serves this data directory
 
@@ -72,6 +73,10 @@ class GraphFailed(ThreadwireError):
 
 class ConfigError(ThreadwireError):
     """The configuration is wrong."""
+
+
+class NotDelivered(ThreadwireError):
+    """The webhook could not be told."""
 
 
 class StorageError(ThreadwireError):

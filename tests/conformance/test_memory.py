@@ -11,6 +11,7 @@ from threadwire.testing.conformance import (
     CheckpointsConformance,
     ClaimsConformance,
     CronsConformance,
+    DeliveriesConformance,
     ItemsConformance,
     LogConformance,
     RunsConformance,
@@ -45,6 +46,9 @@ class TestClaims(InMemory, ClaimsConformance): ...
 
 
 class TestCrons(InMemory, CronsConformance): ...
+
+
+class TestDeliveries(InMemory, DeliveriesConformance): ...
 
 
 class TestAssistants(InMemory, AssistantsConformance): ...

@@ -14,6 +14,7 @@ from threadwire.testing.conformance import (
     CheckpointsConformance,
     ClaimsConformance,
     CronsConformance,
+    DeliveriesConformance,
     ItemsConformance,
     LogConformance,
     RunsConformance,
@@ -50,6 +51,9 @@ class TestClaims(InOneFile, ClaimsConformance): ...
 
 
 class TestCrons(InOneFile, CronsConformance): ...
+
+
+class TestDeliveries(InOneFile, DeliveriesConformance): ...
 
 
 class TestAssistants(InOneFile, AssistantsConformance): ...

@@ -115,6 +115,10 @@ class Run:
     idempotency_key: str | None = None
     temporary: bool = False
     """Whether its thread is discarded when it ends."""
+    webhook: str | None = None
+    """Who is told when it has ended."""
+    started_at: int | None = None
+    """When its latest attempt began."""
     owner: str | None = None
 
     @property
@@ -143,6 +147,7 @@ class NewRun:
     thread_metadata: dict[str, Any] = field(default_factory=dict)
     idempotency_key: str | None = None
     temporary: bool = False
+    webhook: str | None = None
     owner: str | None = None
 
 
@@ -275,3 +280,17 @@ class CronQuery:
         "created_at"
     )
     descending: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """A run that has ended, and whose webhook is to be told so. It needs nothing else: neither the run nor its thread
+    may be there any more."""
+
+    delivery_id: int
+    run: Run
+    """As it was when it had ended."""
+    values: Json
+    """What its thread held then; None if it was rolled back."""
+    due_at: int
+    tries: int = 0

@@ -19,6 +19,7 @@ from threadwire.core.records import Accepted, Cron, CronQuery, Fired, NewRun
 from threadwire.core.schedule import parse_schedule
 from threadwire.engine.assistants import Assistants
 from threadwire.engine.clock import Clock
+from threadwire.engine.deliveries import Webhooks
 from threadwire.engine.runs import Begin, Runs, StartRun
 from threadwire.errors import Invalid, NotFound, StorageError
 from threadwire.storage.abc import Storage
@@ -106,15 +107,19 @@ def _asked(cron: Cron) -> StartRun:
         thread_metadata=cron.metadata if cron.thread_id is None else {},
         multitask_strategy=cron.multitask_strategy,
         temporary=cron.thread_id is None and not cron.keep_threads,
+        webhook=cron.kwargs.get("webhook"),
         owner=cron.owner,
     )
 
 
 class Crons:
-    def __init__(self, storage: Storage, assistants: Assistants, scheduler: Scheduler, clock: Clock) -> None:
+    def __init__(
+        self, storage: Storage, assistants: Assistants, scheduler: Scheduler, webhooks: Webhooks, clock: Clock
+    ) -> None:
         self._storage = storage
         self._assistants = assistants
         self._scheduler = scheduler
+        self._webhooks = webhooks
         self._clock = clock
 
     async def create(self, asked: Cron, assistant: str) -> Cron:
@@ -123,6 +128,8 @@ class Crons:
             named = await self._assistants.resolve(assistant)
         except (Invalid, NotFound):
             raise NotFound(f"Assistant '{assistant[:200]}' not found") from None
+        if (webhook := asked.kwargs.get("webhook")) is not None:
+            await self._webhooks.check(webhook)
         payload = {**asked.payload, "assistant_id": named.assistant_id}
         now = self._clock()
         cron = replace(asked, assistant_id=named.assistant_id, payload=payload, created_at=now, updated_at=now)
@@ -142,8 +149,11 @@ class Crons:
             raise NotFound("Not Found")
         return cron
 
-    async def update(self, cron_id: CronId, change: Callable[[Cron], Cron]) -> Cron:
-        """Change a cron. If that moves its slots, the next one is the first after now, never one that was taken."""
+    async def update(self, cron_id: CronId, change: Callable[[Cron], Cron], webhook: str | None = None) -> Cron:
+        """Change a cron, whose webhook may be another one then. If that moves its slots, the next one is the first
+        after now, never one that was taken."""
+        if webhook is not None:
+            await self._webhooks.check(webhook)
 
         def changed(cron: Cron) -> Cron:
             after, now = change(cron), self._clock()

@@ -11,6 +11,7 @@ from threadwire.engine.assistants import Assistants
 from threadwire.engine.checkpointing import Checkpointing
 from threadwire.engine.clock import Clock, system_clock
 from threadwire.engine.crons import Crons, Scheduler
+from threadwire.engine.deliveries import Deliverer, NoWebhooks, Webhooks
 from threadwire.engine.follow import Followers
 from threadwire.engine.graph_reads import GraphReads
 from threadwire.engine.runs import Runs
@@ -53,6 +54,7 @@ async def open_engine(
     capacity: int = 64,
     drain: float = 0,
     keep_temporary: float = 120,
+    webhooks: Webhooks = NoWebhooks(),  # noqa: B008 - it has no state
     clock: Clock = system_clock,
 ) -> AsyncIterator[Engine]:
     """Recover what a dead process left, then serve until the block ends. A crash inside surfaces from the block.
@@ -78,13 +80,13 @@ async def open_engine(
             await assistants.ensure_graphs()
             await _recover(storage, checkpointing, clock)
             followers = Followers(storage.log)
-            runs = Runs(storage, assistants, followers, worker, checkpointing, clock)
+            runs = Runs(storage, assistants, followers, worker, checkpointing, webhooks, clock)
             scheduler = Scheduler(storage, runs, clock)
             engine = Engine(
                 assistants=assistants,
                 threads=threads,
                 runs=runs,
-                crons=Crons(storage, assistants, scheduler, clock),
+                crons=Crons(storage, assistants, scheduler, webhooks, clock),
                 store=Store(store),
                 worker=worker,
                 registry=registry,
@@ -93,6 +95,7 @@ async def open_engine(
                 tasks.start_soon(worker.work)
                 upkeep.start_soon(sweep_forever, storage.items, memory.ttl.sweep_every, clock)
                 upkeep.start_soon(scheduler.work)
+                upkeep.start_soon(Deliverer(storage, webhooks, clock).work)
                 upkeep.start_soon(Sweeper(storage, followers, clock, keep=keep_temporary).work)
                 try:
                     yield engine

@@ -24,6 +24,7 @@ from threadwire.core.records import (
 from threadwire.engine.assistants import Assistants
 from threadwire.engine.checkpointing import Checkpointing
 from threadwire.engine.clock import Clock
+from threadwire.engine.deliveries import Webhooks
 from threadwire.engine.follow import PAGE, POLL, Follower, Followers
 from threadwire.engine.request import brought_along
 from threadwire.engine.thread_follow import ThreadFollower
@@ -53,6 +54,7 @@ class StartRun:
     thread_metadata: dict[str, Any] = field(default_factory=dict)
     temporary: bool = False
     """Whether the thread goes when the run ends."""
+    webhook: str | None = None
     after_seconds: float = 0
     idempotency_key: str | None = None
     owner: str | None = None
@@ -74,6 +76,7 @@ class Runs:
         followers: Followers,
         worker: Worker,
         checkpointing: Checkpointing,
+        webhooks: Webhooks,
         clock: Clock,
     ) -> None:
         self._storage = storage
@@ -81,10 +84,13 @@ class Runs:
         self._assistants = assistants
         self._followers = followers
         self._worker = worker
+        self._webhooks = webhooks
         self._clock = clock
 
     async def start(self, asked: StartRun) -> Run:
         """Take a run in; on return it is durable, and will be carried out whatever happens to the caller."""
+        if asked.webhook is not None:
+            await self._webhooks.check(asked.webhook)
         taken = await self.take_in(asked, self._accept)
         assert taken is not None
         return taken
@@ -131,6 +137,7 @@ class Runs:
             thread_metadata={**asked.thread_metadata, **belongs},
             idempotency_key=asked.idempotency_key,
             temporary=asked.temporary,
+            webhook=asked.webhook,
             owner=asked.owner,
         )
 
@@ -147,6 +154,8 @@ class Runs:
         for each in asked:
             await self._assistants.resolve(each.assistant)
             wanted = None if each.create_thread else each.thread_id
+            if each.webhook is not None:
+                await self._webhooks.check(each.webhook)
             if wanted is not None and await self._storage.threads.get(wanted) is None:
                 raise NotFound(_NOT_THERE)
         return [await self.start(each) for each in asked]

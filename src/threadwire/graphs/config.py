@@ -15,12 +15,14 @@ from typing import Any
 
 from dotenv import dotenv_values
 
+from threadwire.core.webhooks import WebhookRules
 from threadwire.errors import ConfigError
 from threadwire.graphs.http_section import HttpSection, read_http
 from threadwire.graphs.known_keys import unknown_keys
 from threadwire.graphs.persistence import CheckpointerConfig, StoreConfig, read_checkpointer, read_store
 from threadwire.graphs.source import CodeSource, kind_of, split_source
 from threadwire.graphs.ui import UiConfig
+from threadwire.graphs.webhooks import read_webhooks
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,7 @@ class ProjectConfig:
     env_file: Path | None = None
     store: StoreConfig = field(default_factory=StoreConfig)
     checkpointer: CheckpointerConfig = field(default_factory=CheckpointerConfig)
+    webhooks: WebhookRules = field(default_factory=WebhookRules)
     wants_auth: bool = False
     """Whether the project asks for authentication, which is not offered yet."""
     ui: UiConfig = field(default_factory=lambda: UiConfig({}))
@@ -73,6 +76,7 @@ def load_config(path: Path) -> ProjectConfig:
             env_file=path.parent / env if isinstance(env := content.get("env"), str) else None,
             store=read_store(content.get("store")),
             checkpointer=read_checkpointer(content.get("checkpointer")),
+            webhooks=read_webhooks(content.get("webhooks")),
             wants_auth=bool(content.get("auth")),
             ui=_ui(content, path.parent),
             http=read_http(content.get("http")),

@@ -17,8 +17,10 @@ from threadwire.http import problems
 from threadwire.http.headers import Chosen, ConfigurableHeaders, RequestLog
 from threadwire.http.limits import LOOPBACK_HOSTS, LOOPBACK_ORIGIN, BodyLimit, CorsWhenAsked, TrustedSource
 from threadwire.http.streaming import OpenStreams
+from threadwire.http.webhooks import WebhookCalls
 from threadwire.protocols.ag_ui.routes import ag_ui_routes
 from threadwire.protocols.langgraph.routes import langgraph_routes
+from threadwire.protocols.langgraph.webhooks import LangGraphWebhooks
 from threadwire.server.api_page import api_page_route
 from threadwire.server.composing import below, with_own_routes
 from threadwire.server.health import system_routes
@@ -41,11 +43,13 @@ class Server:
     engine: Engine
     streams: OpenStreams
     app: Switch
+    webhooks: LangGraphWebhooks
 
     async def use(self, project: Project) -> None:
         """Serve this project from now on: its routes for new requests, its graphs for new runs and reads."""
         await self.app.use(build_app(project, self), project.own_app)
         await self.engine.use_graphs(project.registry)
+        self.webhooks.use(project.webhooks, muted=project.config.http.disable_webhooks)
         self.project = project
 
 
@@ -53,7 +57,10 @@ class Server:
 async def open_server(settings: Settings, *, dev: bool = False) -> AsyncIterator[Server]:
     """A running engine and the application over it; everything stops when the block ends."""
     project = await import_project(read_project(settings))
+    calls = WebhookCalls(project.webhooks)
+    webhooks = LangGraphWebhooks(calls, muted=project.config.http.disable_webhooks)
     async with (
+        calls.open(),
         open_storage(settings, project.serializer) as storage,
         open_engine(
             storage,
@@ -62,10 +69,11 @@ async def open_server(settings: Settings, *, dev: bool = False) -> AsyncIterator
             capacity=settings.concurrency,
             drain=settings.drain_seconds,
             keep_temporary=settings.keep_temporary_seconds,
+            webhooks=webhooks,
         ) as engine,
         open_switch() as switch,
     ):
-        server = Server(settings, dev, project, engine, OpenStreams(), switch)
+        server = Server(settings, dev, project, engine, OpenStreams(), switch, webhooks)
         await switch.use(build_app(project, server), project.own_app)
         try:
             yield server

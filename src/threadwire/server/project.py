@@ -1,16 +1,19 @@
 """A project, loaded: what its file says, its graphs, and the application it brings along."""
 
+import os
 from dataclasses import dataclass
 
 import anyio.to_thread
 from starlette.applications import Starlette
 
+from threadwire.core.webhooks import WebhookRules
 from threadwire.errors import ConfigError
 from threadwire.graphs.config import ProjectConfig, load_config, prepare_environment
 from threadwire.graphs.memory import Memory, load_memory
 from threadwire.graphs.modules import CannotLoad, ProjectModules
 from threadwire.graphs.registry import GraphRegistry, load_registry
 from threadwire.graphs.serializer import Serializer, checkpoint_serializer
+from threadwire.graphs.webhooks import resolve_headers
 from threadwire.settings import Settings
 
 
@@ -24,6 +27,7 @@ class Project:
     """Where checkpoints and memories are kept. Opened once, at the start: loading the project anew changes nothing
     there."""
     serializer: Serializer
+    webhooks: WebhookRules
 
 
 def read_project(settings: Settings) -> ProjectConfig:
@@ -54,6 +58,7 @@ def load_project(config: ProjectConfig) -> Project:
         load_own_app(config, modules),
         load_memory(config, modules),
         checkpoint_serializer(config.checkpointer),
+        resolve_headers(config.webhooks, os.environ),
     )
 
 

@@ -23,6 +23,7 @@ from threadwire.core.records import (
     Cancelled,
     Cron,
     CronQuery,
+    Delivery,
     Durability,
     Ending,
     Fired,
@@ -171,6 +172,7 @@ class Runs(Protocol):
 
         With `rollback`: a `state.reset` entry before it, its checkpoints and its row removed, the thread's values as
         they were.
+        A run with a `webhook` leaves a delivery, due at once, however it ended; so does one that ends in another way.
         A `temporary` run that leaves no active run on its thread discards the thread (5.10), however it ended.
         Takes effect after everything this attempt appended. False, and nothing changes, if the attempt does not hold
         the thread.
@@ -268,6 +270,19 @@ class Crons(Protocol):
         """
 
 
+class Deliveries(Protocol):
+    """The outbox: what webhooks are to be told. Filled by the transaction that ends a run."""
+
+    async def due(self, now: int, *, limit: int, but_not: frozenset[int] = frozenset()) -> list[Delivery]:
+        """Up to `limit` of those that are due and not in `but_not`, in the order of their due time."""
+
+    async def postpone(self, delivery_id: int, until: int) -> None:
+        """It was tried in vain: count the try, and let it be due then. Nothing happens if it is gone."""
+
+    async def remove(self, delivery_id: int) -> None:
+        """It was delivered, or given up. Nothing happens if it is gone."""
+
+
 class Checkpoints(Protocol):
     def saver(self, fence: Fence | None = None, durability: Durability = "async") -> "BaseCheckpointSaver[str]":
         """A checkpoint saver over this storage, as LangGraph wants one.
@@ -315,6 +330,8 @@ class Storage(Protocol):
     def assistants(self) -> Assistants: ...
     @property
     def crons(self) -> Crons: ...
+    @property
+    def deliveries(self) -> Deliveries: ...
     @property
     def checkpoints(self) -> Checkpoints: ...
     @property

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from threadwire.core.entries import Json
-from threadwire.core.records import Assistant, AssistantVersion, Cron, Run, Thread
+from threadwire.core.records import Assistant, AssistantVersion, Cron, Delivery, Run, Thread
 
 
 def iso(at: int | None) -> str | None:
@@ -104,6 +104,19 @@ def _kwargs(run: Run) -> dict[str, Any]:
         "langgraph_auth_permissions": [],
     }
     return {**run.kwargs, "config": {**config, "configurable": configurable, "metadata": run.metadata}}
+
+
+def webhook_json(delivery: Delivery, sent_at: int) -> Json:
+    """What a webhook is told when a run has ended."""
+    run = delivery.run
+    told = {
+        **run_json(run),
+        "run_started_at": iso(run.started_at),
+        "run_ended_at": iso(run.updated_at),
+        "webhook_sent_at": iso(sent_at),
+        "values": delivery.values,
+    }
+    return told if run.error is None else {**told, "error": run.error}
 
 
 def cron_json(cron: Cron) -> Json:

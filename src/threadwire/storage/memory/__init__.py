@@ -14,6 +14,7 @@ from threadwire.storage.abc import Storage
 from threadwire.storage.memory.assistants import MemoryAssistants
 from threadwire.storage.memory.checkpoints import MemoryCheckpoints
 from threadwire.storage.memory.crons import MemoryCrons
+from threadwire.storage.memory.deliveries import MemoryDeliveries
 from threadwire.storage.memory.items import MemoryItems
 from threadwire.storage.memory.log import MemoryLog
 from threadwire.storage.memory.runs import MemoryRuns
@@ -30,6 +31,7 @@ class _MemoryStorage:
     runs: MemoryRuns
     assistants: MemoryAssistants
     crons: MemoryCrons
+    deliveries: MemoryDeliveries
     checkpoints: MemoryCheckpoints
     items: MemoryItems
 
@@ -44,6 +46,7 @@ async def open_memory_storage(*, serializer: SerializerProtocol | None = None) -
         runs,
         MemoryAssistants(tables),
         MemoryCrons(tables, runs),
+        MemoryDeliveries(tables),
         MemoryCheckpoints(tables),
         MemoryItems(tables),
     )

@@ -51,7 +51,7 @@ class MemoryRuns:
             run = self._enqueue(new)
             if started and not active and new.due_at <= new.created_at:
                 now = new.created_at
-                return Accepted(self._change(run, status="running", attempt=1, now=now), started=True)
+                return Accepted(self._begin(run, now), started=True)
             return Accepted(run, stopping=stopping)
 
     async def get(self, run_id: RunId) -> Run | None:
@@ -84,7 +84,7 @@ class MemoryRuns:
             for run in due:
                 if len(claimed) < limit and not (suspect_running and is_suspect(run.crashes)):
                     suspect_running |= is_suspect(run.crashes)
-                    claimed.append(self._change(run, status="running", attempt=run.attempt + 1, now=now))
+                    claimed.append(self._begin(run, now))
             return claimed
 
     async def next_due(self) -> int | None:
@@ -178,6 +178,7 @@ class MemoryRuns:
             kwargs=new.kwargs,
             idempotency_key=new.idempotency_key,
             temporary=new.temporary,
+            webhook=new.webhook,
             owner=new.owner,
         )
         return self._tables.keep_run(run)
@@ -200,6 +201,9 @@ class MemoryRuns:
                 passed.add(run.thread_id)
                 yield run
 
+    def _begin(self, run: Run, now: int) -> Run:
+        return self._change(run, status="running", attempt=run.attempt + 1, started_at=now, now=now)
+
     def _recover(self, run: Run, now: int) -> Run:
         charged = self._change(run, crashes=run.crashes + 1, now=now)
         if charged.cancel is not None:
@@ -217,6 +221,9 @@ class MemoryRuns:
 
     def _end(self, run: Run, ending: Ending, now: int) -> Run:
         ended = self._roll_back(run, now) if ending.rollback else self._close(run, ending, now)
+        if run.webhook is not None:
+            values = None if ending.rollback else self._tables.thread(run.thread_id).values
+            self._tables.tell_of(ended, values=values, now=now)
         if run.temporary and not self._tables.active(run.thread_id):
             del self._tables.threads[run.thread_id]  # its log and its runs stay until they are swept (5.10)
             self._tables.discarded[run.thread_id] = now

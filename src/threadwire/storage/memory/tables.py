@@ -13,11 +13,11 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.serde.base import SerializerProtocol
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
-from threadwire.core.entries import Draft, Entry, Fence
+from threadwire.core.entries import Draft, Entry, Fence, Json
 from threadwire.core.ids import AssistantId, CronId, RunId, Seq, ThreadId
 from threadwire.core.items import Item, Labels
 from threadwire.core.json import dumps, loads, native
-from threadwire.core.records import Assistant, AssistantVersion, Cron, Run, Settled, Thread
+from threadwire.core.records import Assistant, AssistantVersion, Cron, Delivery, Run, Settled, Thread
 from threadwire.errors import NotFound
 from threadwire.storage.abc import Commit
 from threadwire.storage.memory.wakeups import Watchers
@@ -64,6 +64,8 @@ class Tables:
         self.threads: dict[ThreadId, Thread] = {}
         # In order of acceptance: replacing a row keeps its place.
         self.runs: dict[RunId, Run] = {}
+        self.deliveries: dict[int, Delivery] = {}
+        self.deliveries_made = 0
         self.crons: dict[CronId, Cron] = {}
         # The entry `seq` of a thread is at `seq - 1`, its data JSON text that nobody can change (1.3).
         self.logs: dict[ThreadId, list[Entry]] = {}
@@ -112,6 +114,12 @@ class Tables:
             del self.crons[cron.cron_id]
         # Who follows the thread finds it gone sooner than by polling.
         self.watchers.wake(thread_id)
+
+    def tell_of(self, run: Run, *, values: Json, now: int) -> None:
+        """Leave a delivery for the webhook of a run that has ended."""
+        self.deliveries_made += 1
+        number = self.deliveries_made
+        self.deliveries[number] = Delivery(number, as_kept(run), native(values), due_at=now)
 
     def settle(self, thread_id: ThreadId, settled: Settled, now: int) -> None:
         self.keep_thread(

@@ -16,6 +16,7 @@ from threadwire.storage.abc import Storage
 from threadwire.storage.sqlite.assistants import SqliteAssistants
 from threadwire.storage.sqlite.checkpoints import SqliteCheckpoints
 from threadwire.storage.sqlite.crons import SqliteCrons
+from threadwire.storage.sqlite.deliveries import SqliteDeliveries
 from threadwire.storage.sqlite.items import SqliteItems
 from threadwire.storage.sqlite.log import LocalWatchers, SqliteLog
 from threadwire.storage.sqlite.readers import Readers
@@ -48,6 +49,7 @@ class SqliteStorage:
         self.runs = SqliteRuns(writer, readers)
         self.assistants = SqliteAssistants(writer, readers)
         self.crons = SqliteCrons(writer, readers)
+        self.deliveries = SqliteDeliveries(writer, readers)
         self.checkpoints = SqliteCheckpoints(writer, readers, serializer)
         self.items = SqliteItems(writer, readers)
 

@@ -33,6 +33,7 @@ from threadwire.core.run_state import (
     user_interrupt,
 )
 from threadwire.errors import Conflict, NotFound, StorageError, ThreadBusy
+from threadwire.storage.sqlite.deliveries import leave_delivery
 from threadwire.storage.sqlite.keys import key_of, name_of
 from threadwire.storage.sqlite.readers import Readers
 from threadwire.storage.sqlite.rows import fetch, from_text, to_text, to_text_or_null
@@ -46,7 +47,8 @@ RunList = list[Run]
 """`SqliteRuns` has a method called `list`, which would hide the type."""
 
 _COLUMNS = """run, thread, assistant, graph_id, status, created_at, updated_at, due_at, queued_seq, multitask, attempt,
-  crashes, cancel, metadata, kwargs, error, ended_seq, idempotency_key, temporary, owner"""
+  crashes, cancel, metadata, kwargs, error, ended_seq, idempotency_key, temporary, webhook,
+  started_at, owner"""
 _RUNS = f"SELECT {_COLUMNS} FROM runs "
 _CLAIMABLE = "status = 'pending' AND first = 1"
 _SUSPECT_RUNNING = f"EXISTS (SELECT 1 FROM runs WHERE status = 'running' AND crashes >= {SUSPECT_CRASHES})"
@@ -229,10 +231,12 @@ def _insert(transaction: Transaction, new: NewRun, *, first: bool, started: bool
         kwargs=new.kwargs,
         idempotency_key=new.idempotency_key,
         temporary=new.temporary,
+        webhook=new.webhook,
+        started_at=new.created_at if started else None,
         owner=new.owner,
     )
     transaction.db.execute(
-        f"INSERT INTO runs ({_COLUMNS}, first) VALUES (?,?,?,?,?,?,?,?,?,?,?,0,NULL,?,?,NULL,NULL,?,?,?,?)",
+        f"INSERT INTO runs ({_COLUMNS}, first) VALUES (?,?,?,?,?,?,?,?,?,?,?,0,NULL,?,?,NULL,NULL,?,?,?,?,?,?)",
         (
             key_of(run.run_id),
             key_of(run.thread_id),
@@ -249,6 +253,8 @@ def _insert(transaction: Transaction, new: NewRun, *, first: bool, started: bool
             to_text(run.kwargs),
             run.idempotency_key,
             run.temporary,
+            run.webhook,
+            run.started_at,
             run.owner,
             first,
         ),
@@ -284,10 +290,10 @@ def _due(db: apsw.Connection, limit: int, now: int, but_not: frozenset[ThreadId]
 
 
 def _start(transaction: Transaction, run: Run, now: int) -> Run:
-    started = replace(run, status="running", attempt=run.attempt + 1, updated_at=now)
+    started = replace(run, status="running", attempt=run.attempt + 1, updated_at=now, started_at=now)
     transaction.db.execute(
-        "UPDATE runs SET status = 'running', attempt = ?, updated_at = ?, first = 0 WHERE run = ?",
-        (started.attempt, now, key_of(run.run_id)),
+        "UPDATE runs SET status = 'running', attempt = ?, updated_at = ?, started_at = ?, first = 0 WHERE run = ?",
+        (started.attempt, now, now, key_of(run.run_id)),
     )
     transaction.hold(run.thread_id, started.fence)
     return started
@@ -349,7 +355,9 @@ def _end(transaction: Transaction, thread_id: ThreadId, fence: Fence, ending: En
     if transaction.head(thread_id).holder == fence:
         transaction.let_go(thread_id)
     how = _roll_back if ending.rollback else _close
-    seq, left, temporary = how(transaction, thread_id, fence, ending, now)
+    seq, left, temporary, telling = how(transaction, thread_id, fence, ending, now)
+    if telling is not None:
+        leave_delivery(transaction.db, telling, now, values_of=None if ending.rollback else thread_id)
     if left:
         _elect(transaction.db, thread_id)
     elif temporary:
@@ -357,8 +365,9 @@ def _end(transaction: Transaction, thread_id: ThreadId, fence: Fence, ending: En
     return seq
 
 
-_Closed = tuple[Seq, int, bool]
-"""The last number of the run, how many active runs its thread is left with, and whether the run was temporary."""
+_Closed = tuple[Seq, int, bool, Run | None]
+"""The last number of the run, how many active runs its thread is left with, whether the run was temporary, and the run
+as it has ended if a webhook is to be told."""
 
 
 def _close(transaction: Transaction, thread_id: ThreadId, fence: Fence, ending: Ending, now: int) -> _Closed:
@@ -369,20 +378,21 @@ def _close(transaction: Transaction, thread_id: ThreadId, fence: Fence, ending: 
     if ending.interrupts:
         data["interrupts"] = ending.interrupts
     seq = transaction.append(thread_id, _made_at(now, Draft(Kind.RUN_ENDED, data)), fence.run_id, fence.attempt)
-    temporary = db.execute(
+    temporary, webhook = db.execute(
         "UPDATE runs SET status = ?, error = ?, ended_seq = ?, updated_at = ?, first = 0 WHERE run = ?"
-        " RETURNING temporary",
+        " RETURNING temporary, webhook",
         (ending.status, to_text_or_null(ending.error), seq, now, key_of(fence.run_id)),
     ).get
+    telling = None if webhook is None else _find(db, fence.run_id)
     if ending.settled is not None:
-        return seq, StateColumns(ending.settled).write(db, thread_id, now, ended=1), temporary
+        return seq, StateColumns(ending.settled).write(db, thread_id, now, ended=1), temporary, telling
     status = {"error": "error", "timeout": "error", "interrupted": "interrupted"}.get(ending.status, "idle")
     left = db.execute(
         "UPDATE threads SET status = ?, error = ?, active = active - 1, updated_at = ? WHERE thread = ?"
         " RETURNING active",
         (status, to_text_or_null(ending.error), now, key_of(thread_id)),
     ).get
-    return seq, left, temporary
+    return seq, left, temporary, telling
 
 
 def _roll_back(transaction: Transaction, thread_id: ThreadId, fence: Fence, ending: Ending, now: int) -> _Closed:
@@ -392,12 +402,16 @@ def _roll_back(transaction: Transaction, thread_id: ThreadId, fence: Fence, endi
     seq = transaction.append(thread_id, _made_at(now, reset, ended), fence.run_id, fence.attempt)
     if fence.attempt > 0:
         delete_checkpoints_of(transaction.db, thread_id, fence.run_id)
-    temporary = _remove(transaction.db, fence.run_id)
+    run = _find(transaction.db, fence.run_id)
+    assert run is not None, "a run that ends is there"
+    _remove(transaction.db, fence.run_id)
     left = transaction.db.execute(
         "UPDATE threads SET active = active - 1, updated_at = ? WHERE thread = ? RETURNING active",
         (now, key_of(thread_id)),
     ).get
-    return seq, left, temporary
+    error = user_interrupt("rollback")
+    gone = replace(run, status=ending.status, error=error, ended_seq=seq, updated_at=now)
+    return seq, left, run.temporary, None if run.webhook is None else gone
 
 
 def _to_pending(transaction: Transaction, thread_id: ThreadId, run_id: RunId, crashes: str, now: int) -> None:
@@ -432,9 +446,8 @@ def _made_at(now: int, *drafts: Draft) -> Any:
     return encode(drafts, lambda: now)
 
 
-def _remove(db: apsw.Connection, run_id: RunId) -> bool:
-    """Whether it was temporary."""
-    return bool(db.execute("DELETE FROM runs WHERE run = ? RETURNING temporary", (key_of(run_id),)).get)
+def _remove(db: apsw.Connection, run_id: RunId) -> None:
+    db.execute("DELETE FROM runs WHERE run = ?", (key_of(run_id),))
 
 
 def _find(db: apsw.Connection, run_id: RunId) -> Run | None:
@@ -468,6 +481,8 @@ def _run(row: tuple[Any, ...]) -> Run:
         ended_seq,
         idempotency_key,
         temporary,
+        webhook,
+        started_at,
         owner,
     ) = row
     return Run(
@@ -490,5 +505,7 @@ def _run(row: tuple[Any, ...]) -> Run:
         ended_seq=None if ended_seq is None else Seq(ended_seq),
         idempotency_key=idempotency_key,
         temporary=bool(temporary),
+        webhook=webhook,
+        started_at=started_at,
         owner=owner,
     )

@@ -29,6 +29,7 @@ from threadwire.testing.conformance.assistants import AssistantsConformance  # n
 from threadwire.testing.conformance.checkpoints import CheckpointsConformance  # noqa: E402
 from threadwire.testing.conformance.claims import ClaimsConformance  # noqa: E402
 from threadwire.testing.conformance.crons import CronsConformance  # noqa: E402
+from threadwire.testing.conformance.deliveries import DeliveriesConformance  # noqa: E402
 from threadwire.testing.conformance.items import ItemsConformance  # noqa: E402
 from threadwire.testing.conformance.log import LogConformance  # noqa: E402
 from threadwire.testing.conformance.runs import RunsConformance  # noqa: E402
@@ -41,6 +42,7 @@ __all__ = [
     "CheckpointsConformance",
     "ClaimsConformance",
     "CronsConformance",
+    "DeliveriesConformance",
     "ItemsConformance",
     "LogConformance",
     "RunsConformance",

@@ -24,7 +24,7 @@ class GraphCall(RequestBody):
     multitask_strategy: Literal["reject", "enqueue", "interrupt", "rollback"] = "enqueue"
     durability: Literal["sync", "async", "exit"] | None = None
     checkpoint_during: bool | None = None
-    webhook: None = Field(default=None, description="Webhooks are not offered yet; naming one is refused.")
+    webhook: str | None = Field(default=None, min_length=1)
 
     @property
     def modes(self) -> list[str]:

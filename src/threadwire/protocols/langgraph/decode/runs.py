@@ -58,6 +58,7 @@ class RunBody(GraphCall):
             multitask_strategy=self.multitask_strategy,
             create_thread=self.if_not_exists == "create",
             temporary=self.temporary,
+            webhook=self.webhook,
             after_seconds=self.after_seconds,
             idempotency_key=idempotency_key,
         )

@@ -1,6 +1,8 @@
--- Runs whose thread goes when they end; threads that are gone, but whose log can still be read until they are swept.
+-- Runs whose thread goes when they end, runs that tell somebody; threads that are gone, but whose log can still be read until they are swept.
 
 ALTER TABLE runs ADD COLUMN temporary INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE runs ADD COLUMN webhook TEXT;
+ALTER TABLE runs ADD COLUMN started_at INTEGER;      -- when its latest attempt began
 
 CREATE TABLE discarded_threads (
   thread BLOB NOT NULL PRIMARY KEY,
@@ -30,3 +32,13 @@ CREATE TABLE crons (
 ) WITHOUT ROWID;
 CREATE INDEX crons_due ON crons (next_run_at) WHERE enabled = 1;
 CREATE INDEX crons_of_thread ON crons (thread) WHERE thread IS NOT NULL;
+
+-- The outbox: what webhooks are to be told. Numbers are never used twice.
+CREATE TABLE deliveries (
+  delivery INTEGER PRIMARY KEY AUTOINCREMENT,
+  run      TEXT NOT NULL,                       -- the run as it was when it had ended
+  vals     TEXT,                                -- what its thread held then
+  due_at   INTEGER NOT NULL,
+  tries    INTEGER NOT NULL
+);
+CREATE INDEX deliveries_due ON deliveries (due_at);

@@ -13,6 +13,7 @@ from threadwire.core.ids import AssistantId, CronId, uuid7
 from threadwire.core.records import Cron, Run
 from threadwire.engine.assistants import Assistants
 from threadwire.engine.crons import Crons, Scheduler, zone_of
+from threadwire.engine.deliveries import NoWebhooks
 from threadwire.engine.follow import Followers
 from threadwire.engine.runs import Runs
 from threadwire.engine.worker import Worker
@@ -40,11 +41,11 @@ class Stage:
         self._assistants = assistants
         self._loop = loop
         self.scheduler = self.another_scheduler()
-        self.crons = Crons(storage, assistants, self.scheduler, lambda: self.now)
+        self.crons = Crons(storage, assistants, self.scheduler, NoWebhooks(), lambda: self.now)
 
     def another_scheduler(self) -> Scheduler:
         worker = Worker(self.storage, self._assistants._registry, self._loop, capacity=1, clock=lambda: self.now)
-        runs = Runs(self.storage, self._assistants, Followers(self.storage.log), worker, lambda: self.now)
+        runs = Runs(self.storage, self._assistants, Followers(self.storage.log), worker, NoWebhooks(), lambda: self.now)
         return Scheduler(self.storage, runs, worker, lambda: self.now)
 
     async def cron(self, schedule: str = "* * * * *", assistant: str = "graph", **fields: Any) -> Cron:

@@ -1,0 +1,114 @@
+"""Calling webhooks: which may be named, and posting to them.
+
+A name is looked up again for each delivery, what it stands for is checked again, and the connection goes to the
+address that was checked: a name that has come to mean something else in between gains nothing.
+"""
+
+import socket
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+import httpx
+from anyio import to_thread
+
+from threadwire.core.webhooks import Target, WebhookRules, check_address, parse_target
+from threadwire.errors import Invalid, NotDelivered
+
+LOOKUP_WITHIN = 5.0
+ANSWER_WITHIN = 15.0
+
+Addresses = list[str]
+LookUp = Callable[[str, int], Awaitable[Addresses]]
+
+
+async def look_up(host: str, port: int) -> Addresses:
+    """What a name stands for. Raises `OSError`."""
+    found = await anyio.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return [str(address[0]) for _, _, _, _, address in found]
+
+
+class WebhookCalls:
+    def __init__(
+        self,
+        rules: WebhookRules,
+        *,
+        look_up: LookUp = look_up,
+        make_tls: Callable[[], ssl.SSLContext] = ssl.create_default_context,
+    ) -> None:
+        self.rules = rules
+        self._look_up = look_up
+        self._make_tls = make_tls
+        self._client: httpx.AsyncClient | None = None
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator["WebhookCalls"]:
+        try:
+            yield self
+        finally:
+            if self._client is not None:
+                await self._client.aclose()
+
+    async def check(self, url: str) -> None:
+        """Whether a client may name this address. Raises `Invalid`."""
+        await self._find(url)
+
+    async def post(self, url: str, body: bytes) -> None:
+        """Deliver it. Raises `NotDelivered` unless the receiver says that it has got it."""
+        try:
+            with anyio.fail_after(ANSWER_WITHIN):
+                target, addresses = await self._find(url)
+                status = await self._post(target, addresses[0], body)
+        except Invalid as refusal:
+            raise NotDelivered(refusal.message) from None
+        except TimeoutError:
+            raise NotDelivered(f"no answer within {ANSWER_WITHIN:.0f} seconds") from None
+        except (httpx.HTTPError, httpx.InvalidURL, ssl.SSLError, OSError) as error:
+            raise NotDelivered(f"{type(error).__name__}: {error}") from error
+        if not 200 <= status < 300:
+            raise NotDelivered(f"it answered {status}")
+
+    async def _find(self, url: str) -> tuple[Target, Addresses]:
+        target = parse_target(url, self.rules)
+        try:
+            with anyio.fail_after(LOOKUP_WITHIN):
+                addresses = await self._look_up(target.host, target.port)
+        except (OSError, UnicodeError):  # or a timeout, which is an OSError
+            raise Invalid("Webhook host blocked: DNS resolution failed") from None
+        for address in addresses:
+            check_address(address, target, self.rules)
+        return target, addresses
+
+    async def _post(self, target: Target, address: str, body: bytes) -> int:
+        client = await self._opened()
+        host = f"[{address}]" if ":" in address else address
+        request = client.build_request(
+            "POST",
+            f"{target.scheme}://{host}:{target.port}{target.path}",
+            content=body,
+            headers={"content-type": "application/json", **self.rules.headers, "host": target.authority},
+            extensions={"sni_hostname": target.host},  # which the certificate must be for
+        )
+        # What it answers besides its status is not read: it could be endless. Nor is it followed elsewhere.
+        response = await client.send(request, auth=_auth(target), stream=True, follow_redirects=False)
+        await response.aclose()
+        return response.status_code
+
+    async def _opened(self) -> httpx.AsyncClient:
+        if self._client is None:
+            tls = await to_thread.run_sync(self._make_tls)  # reads many certificates
+            # No proxy from the environment: it would look the name up itself.
+            self._client = httpx.AsyncClient(
+                verify=tls,
+                trust_env=False,
+                timeout=httpx.Timeout(10.0),
+                limits=httpx.Limits(max_keepalive_connections=0),
+                headers={"user-agent": "threadwire"},
+            )
+        return self._client
+
+
+def _auth(target: Target) -> Any:
+    return None if target.credentials is None else httpx.BasicAuth(*target.credentials)

@@ -1,0 +1,53 @@
+"""The outbox: runs that have ended, and whose webhooks are to be told so."""
+
+from dataclasses import asdict
+
+import apsw
+
+from threadwire.core.ids import ThreadId
+from threadwire.core.records import Delivery, Run
+from threadwire.storage.sqlite.keys import key_of
+from threadwire.storage.sqlite.readers import Readers
+from threadwire.storage.sqlite.rows import fetch, from_text, to_text
+from threadwire.storage.sqlite.transaction import Transaction
+from threadwire.storage.sqlite.writer import Writer
+
+
+class SqliteDeliveries:
+    def __init__(self, writer: Writer, readers: Readers) -> None:
+        self._writer = writer
+        self._readers = readers
+
+    async def due(self, now: int, *, limit: int, but_not: frozenset[int] = frozenset()) -> list[Delivery]:
+        sql = """SELECT delivery, run, vals, due_at, tries FROM deliveries
+                  WHERE due_at <= ? ORDER BY due_at, delivery LIMIT ?"""
+        with self._readers.lend() as db:
+            rows = fetch(db, sql, (now, limit + len(but_not)))
+        wanted = [row for row in rows if row[0] not in but_not][:limit]
+        return [
+            Delivery(delivery, Run(**from_text(run)), from_text(values), due_at, tries)
+            for delivery, run, values, due_at, tries in wanted
+        ]
+
+    async def postpone(self, delivery_id: int, until: int) -> None:
+        def postpone(transaction: Transaction) -> None:
+            sql = "UPDATE deliveries SET due_at = ?, tries = tries + 1 WHERE delivery = ?"
+            transaction.db.execute(sql, (until, delivery_id))
+
+        await self._writer.do(postpone)
+
+    async def remove(self, delivery_id: int) -> None:
+        def remove(transaction: Transaction) -> None:
+            transaction.db.execute("DELETE FROM deliveries WHERE delivery = ?", (delivery_id,))
+
+        await self._writer.do(remove)
+
+
+def leave_delivery(db: apsw.Connection, run: Run, now: int, *, values_of: ThreadId | None) -> None:
+    """For the webhook of a run that has ended, with what its thread holds now, or with no values."""
+    thread = None if values_of is None else key_of(values_of)
+    db.execute(
+        """INSERT INTO deliveries (run, vals, due_at, tries)
+           VALUES (?, (SELECT vals FROM thread_state WHERE thread = ?), ?, 0)""",
+        (to_text(asdict(run)), thread, now),
+    )
