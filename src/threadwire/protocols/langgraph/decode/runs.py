@@ -1,8 +1,10 @@
 """How a run is asked for."""
 
+from functools import cache
 from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
+from pydantic.alias_generators import to_camel
 
 from threadwire.core.ids import ThreadId, parse_run_id, parse_thread_id
 from threadwire.core.records import RunSelection
@@ -89,9 +91,19 @@ class StatelessRunBody(RunBody):
 
 
 class BatchedRunBody(StatelessRunBody):
-    """One run of a batch. It may name a thread; then it is a run like any other."""
+    """One run of a batch. It may name a thread; then it is a run like any other.
+
+    The JavaScript SDKs send what they are given, `onCompletion` and all, where everywhere else they translate.
+    """
 
     thread_id: str | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _translate(cls, given: Any) -> Any:
+        if not isinstance(given, dict):
+            return given
+        return {**{name: given[alias] for name, alias in _camel_names().items() if alias in given}, **given}
 
     @property
     def temporary(self) -> bool:
@@ -99,6 +111,11 @@ class BatchedRunBody(StatelessRunBody):
 
     def thread(self) -> ThreadId | None:
         return None if self.thread_id is None else parse_thread_id(self.thread_id)
+
+
+@cache
+def _camel_names() -> dict[str, str]:
+    return {name: to_camel(name) for name in BatchedRunBody.model_fields if "_" in name}
 
 
 class CancelBody(RequestBody):
