@@ -218,7 +218,7 @@ class Assistants(Protocol):
         """Its versions whose metadata contain `metadata`, highest number first, one page. Empty if it is unknown."""
 
     async def delete(self, assistant_id: AssistantId) -> None:
-        """Remove it with its versions. Its threads and runs stay. Raises `NotFound`."""
+        """Remove it with its versions and its crons. Its threads and runs stay. Raises `NotFound`."""
 
     async def search(self, query: AssistantQuery) -> list[Assistant]:
         """Assistants of the graph whose name has `name` in it (`named`) and whose metadata contain those of the query,

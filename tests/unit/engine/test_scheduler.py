@@ -15,7 +15,9 @@ from threadwire.engine.assistants import Assistants
 from threadwire.engine.crons import Crons, Scheduler, zone_of
 from threadwire.engine.deliveries import NoWebhooks
 from threadwire.engine.follow import Followers
+from threadwire.engine.graph_reads import GraphReads
 from threadwire.engine.runs import Runs
+from threadwire.engine.threads import Threads
 from threadwire.engine.worker import Worker
 from threadwire.errors import Invalid, NotFound
 from threadwire.graphs.config import load_config
@@ -35,18 +37,18 @@ def at(text: str) -> int:
 class Stage:
     """Everything but a worker that works: runs are accepted and stay pending."""
 
-    def __init__(self, storage: Storage, assistants: Assistants, loop: UserLoop) -> None:
+    def __init__(self, storage: Storage, assistants: Assistants, worker: Worker) -> None:
         self.storage = storage
         self.now = at("2026-11-15 12:00:30")
         self._assistants = assistants
-        self._loop = loop
+        self._worker = worker
         self.scheduler = self.another_scheduler()
         self.crons = Crons(storage, assistants, self.scheduler, NoWebhooks(), lambda: self.now)
 
     def another_scheduler(self) -> Scheduler:
-        worker = Worker(self.storage, self._assistants._registry, self._loop, capacity=1, clock=lambda: self.now)
-        runs = Runs(self.storage, self._assistants, Followers(self.storage.log), worker, NoWebhooks(), lambda: self.now)
-        return Scheduler(self.storage, runs, worker, lambda: self.now)
+        followers = Followers(self.storage.log)
+        runs = Runs(self.storage, self._assistants, followers, self._worker, NoWebhooks(), lambda: self.now)
+        return Scheduler(self.storage, runs, self._worker, lambda: self.now)
 
     async def cron(self, schedule: str = "* * * * *", assistant: str = "graph", **fields: Any) -> Cron:
         asked = Cron(
@@ -75,10 +77,13 @@ async def stage(tmp_path: Path) -> AsyncIterator[Stage]:
     (tmp_path / "langgraph.json").write_text(json.dumps({"graphs": {"graph": "./none.py:graph"}}))
     registry = load_registry(load_config(tmp_path / "langgraph.json"))
     async with open_memory_storage() as storage:
-        assistants = Assistants(storage, registry, lambda: 0)
-        await assistants.ensure_graphs()
         with UserLoop("test") as loop:
-            yield Stage(storage, assistants, loop)
+            worker = Worker(storage, registry, loop, capacity=1, clock=lambda: 0)
+            reads = GraphReads(registry, loop)
+            threads = Threads(storage, registry, reads, worker, lambda: 0)
+            assistants = Assistants(storage, registry, reads, threads, lambda: 0)
+            await assistants.ensure_graphs()
+            yield Stage(storage, assistants, worker)
 
 
 # -- firing ------------------------------------------------------------------------------------------------------------

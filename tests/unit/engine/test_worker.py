@@ -236,15 +236,16 @@ async def test_a_place_kept_for_a_run_being_accepted_is_given_to_no_other(
 ) -> None:
     async with working(storage, registry, capacity=1) as worker:
         thread_id = await keep_thread(storage)
-        with worker.place_for(thread_id) as free, worker.place_for(thread_id) as another:
-            assert (free, another) == (True, False)
+        with worker.place_for(thread_id) as start, worker.place_for(thread_id) as another:
+            assert start is not None
+            assert another is None
             waiting = await asked(storage, "hears", input={"said": []})
             worker.hint()
             await anyio.wait_all_tasks_blocked()
             assert await status_of(storage, waiting) == "pending"
 
             new = a_run(thread_id, graph_id="hears", kwargs={"input": {"said": []}})
-            accepted = await storage.runs.accept(new, start=worker.begin)
+            accepted = await storage.runs.accept(new, start=start)
             assert accepted.started
         await ended(storage, accepted.run)
         await ended(storage, waiting)
@@ -457,7 +458,9 @@ async def test_a_draining_worker_takes_no_new_work(storage: Storage, registry: G
     assert await status_of(storage, run) == "pending"
 
 
-async def test_a_run_accepted_while_a_drain_begins_is_released(storage: Storage, registry: GraphRegistry) -> None:
+async def test_a_run_accepted_while_a_drain_begins_is_released(
+    storage: Storage, registry: GraphRegistry, gate: "Future[None]"
+) -> None:
     """Its place was kept before the drain, so it is claimed as it is accepted; nobody may leave it so."""
     thread_id = await keep_thread(storage)
     async with working(storage, registry) as worker, anyio.create_task_group() as tasks:
@@ -465,7 +468,7 @@ async def test_a_run_accepted_while_a_drain_begins_is_released(storage: Storage,
             assert free
             tasks.start_soon(worker.drain, 0)
             await anyio.wait_all_tasks_blocked()
-            accepted = await storage.runs.accept(a_run(thread_id, graph_id="hears"), start=worker.begin)
+            accepted = await storage.runs.accept(a_run(thread_id, graph_id="holds", kwargs=HELD), start=worker.begin)
             assert accepted.started
     released = await the_run(storage, accepted.run.run_id)
     assert (released.status, released.attempt, released.crashes) == ("pending", 1, 0)

@@ -60,6 +60,7 @@ class MemoryAssistants:
         with self._tables.lock:
             self._require(assistant_id)
             del self._tables.assistants[assistant_id], self._tables.versions[assistant_id]
+            self._tables.remove_crons(lambda cron: cron.assistant_id == assistant_id)
 
     async def search(self, query: AssistantQuery) -> list[Assistant]:
         with self._tables.lock:

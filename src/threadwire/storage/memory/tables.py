@@ -5,7 +5,7 @@ re-entrant because the checkpoint saver takes it too, also from inside a rollbac
 """
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar
 
@@ -110,10 +110,13 @@ class Tables:
         self.checkpoints.delete_thread(thread_id)
         for run in [run for run in self.runs.values() if run.thread_id == thread_id]:
             del self.runs[run.run_id]
-        for cron in [cron for cron in self.crons.values() if cron.thread_id == thread_id]:
-            del self.crons[cron.cron_id]
+        self.remove_crons(lambda cron: cron.thread_id == thread_id)
         # Who follows the thread finds it gone sooner than by polling.
         self.watchers.wake(thread_id)
+
+    def remove_crons(self, which: Callable[[Cron], bool]) -> None:
+        for cron in [cron for cron in self.crons.values() if which(cron)]:
+            del self.crons[cron.cron_id]
 
     def tell_of(self, run: Run, *, values: Json, now: int) -> None:
         """Leave a delivery for the webhook of a run that has ended."""

@@ -84,7 +84,7 @@ class SqliteAssistants:
     async def delete(self, assistant_id: AssistantId) -> None:
         def delete(transaction: Transaction) -> None:
             _require(transaction.db, assistant_id)
-            for table in ("assistants", "assistant_versions"):
+            for table in ("assistants", "assistant_versions", "crons"):
                 transaction.db.execute(f"DELETE FROM {table} WHERE assistant = ?", (key_of(assistant_id),))
 
         await self._writer.do(delete)

@@ -9,6 +9,7 @@ from threadwire.core.ids import AssistantId, CronId, RunId, ThreadId, uuid7
 from threadwire.core.records import Cron, CronQuery, Fired, NewRun, Run
 from threadwire.errors import Conflict, Invalid, NotFound
 from threadwire.storage.abc import Storage
+from threadwire.testing.conformance.assistants import an_assistant
 from threadwire.testing.conformance.hostile import with_every_hostile_key
 from threadwire.testing.conformance.samples import (
     ASSISTANT,
@@ -95,6 +96,13 @@ class CronsConformance:
         thread_id = await keep_thread(storage)
         gone, stays = await keep_cron(storage, thread_id=thread_id), await keep_cron(storage)
         await storage.threads.delete(thread_id)
+        assert await storage.crons.get(gone.cron_id) is None
+        assert await the_cron(storage, stays.cron_id) == stays
+
+    async def test_a_cron_goes_with_its_assistant(self, storage: Storage) -> None:
+        assistant = await storage.assistants.create(an_assistant("agent"))
+        gone, stays = await keep_cron(storage, assistant_id=assistant.assistant_id), await keep_cron(storage)
+        await storage.assistants.delete(assistant.assistant_id)
         assert await storage.crons.get(gone.cron_id) is None
         assert await the_cron(storage, stays.cron_id) == stays
 

@@ -32,6 +32,7 @@ CREATE TABLE crons (
 ) WITHOUT ROWID;
 CREATE INDEX crons_due ON crons (next_run_at) WHERE enabled = 1;
 CREATE INDEX crons_of_thread ON crons (thread) WHERE thread IS NOT NULL;
+CREATE INDEX crons_of_assistant ON crons (assistant);
 
 -- The outbox: what webhooks are to be told. Numbers are never used twice.
 CREATE TABLE deliveries (
