@@ -79,8 +79,8 @@ async def test_everything_that_may_be_said_is_kept(crons):
     said = {
         "input": {"text": 1},
         "metadata": {"m": 1},
-        "config": {"configurable": {"greeting": "hi"}, "tags": ["t"]},
-        "context": {"c": 1},
+        "config": {"tags": ["t"]},
+        "context": {"greeting": "hi"},
         "interrupt_before": ["a"],
         "interrupt_after": "*",
         "multitask_strategy": "reject",
@@ -102,8 +102,7 @@ async def test_everything_that_may_be_said_is_kept(crons):
     assert (cron["timezone"], cron["on_run_completed"], cron["enabled"]) == ("Europe/Berlin", "keep", False)
     assert datetime.fromisoformat(cron["end_time"]) == end
     payload = cron["payload"]
-    configurable = {"greeting": "hi", "cron_id": cron["cron_id"]}
-    assert payload["config"] == {"configurable": configurable, "tags": ["t"]}
+    assert payload["config"] == {"configurable": {"cron_id": cron["cron_id"]}, "tags": ["t"]}
     assert {key: payload[key] for key in said if key != "config"} == {
         key: value for key, value in said.items() if key != "config"
     }
@@ -238,6 +237,9 @@ async def test_what_makes_no_sense_is_refused(crons, sdk):
         await crons.create_for_thread(missing, "echo", schedule="@daily")
     with refused(422, "Invalid thread ID: must be a UUID"):
         await crons.create_for_thread("abc", "echo", schedule="@daily")
+    both = {"config": {"configurable": {"greeting": "hi"}}, "context": {"greeting": "hi"}}
+    with pytest.raises(Exception, match="Cannot specify both configurable and context"):
+        await crons.create("echo", schedule="@daily", **both)
     for wrong in (
         {"on_run_completed": "burn"},
         {"multitask_strategy": "fight"},
@@ -255,6 +257,10 @@ async def test_a_change_that_makes_no_sense_is_refused_and_changes_nothing(crons
         await crons.update(cron_id, schedule="bogus")
     with pytest.raises(Exception, match="Invalid timezone: 'nope'"):
         await crons.update(cron_id, timezone="nope")
+    await crons.update(cron_id, context={"greeting": "hi"})
+    with pytest.raises(Exception, match="Cannot specify both configurable and context"):
+        await crons.update(cron_id, config={"configurable": {"greeting": "hi"}})
+    cron = await crons.update(cron_id, context={})
     with refused(400, "Request body cannot be empty"):
         await crons.update(cron_id)
     for wrong in ({"schedule": None}, {"enabled": "maybe"}, {"end_time": "whenever"}):
@@ -309,6 +315,15 @@ async def test_a_cron_of_a_thread_makes_its_runs_there(crons, sdk):
     assert (await sdk.threads.get(thread_id))["values"]["echoed"] == "good day you"
     assert await sdk.runs.join(thread_id, first["run_id"]) == {"text": "you", "echoed": "good day you"}
     assert len({run["created_at"][:19] for run in runs}) == len(runs), "one run for each second"
+
+
+async def test_the_runs_of_a_cron_get_its_context(crons, sdk):
+    thread_id = await sdk.thread()
+    await crons.create_for_thread(
+        thread_id, "factory", schedule=EVERY_SECOND, input={"text": "you"}, context={"greeting": "good night"}
+    )
+    await fired(sdk, thread_id)
+    assert (await sdk.threads.get(thread_id))["values"]["echoed"] == "good night you"
 
 
 async def test_a_cron_without_a_thread_keeps_them_if_told_to(crons, sdk, mark):

@@ -9,8 +9,8 @@ from threadwire.errors import BadRequest
 
 Settings = dict[str, Any]
 
-PLACES = frozenset({"thread_id", "checkpoint_id", "checkpoint_ns", "checkpoint_map"})
-"""Keys of `configurable` that say where in which thread, and configure nothing."""
+PLACES = frozenset({"thread_id", "checkpoint_id", "checkpoint_ns", "checkpoint_map", "cron_id"})
+"""Keys of `configurable` that say where in which thread, or for which cron, and configure nothing."""
 
 _BOTH = (
     "Cannot specify both configurable and context. Prefer setting context alone. Context was introduced in LangGraph"

@@ -14,6 +14,7 @@ from zoneinfo import ZoneInfo
 import anyio
 import structlog
 
+from threadwire.core.configuration import of_run
 from threadwire.core.ids import CronId
 from threadwire.core.records import Accepted, Cron, CronQuery, Fired, NewRun
 from threadwire.core.schedule import parse_schedule
@@ -128,6 +129,7 @@ class Crons:
             named = await self._assistants.resolve(assistant)
         except (Invalid, NotFound):
             raise NotFound(f"Assistant '{assistant[:200]}' not found") from None
+        _check_configured(asked)
         if (webhook := asked.kwargs.get("webhook")) is not None:
             await self._webhooks.check(webhook)
         payload = {**asked.payload, "assistant_id": named.assistant_id}
@@ -157,6 +159,7 @@ class Crons:
 
         def changed(cron: Cron) -> Cron:
             after, now = change(cron), self._clock()
+            _check_configured(after)
             if _when(after) != _when(cron):
                 after = replace(after, next_run_at=next_slot(after, max(now, cron.last_run_at or 0)))
             return replace(after, updated_at=now)
@@ -182,6 +185,11 @@ def next_slot(cron: Cron, after: int) -> int | None:
     """The first slot after that moment, unless the cron has ended by then."""
     slot = parse_schedule(cron.schedule).after(after, zone_of(cron.timezone))
     return None if slot is None or (cron.end_time is not None and slot > cron.end_time) else slot
+
+
+def _check_configured(cron: Cron) -> None:
+    """Refuse now what each run of the cron would be refused for."""
+    of_run(cron.kwargs.get("config") or {}, cron.kwargs.get("context") or {}, {}, {})
 
 
 def _when(cron: Cron) -> tuple[object, ...]:
