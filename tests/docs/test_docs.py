@@ -12,7 +12,7 @@ import sys
 from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -28,8 +28,10 @@ from pydantic import BaseModel
 from threadwire import errors
 from threadwire.cli import app as cli
 from threadwire.core.json import dumps
+from threadwire.core.webhooks import WebhookRules
 from threadwire.graphs.config import load_config
 from threadwire.graphs.http_section import HttpSection
+from threadwire.graphs.webhooks import read_webhooks, resolve_headers
 from threadwire.http.problems import STATUS, status_of
 from threadwire.server.app import build_api, open_server
 from threadwire.settings import PREFIX, Settings
@@ -149,7 +151,9 @@ async def test_every_query_and_body_field_is_documented_with_its_route(applicati
             section = page.partition(f"### `{method.upper()} {path}`\n")[2].partition("\n### ")[0]
             shared = run_body if "RunBody" in json.dumps(operation) else ""
             if "The same body" in section:
-                shared = page.partition("### `POST /threads/search`\n")[2].partition("\n### ")[0]
+                named = re.search(r"The same body as `([^`]+)`", section)
+                other = named[1] if named else "POST /threads/search"
+                shared = page.partition(f"### `{other}`\n")[2].partition("\n### ")[0]
             for name in _inputs(schema, operation):
                 assert name.lower() in (section + shared).lower(), f"{method} {path}: {name}"
 
@@ -158,7 +162,7 @@ def _inputs(schema: dict[str, Any], operation: dict[str, Any]) -> Iterator[str]:
     yield from (each["name"] for each in operation.get("parameters", ()) if each["in"] != "path")
     if "requestBody" in operation:
         body = operation["requestBody"]["content"]["application/json"]["schema"]
-        reference = (body.get("anyOf") or [body])[0]["$ref"]
+        reference = (body.get("anyOf") or [body.get("items", body)])[0]["$ref"]
         for name in schema["components"]["schemas"][reference.rpartition("/")[2]]["properties"]:
             if name != "checkpoint_during":  # the old name of `durability`, for old clients
                 yield name
@@ -316,6 +320,19 @@ def test_an_agent_remembers_as_the_how_to_says(tmp_path: Path) -> None:
     assert json.loads(third.replace("'", '"')) == ["I hate the rain", "work"]
 
 
+def test_a_cron_is_made_changed_and_deleted_as_the_how_to_says(server: RunningServer) -> None:
+    (snippet,) = [block for block in blocks(DOCS / "how-to" / "run-on-a-schedule.md") if block.language == "python"]
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT0[78]:00:00\+00:00\n", python(snippet.text, server))
+
+
+def test_the_webhook_rules_of_the_how_to_are_understood() -> None:
+    (project,) = [block for block in blocks(DOCS / "how-to" / "call-a-webhook.md") if block.language == "json"]
+    rules = read_webhooks(json.loads(project.text)["webhooks"])
+    assert resolve_headers(rules, {"LG_WEBHOOK_TOKEN": "secret"}).headers == {"Authorization": "Bearer secret"}
+    named = {row[0].strip("`").removeprefix("url.") for row in rows(DOCS / "how-to" / "call-a-webhook.md")}
+    assert {field.name for field in fields(WebhookRules)} <= named
+
+
 def test_the_driver_test_of_the_how_to_collects_every_suite(tmp_path: Path) -> None:
     """The suites themselves run in tests/conformance."""
     (snippet,) = [block for block in blocks(DOCS / "how-to" / "test-a-storage-driver.md") if block.title]
@@ -324,8 +341,8 @@ def test_the_driver_test_of_the_how_to_collects_every_suite(tmp_path: Path) -> N
     printed = _printed(command, tmp_path)
     suites = set(re.findall(r"::(\w+)::", printed))
     assert suites == {
-        "TestLog", "TestThreads", "TestRuns", "TestClaims", "TestAssistants", "TestCheckpoints", "TestItems",
-        "TestStories",
+        "TestLog", "TestThreads", "TestRuns", "TestTemporaryRuns", "TestClaims", "TestCrons", "TestDeliveries",
+        "TestAssistants", "TestCheckpoints", "TestItems", "TestStories",
     }  # fmt: skip
 
 
