@@ -157,7 +157,7 @@ class MemoryRuns:
         strategy = new.multitask_strategy
         if strategy not in ("interrupt", "rollback"):
             return ()
-        cancelled = [self._cancel(run, strategy, new.created_at) for run in active]
+        cancelled = [self._cancel(run, strategy, new.created_at, discards=False) for run in active]
         return tuple(one.run.run_id for one in cancelled if not one.at_once)
 
     def _enqueue(self, new: NewRun) -> Run:
@@ -214,17 +214,18 @@ class MemoryRuns:
 
     # Ending
 
-    def _cancel(self, run: Run, action: CancelAction, now: int) -> Cancelled:
+    def _cancel(self, run: Run, action: CancelAction, now: int, *, discards: bool = True) -> Cancelled:
         if run.status == "pending":
-            return Cancelled(self._end(run, _cancelled(action), now), at_once=True)
+            return Cancelled(self._end(run, _cancelled(action), now, discards=discards), at_once=True)
         return Cancelled(self._change(run, cancel=run.cancel or action, now=now), at_once=False)
 
-    def _end(self, run: Run, ending: Ending, now: int) -> Run:
+    def _end(self, run: Run, ending: Ending, now: int, *, discards: bool = True) -> Run:
+        """End a run, and discard its thread if that is temporary (5.10); not if it ends to make way for another."""
         ended = self._roll_back(run, now) if ending.rollback else self._close(run, ending, now)
         if run.webhook is not None:
             values = None if ending.rollback else self._tables.thread(run.thread_id).values
             self._tables.tell_of(ended, values=values, now=now)
-        if run.temporary and not self._tables.active(run.thread_id):
+        if discards and run.temporary and not self._tables.active(run.thread_id):
             del self._tables.threads[run.thread_id]  # its log and its runs stay until they are swept (5.10)
             self._tables.discarded[run.thread_id] = now
         return ended

@@ -35,6 +35,7 @@ class Row:
     attempt: int = 0
     crashes: int = 0
     cancel: str | None = None
+    temporary: bool = False
 
     @property
     def place(self) -> tuple[int, int]:
@@ -47,7 +48,11 @@ class Model:
     left_as: dict[ThreadId, str] = field(default_factory=dict)
     saved: dict[ThreadId, list[tuple[str, RunId]]] = field(default_factory=dict)
     rows: dict[RunId, Row] = field(default_factory=dict)
+    discarded: set[ThreadId] = field(default_factory=set)
     accepted: int = 0
+
+    def exists(self, thread_id: ThreadId) -> bool:
+        return thread_id in self.logs and thread_id not in self.discarded
 
     def create(self, thread_id: ThreadId) -> None:
         self.logs[thread_id], self.saved[thread_id], self.left_as[thread_id] = [], [], "idle"
@@ -70,7 +75,7 @@ class Model:
 
     def accept(self, new: NewRun) -> Refusal | tuple[RunId, ...]:
         """Who is asked to stop, or why not."""
-        if new.thread_id not in self.logs:
+        if not self.exists(new.thread_id):
             return NotFound
         active = self.active(new.thread_id)
         if active and new.multitask_strategy == "reject":
@@ -79,8 +84,9 @@ class Model:
         stops = new.multitask_strategy in ("interrupt", "rollback")
         for row in active if stops else []:
             self.cancel(row.run_id, new.multitask_strategy)
+        self.discarded.discard(new.thread_id)  # for the new run it stays
         self.accepted += 1
-        self.rows[new.run_id] = Row(new.run_id, new.thread_id, new.due_at, self.accepted)
+        self.rows[new.run_id] = Row(new.run_id, new.thread_id, new.due_at, self.accepted, temporary=new.temporary)
         self.write(self.rows[new.run_id], "run.queued")
         return running if stops else ()
 
@@ -124,6 +130,15 @@ class Model:
         else:
             row.status, self.left_as[row.thread_id] = how, LEFT_AS[how]
         self.write(row, f"run.ended {how}")
+        if row.temporary and not self.active(row.thread_id):
+            self.discarded.add(row.thread_id)
+
+    def sweep(self) -> int:
+        swept = len(self.discarded)
+        for thread_id in self.discarded:
+            self.delete(thread_id)
+        self.discarded = set()
+        return swept
 
     def crash(self) -> set[RunId]:
         """Who was running."""

@@ -133,7 +133,7 @@ class _Stories(RuleBasedStateMachine):
     @rule(which=A_THREAD)
     def delete_thread(self, which: int) -> None:
         thread_id = self._thread(which)
-        if thread_id not in self.model.logs:
+        if not self.model.exists(thread_id):
             with pytest.raises(NotFound):
                 self.home.do(self.storage.threads.delete(thread_id))
             return
@@ -143,7 +143,7 @@ class _Stories(RuleBasedStateMachine):
     @rule(which=A_THREAD)
     def write_outside_a_run(self, which: int) -> None:
         thread_id = self._thread(which)
-        if thread_id not in self.model.logs:
+        if not self.model.exists(thread_id):
             with pytest.raises(NotFound):
                 self.storage.log.append(thread_id, [note("late")])
             return
@@ -155,12 +155,27 @@ class _Stories(RuleBasedStateMachine):
     def let_time_pass(self, moment: int) -> None:
         self.now += moment
 
+    @rule()
+    def sweep(self) -> None:
+        """5.10"""
+        assert self.home.do(self.storage.threads.sweep(ended_before=self.now + 1)) == self.model.sweep()
+
     # The queue
 
-    @rule(which=A_THREAD, strategy=st.sampled_from(STRATEGIES), delay=st.sampled_from([0, 5, -5]))
-    def accept(self, which: int, strategy: MultitaskStrategy, delay: int) -> None:
-        due_at = self.now + delay
-        new = a_run(self._thread(which), multitask_strategy=strategy, created_at=self.now, due_at=due_at)
+    @rule(
+        which=A_THREAD,
+        strategy=st.sampled_from(STRATEGIES),
+        delay=st.sampled_from([0, 5, -5]),
+        temporary=st.sampled_from([False, False, True]),
+    )
+    def accept(self, which: int, strategy: MultitaskStrategy, delay: int, temporary: bool = False) -> None:
+        new = a_run(
+            self._thread(which),
+            multitask_strategy=strategy,
+            created_at=self.now,
+            due_at=self.now + delay,
+            temporary=temporary,
+        )
         stopping: Refusal | tuple[RunId, ...]
         try:
             stopping = self.home.do(self.storage.runs.accept(new)).stopping
@@ -268,10 +283,13 @@ class _Stories(RuleBasedStateMachine):
         assert await self.storage.runs.next_due() == self.model.next_due()
 
     async def _thread_agrees(self, thread_id: ThreadId, rows: list[Run]) -> None:
+        assert {_facts(run) for run in rows} == {_facts(row) for row in self.model.of(thread_id)}
         thread = await self.storage.threads.get(thread_id)
+        if not self.model.exists(thread_id):
+            assert thread is None
+            return
         assert thread is not None
         assert thread.status == self.model.status(thread_id)
-        assert {_facts(run) for run in rows} == {_facts(row) for row in self.model.of(thread_id)}
         saved = self.model.saved[thread_id]
         assert await self.storage.checkpoints.newest(thread_id) == (saved[-1] if saved else None)
 
@@ -329,6 +347,7 @@ class _Stories(RuleBasedStateMachine):
     async def _remove_what_was_left(self) -> None:
         for thread in await self.storage.threads.search(ThreadQuery(limit=10_000)):
             await self.storage.threads.delete(thread.thread_id)
+        await self.storage.threads.sweep(ended_before=2**53, limit=10_000)
 
 
 def _facts(run: Run | Row) -> tuple[object, ...]:

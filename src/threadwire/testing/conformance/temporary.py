@@ -112,6 +112,17 @@ class TemporaryRunsConformance:
         assert (await the_thread(storage, run.thread_id)).status == "busy"
         await claim_only(storage, other.run_id)
 
+    @pytest.mark.parametrize("strategy", ["interrupt", "rollback"])
+    async def test_a_temporary_run_that_makes_way_leaves_the_thread_to_the_other(
+        self, storage: Storage, strategy: str
+    ) -> None:
+        temporary = a_run(new_thread_id(), create_thread=True, temporary=True)
+        await storage.runs.accept(temporary)
+        other = await accept(storage, temporary.thread_id, multitask_strategy=strategy)
+        assert (await the_thread(storage, temporary.thread_id)).status == "busy"
+        await claim_only(storage, other.run_id)
+        assert await storage.threads.sweep(ended_before=LATER) == 0
+
     async def test_the_log_and_the_run_of_a_discarded_thread_can_be_read(self, storage: Storage) -> None:
         run = await discarded(storage)
         log = await run_log(storage, run)
