@@ -224,3 +224,21 @@ async def test_the_reason_of_a_refusal_is_told(http):
     for wrong in ("", 5):
         answer = await http.post(f"/threads/{thread_id}/runs", json={"assistant_id": "echo", "webhook": wrong})
         assert answer.status_code == 422
+
+
+async def test_a_project_can_mute_its_webhooks(open_project, receiver, mark, tmp_path):
+    content = json.loads(open_project.read_text())
+    muted = tmp_path / "langgraph.json"
+    muted.write_text(json.dumps({**content, "http": {"disable_webhooks": True}}))
+    with running_server(muted, tmp_path / "data") as server:
+        async with OPENERS["async"](server.url) as sdk:
+            for path in ("http://169.254.169.254/x", receiver.url(f"/{mark}")):
+                thread_id = await sdk.thread()
+                assert (await sdk.runs.wait(thread_id, "echo", input={"text": 1}, webhook=path))["echoed"] == 1
+        muted.write_text(json.dumps(content))
+        server.terminate()
+        server.start()
+        async with OPENERS["async"](server.url) as sdk:
+            await sdk.runs.create(None, "echo", input={"text": 2}, webhook=receiver.url(f"/{mark}"))
+        await receiver.is_told(f"/{mark}")
+    assert [body["values"]["text"] for _, body in receiver.told[f"/{mark}"]] == [2]

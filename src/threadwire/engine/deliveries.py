@@ -23,6 +23,10 @@ LOOK_EVERY = 0.5
 
 
 class Webhooks(Protocol):
+    @property
+    def muted(self) -> bool:
+        """Whether none is told, whatever runs name."""
+
     async def check(self, url: str) -> None:
         """Whether a client may name this address. Raises `Invalid`."""
 
@@ -32,6 +36,8 @@ class Webhooks(Protocol):
 
 class NoWebhooks:
     """For an engine that nobody gave any."""
+
+    muted = False
 
     async def check(self, url: str) -> None:
         raise Invalid("Webhooks are not offered here")

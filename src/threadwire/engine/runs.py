@@ -137,7 +137,7 @@ class Runs:
             thread_metadata={**asked.thread_metadata, **belongs},
             idempotency_key=asked.idempotency_key,
             temporary=asked.temporary,
-            webhook=asked.webhook,
+            webhook=None if self._webhooks.muted else asked.webhook,
             owner=asked.owner,
         )
 

@@ -23,6 +23,8 @@ SOON = 10.0
 class Receiver:
     """A webhook that fails as often as it is told to, and may keep its callers waiting."""
 
+    muted = False
+
     def __init__(self, *, failures: int = 0) -> None:
         self.failures = failures
         self.told: list[str] = []

@@ -13,19 +13,19 @@ class LangGraphWebhooks:
 
     def __init__(self, calls: WebhookCalls, *, muted: bool = False, clock: Clock = system_clock) -> None:
         self._calls = calls
-        self._muted = muted
+        self.muted = muted
         self._clock = clock
 
     def use(self, rules: WebhookRules, *, muted: bool) -> None:
         """From now on."""
         self._calls.rules = rules
-        self._muted = muted
+        self.muted = muted
 
     async def check(self, url: str) -> None:
-        if not self._muted:
+        if not self.muted:
             await self._calls.check(url)
 
     async def tell(self, delivery: Delivery) -> None:
         assert delivery.run.webhook is not None, "only runs with a webhook leave deliveries"
-        if not self._muted:
+        if not self.muted:  # also what was left before they were
             await self._calls.post(delivery.run.webhook, dumps(webhook_json(delivery, self._clock())))
