@@ -32,6 +32,14 @@ VALID: dict[tuple[str, str], dict[str, Any]] = {
     ("POST", "/threads/{thread_id}/runs/wait"): {"assistant_id": "echo"},
     ("PUT", "/store/items"): {"namespace": ["odd"], "key": "k", "value": {}},
     ("DELETE", "/store/items"): {"namespace": ["odd"], "key": "k"},
+    ("POST", "/runs"): {"assistant_id": "echo"},
+    ("POST", "/runs/stream"): {"assistant_id": "echo"},
+    ("POST", "/runs/wait"): {"assistant_id": "echo"},
+    ("POST", "/runs/batch"): {"assistant_id": "echo"},
+    ("POST", "/runs/cancel"): {"status": "pending"},
+    ("POST", "/runs/crons"): {"assistant_id": "echo", "schedule": "@yearly"},
+    ("POST", "/threads/{thread_id}/runs/crons"): {"assistant_id": "echo", "schedule": "@yearly"},
+    ("PATCH", "/runs/crons/{cron_id}"): {"enabled": True},
 }
 """The least a body must have, where that is more than nothing."""
 
@@ -43,6 +51,9 @@ REQUIRED = {
     "/threads/{thread_id}/runs": "assistant_id",
     "/threads/{thread_id}/runs/stream": "assistant_id",
     "/threads/{thread_id}/runs/wait": "assistant_id",
+    "/runs": "assistant_id",
+    "/runs/stream": "assistant_id",
+    "/runs/wait": "assistant_id",
 }
 
 ODD_VALUES: list[Any] = [
@@ -82,6 +93,8 @@ class Route:
     query: tuple[str, ...]
     fields: tuple[str, ...] | None
     """The keys of its body; None if it takes none."""
+    listed: bool = False
+    """Whether the body is a list of such."""
 
     def url(self, **ids: str) -> str:
         return self.path.format(**ids)
@@ -90,8 +103,9 @@ class Route:
     def params(self) -> list[str]:
         return [name for name in IDS if f"{{{name}}}" in self.path]
 
-    def body(self) -> dict[str, Any]:
-        return dict(VALID.get((self.method, self.path), {}))
+    def body(self, **fields: Any) -> Any:
+        least = {**VALID.get((self.method, self.path), {}), **fields}
+        return [least] if self.listed else least
 
     def matches(self, method: str, url: str) -> bool:
         pattern = re.sub(r"\\{\w+\\}", "[^/]+", re.escape(self.path))
@@ -101,7 +115,7 @@ class Route:
         return f"{self.method} {self.path}"
 
 
-IDS = ("thread_id", "run_id", "assistant_id", "checkpoint_id", "namespace", "graph_id", "file")
+IDS = ("thread_id", "run_id", "cron_id", "assistant_id", "checkpoint_id", "namespace", "graph_id", "file")
 
 
 FOR_PAGES = ("/ag-ui", "/copilotkit")
@@ -114,12 +128,13 @@ def routes_of(schema: dict[str, Any]) -> Iterator[Route]:
             continue
         for method, operation in methods.items():
             query = tuple(each["name"] for each in operation.get("parameters", ()) if each["in"] == "query")
-            fields = None
+            fields, listed = None, False
             if "requestBody" in operation:
                 body = operation["requestBody"]["content"]["application/json"]["schema"]
-                reference = (body.get("anyOf") or [body])[0]["$ref"]
+                listed = "items" in body
+                reference = (body.get("anyOf") or [body.get("items", body)])[0]["$ref"]
                 fields = tuple(schema["components"]["schemas"][reference.rpartition("/")[2]]["properties"])
-            yield Route(method.upper(), path, query, fields)
+            yield Route(method.upper(), path, query, fields, listed)
 
 
 @pytest.fixture(scope="module")
@@ -154,9 +169,11 @@ async def real(wire) -> dict[str, str]:
     run_id = run.headers["content-location"].rpartition("/")[2]
     state = (await wire.get(f"/threads/{thread_id}/state")).json()
     assistants = (await wire.post("/assistants/search", json={"graph_id": "echo"})).json()
+    cron = (await wire.post("/runs/crons", json={"assistant_id": "echo", "schedule": "@yearly"})).json()
     return {
         "thread_id": thread_id,
         "run_id": run_id,
+        "cron_id": cron["cron_id"],
         "assistant_id": assistants[0]["assistant_id"],
         "checkpoint_id": state["checkpoint_id"],
         "namespace": "inner",
@@ -188,7 +205,7 @@ def assert_documented(answer: httpx.Response, what: object) -> None:
 
 
 def with_ids(routes: list[Route]) -> list[Route]:
-    return [route for route in routes if set(route.params) & {"thread_id", "run_id", "assistant_id"}]
+    return [route for route in routes if set(route.params) & {"thread_id", "run_id", "cron_id", "assistant_id"}]
 
 
 def with_body(routes: list[Route]) -> list[Route]:
@@ -313,7 +330,7 @@ async def test_every_key_with_every_odd_value_gives_a_documented_answer(wire, ro
     for route in with_body(routes):
         for field in route.fields or ():
             for odd in ODD_VALUES:
-                body = json.dumps({**route.body(), field: odd})
+                body = json.dumps(route.body(**{field: odd}))
                 headers = {"content-type": "application/json"}
                 answer = await wire.request(route.method, route.url(**real), content=body, headers=headers)
                 if answer.status_code not in DOCUMENTED:
