@@ -20,7 +20,6 @@ from threadwire.core.records import Accepted, Cron, CronQuery, Fired, NewRun
 from threadwire.core.schedule import parse_schedule
 from threadwire.engine.assistants import Assistants
 from threadwire.engine.clock import Clock
-from threadwire.engine.deliveries import Webhooks
 from threadwire.engine.runs import Begin, Runs, StartRun
 from threadwire.errors import Invalid, NotFound, StorageError
 from threadwire.storage.abc import Storage
@@ -71,13 +70,12 @@ class Scheduler:
 
     async def _fire(self, cron: Cron) -> None:
         now = self._clock()
+        following = None
         try:
             following = next_slot(cron, now)
             over = cron.end_time is not None and now > cron.end_time
             fired = await (self._pass(cron, following) if over else self._start(cron, following))
-        except Invalid as error:  # it was sound once: its zone must have gone from the machine
-            fired = await self._pass(cron, None, error.message)
-        except NotFound as error:  # its assistant has gone
+        except (Invalid, NotFound) as error:  # it was sound once: its zone or its assistant must have gone
             fired = await self._pass(cron, following, error.message)
         if fired is not None and fired.refused is not None:
             logger.warning("cron_slot_without_a_run", cron_id=cron.cron_id, reason=fired.refused)
@@ -115,12 +113,12 @@ def _asked(cron: Cron) -> StartRun:
 
 class Crons:
     def __init__(
-        self, storage: Storage, assistants: Assistants, scheduler: Scheduler, webhooks: Webhooks, clock: Clock
+        self, storage: Storage, assistants: Assistants, runs: Runs, scheduler: Scheduler, clock: Clock
     ) -> None:
         self._storage = storage
         self._assistants = assistants
+        self._runs = runs
         self._scheduler = scheduler
-        self._webhooks = webhooks
         self._clock = clock
 
     async def create(self, asked: Cron, assistant: str) -> Cron:
@@ -129,9 +127,7 @@ class Crons:
             named = await self._assistants.resolve(assistant)
         except (Invalid, NotFound):
             raise NotFound(f"Assistant '{assistant[:200]}' not found") from None
-        _check_configured(asked)
-        if (webhook := asked.kwargs.get("webhook")) is not None:
-            await self._webhooks.check(webhook)
+        await self._check(asked)
         payload = {**asked.payload, "assistant_id": named.assistant_id}
         now = self._clock()
         cron = replace(asked, assistant_id=named.assistant_id, payload=payload, created_at=now, updated_at=now)
@@ -146,24 +142,27 @@ class Crons:
         self._scheduler.hint()
         return cron
 
+    async def _check(self, cron: Cron) -> None:
+        """Refuse now what each run of the cron would be refused for."""
+        of_run(cron.kwargs.get("config") or {}, cron.kwargs.get("context") or {}, {}, {})
+        await self._runs.check(_asked(cron))
+
     async def get(self, cron_id: CronId) -> Cron:
         if (cron := await self._storage.crons.get(cron_id)) is None:
             raise NotFound("Not Found")
         return cron
 
-    async def update(self, cron_id: CronId, change: Callable[[Cron], Cron], webhook: str | None = None) -> Cron:
-        """Change a cron, whose webhook may be another one then. If that moves its slots, the next one is the first
-        after now, never one that was taken."""
-        if webhook is not None:
-            await self._webhooks.check(webhook)
+    async def update(self, cron_id: CronId, change: Callable[[Cron], Cron]) -> Cron:
+        """Change a cron. If that moves its slots, the next one is the first after now, never one that was taken."""
 
         def changed(cron: Cron) -> Cron:
             after, now = change(cron), self._clock()
-            _check_configured(after)
             if _when(after) != _when(cron):
                 after = replace(after, next_run_at=next_slot(after, max(now, cron.last_run_at or 0)))
             return replace(after, updated_at=now)
 
+        if (cron := await self._storage.crons.get(cron_id)) is not None:
+            await self._check(change(cron))
         updated = await self._storage.crons.update(cron_id, changed)
         self._scheduler.hint()
         return updated
@@ -185,11 +184,6 @@ def next_slot(cron: Cron, after: int) -> int | None:
     """The first slot after that moment, unless the cron has ended by then."""
     slot = parse_schedule(cron.schedule).after(after, zone_of(cron.timezone))
     return None if slot is None or (cron.end_time is not None and slot > cron.end_time) else slot
-
-
-def _check_configured(cron: Cron) -> None:
-    """Refuse now what each run of the cron would be refused for."""
-    of_run(cron.kwargs.get("config") or {}, cron.kwargs.get("context") or {}, {}, {})
 
 
 def _when(cron: Cron) -> tuple[object, ...]:

@@ -86,7 +86,7 @@ async def open_engine(
                 assistants=assistants,
                 threads=threads,
                 runs=runs,
-                crons=Crons(storage, assistants, scheduler, webhooks, clock),
+                crons=Crons(storage, assistants, runs, scheduler, clock),
                 store=Store(store),
                 worker=worker,
                 registry=registry,
@@ -96,7 +96,7 @@ async def open_engine(
                 upkeep.start_soon(sweep_forever, storage.items, memory.ttl.sweep_every, clock)
                 upkeep.start_soon(scheduler.work)
                 upkeep.start_soon(Deliverer(storage, webhooks, clock).work)
-                upkeep.start_soon(Sweeper(storage, followers, clock, keep=keep_temporary).work)
+                upkeep.start_soon(Sweeper(storage, checkpointing, followers, clock, keep=keep_temporary).work)
                 try:
                     yield engine
                 finally:

@@ -89,11 +89,19 @@ class Runs:
 
     async def start(self, asked: StartRun) -> Run:
         """Take a run in; on return it is durable, and will be carried out whatever happens to the caller."""
-        if asked.webhook is not None:
-            await self._webhooks.check(asked.webhook)
+        await self.check(asked)
         taken = await self.take_in(asked, self._accept)
         assert taken is not None
         return taken
+
+    async def check(self, asked: StartRun) -> None:
+        """Refuse what could not be done later: to tell the webhook, to remove the thread, to roll back others."""
+        if asked.webhook is not None:
+            await self._webhooks.check(asked.webhook)
+        if asked.temporary:
+            self._checkpointing.require_deletion()
+        if asked.multitask_strategy == "rollback":
+            self._checkpointing.require_rollback()
 
     async def _accept(self, new: NewRun, start: Begin | None) -> Accepted:
         try:
@@ -145,7 +153,6 @@ class Runs:
         """The pending runs that end at once if this one is accepted. A shutdown may have left them checkpoints."""
         if asked.multitask_strategy != "rollback" or asked.thread_id is None:
             return ()
-        self._checkpointing.require_rollback()
         return await self._storage.runs.list(asked.thread_id, status="pending", limit=1000)
 
     async def start_all(self, asked: Sequence[StartRun]) -> RunList:
@@ -153,9 +160,8 @@ class Runs:
         cannot be had keeps the others from being started."""
         for each in asked:
             await self._assistants.resolve(each.assistant)
+            await self.check(each)
             wanted = None if each.create_thread else each.thread_id
-            if each.webhook is not None:
-                await self._webhooks.check(each.webhook)
             if wanted is not None and await self._storage.threads.get(wanted) is None:
                 raise NotFound(_NOT_THERE)
         return [await self.start(each) for each in asked]

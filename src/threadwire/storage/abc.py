@@ -116,10 +116,15 @@ class Threads(Protocol):
         Thread-safe. Raises `NotFound`.
         """
 
-    async def sweep(self, *, ended_before: int, but_not: frozenset[ThreadId] = frozenset(), limit: int = 100) -> int:
-        """Remove what is left of up to `limit` threads that were discarded before that moment and are not in
-        `but_not`: their logs, runs and checkpoints (5.10). One that was made anew since then is left alone. How many
-        there were."""
+    async def discarded(
+        self, *, before: int, but_not: frozenset[ThreadId] = frozenset(), limit: int = 100
+    ) -> Sequence[ThreadId]:
+        """Up to `limit` threads that were discarded before that moment and are not swept yet, the oldest first; none of
+        `but_not` (5.10)."""
+
+    async def sweep(self, thread_ids: Sequence[ThreadId]) -> None:
+        """Remove what is left of discarded threads: their logs, runs and checkpoints. One that was made anew since then
+        is left alone, and no longer one of them; so is one that never was."""
 
 
 class Runs(Protocol):

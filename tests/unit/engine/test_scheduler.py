@@ -12,6 +12,7 @@ import pytest
 from threadwire.core.ids import AssistantId, CronId, uuid7
 from threadwire.core.records import Cron, Run
 from threadwire.engine.assistants import Assistants
+from threadwire.engine.checkpointing import Checkpointing
 from threadwire.engine.crons import Crons, Scheduler, zone_of
 from threadwire.engine.deliveries import NoWebhooks
 from threadwire.engine.follow import Followers
@@ -19,8 +20,9 @@ from threadwire.engine.graph_reads import GraphReads
 from threadwire.engine.runs import Runs
 from threadwire.engine.threads import Threads
 from threadwire.engine.worker import Worker
-from threadwire.errors import Invalid, NotFound
+from threadwire.errors import BadRequest, Invalid, NotFound
 from threadwire.graphs.config import load_config
+from threadwire.graphs.memory import Memory
 from threadwire.graphs.registry import load_registry
 from threadwire.graphs.user_loop import UserLoop
 from threadwire.storage.abc import Storage
@@ -37,18 +39,16 @@ def at(text: str) -> int:
 class Stage:
     """Everything but a worker that works: runs are accepted and stay pending."""
 
-    def __init__(self, storage: Storage, assistants: Assistants, worker: Worker) -> None:
+    def __init__(self, storage: Storage, assistants: Assistants, worker: Worker, checkpointing: Checkpointing) -> None:
         self.storage = storage
         self.now = at("2026-11-15 12:00:30")
-        self._assistants = assistants
-        self._worker = worker
+        followers = Followers(storage.log)
+        self._runs = Runs(storage, assistants, followers, worker, checkpointing, NoWebhooks(), lambda: self.now)
         self.scheduler = self.another_scheduler()
-        self.crons = Crons(storage, assistants, self.scheduler, NoWebhooks(), lambda: self.now)
+        self.crons = Crons(storage, assistants, self._runs, self.scheduler, lambda: self.now)
 
     def another_scheduler(self) -> Scheduler:
-        followers = Followers(self.storage.log)
-        runs = Runs(self.storage, self._assistants, followers, self._worker, NoWebhooks(), lambda: self.now)
-        return Scheduler(self.storage, runs, self._worker, lambda: self.now)
+        return Scheduler(self.storage, self._runs, lambda: self.now)
 
     async def cron(self, schedule: str = "* * * * *", assistant: str = "graph", **fields: Any) -> Cron:
         asked = Cron(
@@ -78,12 +78,22 @@ async def stage(tmp_path: Path) -> AsyncIterator[Stage]:
     registry = load_registry(load_config(tmp_path / "langgraph.json"))
     async with open_memory_storage() as storage:
         with UserLoop("test") as loop:
-            worker = Worker(storage, registry, loop, capacity=1, clock=lambda: 0)
-            reads = GraphReads(registry, loop)
-            threads = Threads(storage, registry, reads, worker, lambda: 0)
+            checkpointing = Checkpointing(storage)
+            async with Memory().open_store(loop, storage.items, lambda: 0) as store:
+                worker = Worker(
+                    storage,
+                    registry,
+                    loop,
+                    checkpointing=checkpointing,
+                    store=store,
+                    capacity=1,
+                    clock=lambda: 0,
+                )
+                reads = GraphReads(registry, loop, store)
+                threads = Threads(storage, registry, reads, worker, checkpointing, store, lambda: 0)
             assistants = Assistants(storage, registry, reads, threads, lambda: 0)
             await assistants.ensure_graphs()
-            yield Stage(storage, assistants, worker)
+            yield Stage(storage, assistants, worker, checkpointing)
 
 
 # -- firing ------------------------------------------------------------------------------------------------------------
@@ -239,6 +249,10 @@ async def test_what_makes_no_sense_is_refused(stage: Stage) -> None:
         await stage.cron("bogus")
     with pytest.raises(Invalid, match="Invalid timezone: 'nope'"):
         await stage.cron(timezone="nope")
+    with pytest.raises(BadRequest, match="Cannot specify both configurable and context"):
+        await stage.cron(kwargs={"config": {"configurable": {"a": 1}}, "context": {"a": 1}})
+    with pytest.raises(Invalid, match="Webhooks are not offered here"):
+        await stage.cron(kwargs={"webhook": "https://hooks.example/"})
     with pytest.raises(NotFound, match="Assistant 'nobody' not found"):
         await stage.cron(assistant="nobody")
     with pytest.raises(NotFound, match="Thread with ID"):

@@ -52,14 +52,19 @@ class MemoryThreads:
             self._tables.write(thread_id, drafts)
             return COMMITTED
 
-    async def sweep(self, *, ended_before: int, but_not: frozenset[ThreadId] = frozenset(), limit: int = 100) -> int:
+    async def discarded(
+        self, *, before: int, but_not: frozenset[ThreadId] = frozenset(), limit: int = 100
+    ) -> list[ThreadId]:
         with self._tables.lock:
-            due = [each for each, at in self._tables.discarded.items() if at < ended_before and each not in but_not]
-            for thread_id in due[:limit]:
-                del self._tables.discarded[thread_id]
-                if thread_id not in self._tables.threads:
+            oldest = sorted(self._tables.discarded.items(), key=lambda pair: pair[1])
+            return [each for each, at in oldest if at < before and each not in but_not][:limit]
+
+    async def sweep(self, thread_ids: Sequence[ThreadId]) -> None:
+        with self._tables.lock:
+            for thread_id in thread_ids:
+                known = self._tables.discarded.pop(thread_id, None) is not None
+                if known and thread_id not in self._tables.threads:
                     self._tables.remove_thread(thread_id)
-            return len(due[:limit])
 
     def _matching(self, query: ThreadQuery) -> list[Thread]:
         shown = map(self._tables.shown, self._tables.threads.values())

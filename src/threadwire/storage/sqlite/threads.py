@@ -88,30 +88,27 @@ class SqliteThreads:
         self._writer.take(work)
         return work
 
-    async def sweep(self, *, ended_before: int, but_not: frozenset[ThreadId] = frozenset(), limit: int = 100) -> int:
-        def sweep(transaction: Transaction) -> int:
-            due = _discarded(transaction.db, ended_before, but_not, limit)
-            for thread_id in due:
-                transaction.db.execute("DELETE FROM discarded_threads WHERE thread = ?", (key_of(thread_id),))
-                if not transaction.head(thread_id).exists:
-                    _remove(transaction, thread_id)
-            return len(due)
-
+    async def discarded(
+        self, *, before: int, but_not: frozenset[ThreadId] = frozenset(), limit: int = 100
+    ) -> list[ThreadId]:
+        sql = "SELECT thread FROM discarded_threads WHERE at < ? ORDER BY at LIMIT ?"
         with self._readers.lend() as db:
-            # Mostly there is nothing to sweep; that must not cost a turn of the writer.
-            if not _discarded(db, ended_before, but_not, 1):
-                return 0
-        return await self._writer.do(sweep)
+            found = [ThreadId(name_of(key)) for (key,) in fetch(db, sql, (before, limit + len(but_not)))]
+        return [thread_id for thread_id in found if thread_id not in but_not][:limit]
+
+    async def sweep(self, thread_ids: Sequence[ThreadId]) -> None:
+        def sweep(transaction: Transaction) -> None:
+            for thread_id in thread_ids:
+                sql = "DELETE FROM discarded_threads WHERE thread = ? RETURNING 1"
+                known = transaction.db.execute(sql, (key_of(thread_id),)).get is not None
+                if known and not transaction.head(thread_id).exists:
+                    _remove(transaction, thread_id)
+
+        await self._writer.do(sweep)
 
 
 def _append(transaction: Transaction, thread_id: ThreadId, entries: list[Encoded]) -> None:
     transaction.append(thread_id, entries)
-
-
-def _discarded(db: apsw.Connection, ended_before: int, but_not: frozenset[ThreadId], limit: int) -> list[ThreadId]:
-    sql = "SELECT thread FROM discarded_threads WHERE at < ? ORDER BY at LIMIT ?"
-    rows = fetch(db, sql, (ended_before, limit + len(but_not)))
-    return [thread_id for (key,) in rows if (thread_id := ThreadId(name_of(key))) not in but_not][:limit]
 
 
 def _remove(transaction: Transaction, thread_id: ThreadId) -> None:

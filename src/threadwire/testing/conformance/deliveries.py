@@ -109,7 +109,7 @@ class DeliveriesConformance:
         await storage.runs.accept(new)
         run = await claim_only(storage, new.run_id)
         await storage.runs.finish(run.fence, SUCCESS, NOW)
-        await storage.threads.sweep(ended_before=LATER)
+        await storage.threads.sweep([run.thread_id])
         assert [each.values for each in await outbox(storage)] == [{"answer": [1]}]
 
     # Delivering

@@ -133,11 +133,10 @@ class Model:
         if row.temporary and not self.active(row.thread_id):
             self.discarded.add(row.thread_id)
 
-    def sweep(self) -> int:
-        swept = len(self.discarded)
-        for thread_id in self.discarded:
+    def sweep(self) -> set[ThreadId]:
+        swept, self.discarded = self.discarded, set()
+        for thread_id in swept:
             self.delete(thread_id)
-        self.discarded = set()
         return swept
 
     def crash(self) -> set[RunId]:

@@ -1,5 +1,7 @@
 """Runs whose thread goes with them, and runs that are stopped together: 5.10 of spec/log.md."""
 
+from typing import Any
+
 import pytest
 
 from threadwire.core.entries import START, Kind
@@ -39,6 +41,13 @@ async def discarded(storage: Storage, *, at: int = NOW) -> Run:
     await write(storage, run, "said")
     assert await storage.runs.finish(run.fence, Ending("success", settled=Settled("idle", {"a": 1})), at)
     return run
+
+
+async def sweep(storage: Storage, *, before: int = LATER, **options: Any) -> int:
+    """What is old enough; how many threads that were."""
+    old = await storage.threads.discarded(before=before, **options)
+    await storage.threads.sweep(old)
+    return len(old)
 
 
 async def is_gone(storage: Storage, thread_id: ThreadId) -> bool:
@@ -121,7 +130,7 @@ class TemporaryRunsConformance:
         other = await accept(storage, temporary.thread_id, multitask_strategy=strategy)
         assert (await the_thread(storage, temporary.thread_id)).status == "busy"
         await claim_only(storage, other.run_id)
-        assert await storage.threads.sweep(ended_before=LATER) == 0
+        assert await sweep(storage) == 0
 
     async def test_the_log_and_the_run_of_a_discarded_thread_can_be_read(self, storage: Storage) -> None:
         run = await discarded(storage)
@@ -135,37 +144,43 @@ class TemporaryRunsConformance:
 
     async def test_sweeping_removes_what_is_old_enough(self, storage: Storage) -> None:
         old, young = await discarded(storage, at=NOW), await discarded(storage, at=LATER)
-        assert await storage.threads.sweep(ended_before=LATER) == 1
+        assert await sweep(storage) == 1
         assert await storage.runs.get(old.run_id) is None
         assert await storage.log.read(old.thread_id, START) == []
         assert await storage.log.last(old.thread_id) == 0
         assert values(await run_log(storage, young)) == ["said"]
-        assert await storage.threads.sweep(ended_before=LATER) == 0
+        assert await sweep(storage) == 0
 
     async def test_sweeping_passes_over_what_it_is_told_to(self, storage: Storage) -> None:
         kept, gone = await discarded(storage), await discarded(storage)
-        assert await storage.threads.sweep(ended_before=LATER, but_not=frozenset({kept.thread_id})) == 1
+        assert await sweep(storage, but_not=frozenset({kept.thread_id})) == 1
         assert values(await run_log(storage, kept)) == ["said"]
         assert await run_log(storage, gone) == []
-        assert await storage.threads.sweep(ended_before=LATER) == 1
+        assert await sweep(storage) == 1
         assert await run_log(storage, kept) == []
 
-    async def test_sweeping_takes_no_more_than_the_limit(self, storage: Storage) -> None:
-        for _ in range(3):
-            await discarded(storage)
-        assert [await storage.threads.sweep(ended_before=LATER, limit=2) for _ in range(3)] == [2, 1, 0]
+    async def test_only_what_was_discarded_is_swept(self, storage: Storage) -> None:
+        run = await start_on_new_thread(storage)
+        await storage.threads.sweep([run.thread_id, new_thread_id()])
+        assert (await the_thread(storage, run.thread_id)).status == "busy"
+
+    async def test_the_oldest_are_swept_first(self, storage: Storage) -> None:
+        runs = [await discarded(storage, at=NOW + age) for age in (2, 0, 1)]
+        oldest = [runs[1].thread_id, runs[2].thread_id]
+        assert list(await storage.threads.discarded(before=LATER, limit=2)) == oldest
+        assert [await sweep(storage, limit=2) for _ in range(3)] == [2, 1, 0]
 
     async def test_sweeping_leaves_threads_alone_that_were_not_discarded(self, storage: Storage) -> None:
         run = await start_on_new_thread(storage)
         assert await storage.runs.finish(run.fence, Ending("success"), NOW)
-        assert await storage.threads.sweep(ended_before=LATER) == 0
+        assert await sweep(storage) == 0
         assert not await is_gone(storage, run.thread_id)
 
     async def test_a_thread_made_anew_is_not_swept(self, storage: Storage) -> None:
         run = await discarded(storage)
         await storage.threads.create(a_thread(thread_id=run.thread_id))
         again = await start(storage, run.thread_id)
-        await storage.threads.sweep(ended_before=LATER)
+        await sweep(storage)
         assert (await the_thread(storage, run.thread_id)).status == "busy"
         assert again.queued_seq > 3
         assert (await the_run(storage, again.run_id)).status == "running"

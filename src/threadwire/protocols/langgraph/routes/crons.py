@@ -42,7 +42,7 @@ def cron_routes(router: APIRouter, engine: Engine) -> None:
     @router.patch("/runs/crons/{cron_id}", tags=["crons"])
     async def update_cron(cron_id: str, body: Annotated[CronPatch, Body()]) -> Json:
         body.refuse_nothing()
-        return Json(cron_json(await engine.crons.update(parse_cron_id(cron_id), body.change, body.webhook)))
+        return Json(cron_json(await engine.crons.update(parse_cron_id(cron_id), body.change)))
 
     @router.delete("/runs/crons/{cron_id}", tags=["crons"], status_code=204)
     async def delete_cron(cron_id: str) -> Response:

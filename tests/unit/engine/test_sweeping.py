@@ -1,0 +1,109 @@
+"""What temporary runs leave is removed when it is old enough, and nobody is reading it."""
+
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+
+from threadwire.core.encoding import Encoder
+from threadwire.core.entries import START, Entry
+from threadwire.core.records import Ending, Run
+from threadwire.engine.checkpointing import Checkpointing
+from threadwire.engine.follow import Followers
+from threadwire.engine.sweeping import Sweeper
+from threadwire.graphs.brought import BroughtSaver
+from threadwire.graphs.user_loop import UserLoop
+from threadwire.storage.abc import Storage
+from threadwire.storage.memory import open_memory_storage
+from threadwire.testing.conformance.samples import NOW, a_run, claim_only, new_thread_id, run_log, write
+
+pytestmark = pytest.mark.anyio
+
+KEEP = 120
+
+
+class Silent(Encoder):
+    def feed(self, entry: Entry) -> bytes:
+        return b"."
+
+
+@pytest.fixture
+async def storage() -> AsyncIterator[Storage]:
+    async with open_memory_storage() as storage:
+        yield storage
+
+
+@pytest.fixture
+def loop() -> Iterator[UserLoop]:
+    with UserLoop("test") as loop:
+        yield loop
+
+
+def sweeper_at(seconds: float, storage: Storage, followers: Followers, saver: Any = None) -> Sweeper:
+    """A sweeper so many seconds after the runs have ended."""
+    checkpointing = Checkpointing(storage, saver)
+    return Sweeper(storage, checkpointing, followers, lambda: NOW + round(seconds * 1000), keep=KEEP)
+
+
+async def ended(storage: Storage) -> Run:
+    new = a_run(new_thread_id(), create_thread=True, temporary=True)
+    await storage.runs.accept(new)
+    run = await claim_only(storage, new.run_id)
+    await write(storage, run, "said")
+    await storage.runs.finish(run.fence, Ending("success"), NOW)
+    return run
+
+
+async def test_what_is_left_is_kept_for_a_while(storage: Storage) -> None:
+    run = await ended(storage)
+    followers = Followers(storage.log)
+    assert await sweeper_at(KEEP, storage, followers).sweep() == 0
+    assert len(await run_log(storage, run)) == 3
+    assert await sweeper_at(KEEP + 1, storage, followers).sweep() == 1
+    assert await run_log(storage, run) == []
+
+
+async def test_whoever_still_reads_is_waited_for(storage: Storage) -> None:
+    slow, gone = await ended(storage), await ended(storage)
+    followers = Followers(storage.log)
+    with followers.follow(slow, "options", Silent, START) as follower:
+        assert await sweeper_at(KEEP * 9, storage, followers).sweep() == 1
+        assert await run_log(storage, gone) == []
+        assert await follower.next(1) == b"..."
+    assert await sweeper_at(KEEP * 9, storage, followers).sweep() == 1
+    assert await run_log(storage, slow) == []
+
+
+async def test_the_projects_own_checkpointer_is_told(storage: Storage, loop: UserLoop) -> None:
+    class Noting(InMemorySaver):
+        forgotten: list[str] = []  # noqa: RUF012 - one instance
+
+        async def adelete_thread(self, thread_id: str) -> None:
+            self.forgotten.append(thread_id)
+
+    saver, run = Noting(), await ended(storage)
+    assert await sweeper_at(KEEP + 1, storage, Followers(storage.log), BroughtSaver(saver, loop)).sweep() == 1
+    assert saver.forgotten == [run.thread_id]
+
+
+async def test_what_a_checkpointer_fails_to_forget_is_tried_again_and_holds_up_no_other(
+    storage: Storage, loop: UserLoop
+) -> None:
+    bad, good = await ended(storage), await ended(storage)
+
+    class Failing(InMemorySaver):
+        fails = True
+
+        async def adelete_thread(self, thread_id: str) -> None:
+            if self.fails and thread_id == bad.thread_id:
+                raise OSError("gone")
+
+    saver = Failing()
+    sweeper = sweeper_at(KEEP + 1, storage, Followers(storage.log), BroughtSaver(saver, loop))
+    assert await sweeper.sweep() == 1
+    assert await run_log(storage, good) == []
+    assert len(await run_log(storage, bad)) == 3
+    saver.fails = False
+    assert await sweeper.sweep() == 1
+    assert await run_log(storage, bad) == []
