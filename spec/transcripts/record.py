@@ -76,6 +76,15 @@ async def cancelled(storage: Storage, opened: OpenEngine) -> Run:
     return run
 
 
+async def stopped_tool(storage: Storage, opened: OpenEngine) -> Run:
+    """A run that is stopped while a tool is at work."""
+    async with opened() as engine:
+        run = await started(engine, "slow_tool", input={**HELLO, "until": "/never"})
+        await grown(storage, run, lambda log: any(entry.kind == Kind.TOOL for entry in log))
+        await engine.runs.cancel(THREAD, run.run_id, "interrupt", wait=True)
+    return run
+
+
 async def two_attempts(storage: Storage, opened: OpenEngine) -> Run:
     """A shutdown in the middle of an answer; the next process says it again, under the same id."""
     async with opened() as engine:
@@ -98,6 +107,8 @@ SCENARIOS: dict[str, Record] = {
     "cancelled": cancelled,
     "two-attempts": two_attempts,
     "everything": ran("everything", {"input": HELLO}),
+    "by-hand": ran("by_hand_below", {"input": HELLO}),
+    "stopped-tool": stopped_tool,
 }
 
 VIEWS = [

@@ -18,6 +18,7 @@ class Kind(StrEnum):
     RUN_ENDED = "run.ended"
     MESSAGES = "messages"
     CUSTOM = "custom"
+    DISPATCHED = "dispatched"
     TOOL = "tool"
     UPDATES = "updates"
     STATE = "state"

@@ -18,6 +18,7 @@ from threadwire.core.entries import Draft, Json, Kind, Namespace
 from threadwire.core.json import native
 from threadwire.core.records import Ending, Run, Settled
 from threadwire.graphs.context import fitting
+from threadwire.graphs.dispatched import hear_dispatched_events
 from threadwire.graphs.normalize import Normalizer, resting
 
 ALWAYS = ("values", "updates", "messages", "custom", "tools", "tasks", "checkpoints")
@@ -39,6 +40,7 @@ def _attend_to_tools_only() -> None:
 
 
 _attend_to_tools_only()
+hear_dispatched_events()
 
 
 class Recorder(Protocol):

@@ -15,6 +15,7 @@ from langchain_core.messages import BaseMessage, BaseMessageChunk
 
 from threadwire.core.entries import Draft, Json, Kind, Namespace
 from threadwire.core.json import dumps, loads, native
+from threadwire.graphs.dispatched import Dispatched
 
 LARGE_UPDATE = 2048
 """Bytes beyond which an update nobody asked for is stored as its keys only."""
@@ -71,7 +72,7 @@ class Normalizer:
             case "updates":
                 return self._updates(ns, part, at)
             case "custom":
-                return (Draft(Kind.CUSTOM, {"value": native(part)}, ns, at),)
+                return (self._custom(ns, part, at),)
             case "tools":
                 return (Draft(Kind.TOOL, native(part), ns, at),)
             case "tasks":
@@ -82,6 +83,12 @@ class Normalizer:
                 return (Draft(Kind.DEBUG, {"value": _debug(native(part))}, ns, at),)
             case _:
                 return ()
+
+    @staticmethod
+    def _custom(ns: Namespace, part: Any, at: int) -> Draft:
+        if isinstance(part, Dispatched):
+            return Draft(Kind.DISPATCHED, {"name": part.name, "data": part.data}, ns, at)
+        return Draft(Kind.CUSTOM, {"value": native(part)}, ns, at)
 
     # -- messages ------------------------------------------------------------------------------------------------
 

@@ -8,7 +8,8 @@ from typing import Any
 
 from threadwire.core.entries import Json
 from threadwire.protocols.ag_ui import entities
-from threadwire.protocols.ag_ui.messages import Message, shown_messages
+from threadwire.protocols.ag_ui.messages import Message, call_ids, shown_messages, stopped_answer
+from threadwire.protocols.ag_ui.stand_ins import StandIns
 from threadwire.protocols.ag_ui.view import View, alike
 from threadwire.protocols.ag_ui.wire import Event, event
 
@@ -16,8 +17,9 @@ _SIMPLE_ROLES = ("user", "assistant", "system", "developer")
 
 
 class Conversation:
-    def __init__(self, view: View, out_of_order: frozenset[str]) -> None:
+    def __init__(self, view: View, stand_ins: StandIns, out_of_order: frozenset[str]) -> None:
         self._view = view
+        self._stand_ins = stand_ins
         self._out_of_order = out_of_order
         self._committed: list[Message] = []
         self._known = False
@@ -48,7 +50,7 @@ class Conversation:
         """The end of a run: pages hold what is committed, no more and no less, in its order and to the letter."""
         if not self._known:
             return []
-        wanted, held = self._committed, self._said()
+        wanted, held = self._committed, self._view.said()
         if wanted == held:
             return []
         events: list[Event] = []
@@ -67,12 +69,14 @@ class Conversation:
         ]
 
     def _append(self, messages: list[Message]) -> list[Event]:
+        if self._stand_ins.release(messages):
+            return self._snapshot(self._with_unsettled())
         events: list[Event] = []
         for message in messages:
             known = self._view.get(message["id"])
             if known is not None and alike(known.message(), message):
                 continue
-            told = _telling(message) if known is None else None
+            told = telling(message) if known is None else None
             if told is None:
                 return self._snapshot(self._with_unsettled())
             self._view.put(message)
@@ -82,12 +86,7 @@ class Conversation:
     def _with_unsettled(self) -> list[Message]:
         """What is committed, and behind it what is being said and may yet be."""
         there = {each["id"] for each in self._committed}
-        return [*self._committed, *(each for each in self._said() if each["id"] not in there)]
-
-    def _said(self) -> list[Message]:
-        """What pages hold besides widgets. Those are told of when they are pushed, and a snapshot without any leaves
-        them where each page has them."""
-        return [each for each in self._view.messages() if each["role"] != "activity"]
+        return [*self._committed, *(each for each in self._view.said() if each["id"] not in there)]
 
     def _reordered(self, messages: list[Message]) -> list[Event]:
         """A page keeps the order it has, so what stands in the wrong place is taken away first."""
@@ -99,6 +98,26 @@ class Conversation:
     def _snapshot(self, messages: list[Message]) -> list[Event]:
         self._view.replace(messages)
         return [event("MESSAGES_SNAPSHOT", messages=messages)]
+
+    def stopped(self, call_id: str, owner: str | None) -> list[Event]:
+        """The tool of a call was stopped at work; a call that pages do not know of needs no answer."""
+        answer = stopped_answer(call_id)
+        known = any(call_id in call_ids(each) for each in self._view.messages())
+        told = telling(answer, owner) if known and answer["id"] not in self._view else None
+        if told is None:
+            return []
+        self._view.put(answer)
+        return told
+
+    # -- said by hand --------------------------------------------------------------------------------------------
+
+    def by_hand(self, message: Message, owner: str | None) -> list[Event]:
+        """A message that a node said ahead of the one it will return."""
+        told = None if message["id"] in self._view else telling(message, owner)
+        if told is None:
+            return []
+        self._stand_ins.add(message if owner is None else {**message, "subagentRunId": owner})
+        return told
 
     # -- activities ----------------------------------------------------------------------------------------------
 
@@ -130,7 +149,7 @@ class Conversation:
         return value
 
 
-def _telling(message: Message) -> list[Event] | None:
+def telling(message: Message, owner: str | None = None) -> list[Event] | None:
     """The events that make a page have this message; None if only a snapshot can."""
     message_id, content = message["id"], message.get("content")
     if message["role"] == "tool":
@@ -141,17 +160,18 @@ def _telling(message: Message) -> list[Event] | None:
                 toolCallId=message["toolCallId"],
                 content=content,
                 role="tool",
+                subagentRunId=owner,
             )
         ]
     if message["role"] not in _SIMPLE_ROLES or not (content is None or isinstance(content, str)):
         return None
     events: list[Event] = []
     if content is not None:
-        text = entities.text(message_id, message["role"], message.get("name"), None, (), None)
+        text = entities.text(message_id, message["role"], message.get("name"), owner, (), None)
         said = [event("TEXT_MESSAGE_CONTENT", messageId=message_id, delta=content)] if content else []
         events += [*text.starts, *said, *text.ends]
     for each in message.get("toolCalls", ()):
-        call = entities.call(each["id"], each["function"]["name"], message_id, None, (), None)
+        call = entities.call(each["id"], each["function"]["name"], message_id, owner, (), None)
         arguments = event("TOOL_CALL_ARGS", toolCallId=each["id"], delta=each["function"]["arguments"])
         events += [*call.starts, arguments, *call.ends]
     return events

@@ -10,10 +10,12 @@ from typing import Any
 from threadwire.core.entries import Entry, Json, Kind, Namespace
 from threadwire.core.json import dumps
 from threadwire.protocols.ag_ui import entities
+from threadwire.protocols.ag_ui.by_hand import EmittedState, said_by_hand
 from threadwire.protocols.ag_ui.conversation import Conversation, with_activities
 from threadwire.protocols.ag_ui.entities import Entity, Key, OpenEntities
 from threadwire.protocols.ag_ui.messages import shown_messages
 from threadwire.protocols.ag_ui.speech import Speech
+from threadwire.protocols.ag_ui.stand_ins import StandIns
 from threadwire.protocols.ag_ui.state import StateView, conversation_of, state_snapshot
 from threadwire.protocols.ag_ui.view import View
 from threadwire.protocols.ag_ui.wire import (
@@ -53,9 +55,12 @@ class RunEncoder:
         self._open = OpenEntities()
         self._view = View()
         self._state = StateView()
-        self._conversation = Conversation(self._view, options.out_of_order)
-        self._speech = Speech(self._view, self._open, self._owner)
+        stand_ins = StandIns(self._view)
+        self._conversation = Conversation(self._view, stand_ins, options.out_of_order)
+        self._speech = Speech(self._view, stand_ins, self._open, self._owner)
         self._entered: set[str] = set()
+        self._at_work: dict[str, Namespace] = {}
+        """The calls whose tools are at work."""
         self._suffix = ""
         self._announced = False
 
@@ -80,6 +85,11 @@ class RunEncoder:
                 return entered + self._task(entry.ns, entry.data)
             case Kind.CUSTOM:
                 return entered + self._custom(entry.data["value"])
+            case Kind.TOOL:
+                self._note_tool(entry)
+                return entered
+            case Kind.DISPATCHED:
+                return entered + self._dispatched(entry)
             case Kind.RUN_QUEUED:
                 return [] if self._options.announce_when_started else self._announce(entry)
             case Kind.RUN_STARTED:
@@ -98,7 +108,7 @@ class RunEncoder:
         if self._state.values is None:
             return [*settled(base), *self._open.starts()]
         snapshot = event("MESSAGES_SNAPSHOT", messages=self._view.messages())
-        return [state_snapshot(self._state.values), snapshot, *self._open.starts()]
+        return [self._state.snapshot(), snapshot, *self._open.starts()]
 
     def reopened(self) -> list[Event]:
         """The start of whatever is open, for somebody who has the rest."""
@@ -119,12 +129,16 @@ class RunEncoder:
         self._suffix = f"#{entry.attempt}"
         self._state.forget()
         self._speech.forget()
+        self._at_work.clear()
         self._conversation.start_over()
         return announced + self._open.close_all()
 
     def _ended(self, entry: Entry) -> list[Event]:
         data = entry.data
-        events = ([] if self._announced else self._announce(entry)) + self._open.close_all()
+        events = [] if self._announced else self._announce(entry)
+        if data["status"] == "interrupted":
+            events += self._stopped_tools()
+        events += self._open.close_all() + self._state.settle()
         if data["status"] in ("error", "timeout", "rolled_back"):
             error = data.get("error") or {"error": "ROLLED_BACK", "message": "The run was rolled back."}
             return [*events, *self._raw_end(entry), run_error(str(error["message"]), str(error["error"]))]
@@ -197,13 +211,35 @@ class RunEncoder:
         """The name under which a subgraph's doings are told; a later attempt's is another subagent."""
         return "|".join(ns) + self._suffix if ns else None
 
-    # -- custom events -------------------------------------------------------------------------------------------
+    # -- tools and custom events ---------------------------------------------------------------------------------
+
+    def _note_tool(self, entry: Entry) -> None:
+        call_id = str(entry.data.get("tool_call_id") or "")
+        if entry.data["event"] == "tool-started":
+            self._at_work[call_id] = entry.ns
+        elif entry.data["event"] != "tool-output-delta":
+            self._at_work.pop(call_id, None)
+
+    def _stopped_tools(self) -> list[Event]:
+        return [
+            each
+            for call_id, ns in self._at_work.items()
+            for each in self._conversation.stopped(call_id, self._owner(ns))
+        ]
 
     def _custom(self, value: Json) -> list[Event]:
         if (activity := self._conversation.activity(value)) is not None:
             return [activity]
         name = value.get("name") or value.get("type") if isinstance(value, dict) else None
         return [{"type": "CUSTOM", "name": name if isinstance(name, str) and name else "custom", "value": value}]
+
+    def _dispatched(self, entry: Entry) -> list[Event]:
+        said = said_by_hand(entry)
+        if isinstance(said, EmittedState):
+            return [self._state.by_hand(said.state)]
+        if "role" in said:
+            return self._conversation.by_hand(said, self._owner(entry.ns))
+        return [said]
 
 
 def settled(values: Json) -> list[Event]:

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from threadwire.core.entries import Json
+from threadwire.core.json import loads
 from threadwire.core.records import Thread
 from threadwire.errors import UnknownInterrupt
 from threadwire.protocols.ag_ui.decode import ResumeEntry, RunInput
-from threadwire.protocols.ag_ui.messages import Message, to_langchain, user_content
+from threadwire.protocols.ag_ui.messages import Message, stopped_answer, to_langchain, user_content
 from threadwire.protocols.ag_ui.state import conversation_of, shown_state
 
 CANCELLED = "__agui_cancelled__"
@@ -37,13 +38,17 @@ def intent_of(asked: RunInput, thread: Thread | None, accepted: frozenset[str] |
     if (answer := _answer(asked, thread)) is not None:
         spoken = [each for each in fresh.messages if each["type"] != "tool"]
         return Intent(command={"resume": answer, **({"update": {"messages": spoken}} if spoken else {})})
-    given = _changed_state(asked.state, thread, accepted) | _page_extras(asked, accepted)
-    if fresh.messages:
-        given["messages"] = fresh.messages
-    if not given and thread is not None and thread.status == "interrupted":
+    changed = _changed_state(asked.state, thread, accepted)
+    if not changed and not fresh.messages and thread is not None and thread.status == "interrupted":
         return Intent()  # nothing new: it goes on where it paused
+    given = changed | _page_extras(asked, accepted)
+    stopped = _stopped_answers(asked, thread, fresh)
+    if stopped or fresh.messages:
+        given["messages"] = stopped + fresh.messages
     return Intent(
-        input=given or {"messages": []}, before=fresh.before, out_of_order=_out_of_order(asked, thread, fresh)
+        input=given or {"messages": []},
+        before=fresh.before,
+        out_of_order=_ids(fresh) if stopped else _out_of_order(asked, thread, fresh),
     )
 
 
@@ -55,7 +60,17 @@ def _answer(asked: RunInput, thread: Thread | None) -> Json | None:
         waiting = {str(each["id"]) for of_task in (thread.interrupts if thread else {}).values() for each in of_task}
         return {entry.interrupt_id: _payload(entry, waiting) for entry in asked.resume}
     command = asked.forwarded.get("command")
-    return command.get("resume") if isinstance(command, dict) else None
+    return _parsed(command.get("resume")) if isinstance(command, dict) else None
+
+
+def _parsed(answer: Json) -> Json:
+    """Hooks of the older kind send JSON as text, and text as it is; graphs expect what was meant."""
+    if not isinstance(answer, str):
+        return answer
+    try:
+        return loads(answer)
+    except ValueError:
+        return answer
 
 
 def _payload(entry: ResumeEntry, waiting: set[str]) -> Json:
@@ -94,6 +109,10 @@ def _out_of_order(asked: RunInput, thread: Thread | None, fresh: _Fresh) -> froz
     seen = {message["id"] for message in asked.messages}
     if fresh.before is not None or all(each.get("id") in seen for each in held):
         return frozenset()
+    return _ids(fresh)
+
+
+def _ids(fresh: _Fresh) -> frozenset[str]:
     return frozenset(each["id"] for each in fresh.messages)
 
 
@@ -115,6 +134,34 @@ def _new(messages: Iterable[Message], known: dict[str, Json], answered: set[Json
             continue
         if (given := to_langchain(message)) is not None:
             yield given
+
+
+def _stopped_answers(asked: RunInput, thread: Thread | None, fresh: _Fresh) -> list[Json]:
+    """Answers to the calls that a run left when it was stopped or failed, because a model refuses a conversation with
+    a call that has none. Those of the page's own tools are the page's to answer."""
+    if thread is None or fresh.before is not None:
+        return []
+    held = conversation_of(thread.values)
+    answered = {each.get("tool_call_id") for each in (*held, *fresh.messages) if each.get("type") == "tool"}
+    last: Json = next((each for each in reversed(held) if each.get("type") != "tool"), {})
+    of_page = _names(asked.tools) | _names(_at(thread.values, "copilotkit", "actions"))
+    return [
+        given
+        for call in last.get("tool_calls") or ()
+        if call.get("id") and call["id"] not in answered and call.get("name") not in of_page
+        if (given := to_langchain(stopped_answer(call["id"]))) is not None
+    ]
+
+
+def _names(tools: Json) -> set[str]:
+    named = tools if isinstance(tools, list) else ()
+    return {str(tool.get("name")) for tool in named if isinstance(tool, dict)}
+
+
+def _at(values: Json, *path: str) -> Json:
+    for key in path:
+        values = values.get(key) if isinstance(values, dict) else None
+    return values
 
 
 # -- state -----------------------------------------------------------------------------------------------------------

@@ -16,6 +16,8 @@ _ROLES = {"human": "user", "ai": "assistant", "system": "system", "tool": "tool"
 _TYPES = {role: kind for kind, role in _ROLES.items()}
 _MEDIA = ("image", "audio", "video")
 
+STOPPED = '{"status":"stopped"}'
+
 
 def is_conversation(value: Json) -> bool:
     """Whether a state's `messages` are what the name says."""
@@ -90,6 +92,15 @@ def tool_message(message: Json, message_id: str) -> Message:
         "toolCallId": str(message.get("tool_call_id") or ""),
         "content": tool_content(message.get("content")),
     }
+
+
+def call_ids(message: Message) -> set[str]:
+    return {call["id"] for call in message.get("toolCalls", ())}
+
+
+def stopped_answer(call_id: str) -> Message:
+    """The answer to a call whose tool was stopped before it gave one. A model refuses a call that has none."""
+    return {"id": f"{call_id}-stopped", "role": "tool", "toolCallId": call_id, "content": STOPPED}
 
 
 def tool_content(content: Json) -> str:

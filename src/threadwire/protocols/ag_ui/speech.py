@@ -11,22 +11,25 @@ from threadwire.protocols.ag_ui.messages import (
     base_type,
     calls_of,
     reasoning_id,
+    shown_messages,
     spoken,
     thoughts,
     tool_content,
     tool_message,
 )
+from threadwire.protocols.ag_ui.stand_ins import StandIns
 from threadwire.protocols.ag_ui.view import Growing, View
 from threadwire.protocols.ag_ui.wire import Event, event
 
 _QUIET = ("emit-messages", "copilotkit:emit-messages")
 _QUIET_CALLS = ("emit-tool-calls", "copilotkit:emit-tool-calls")
+_PREDICTIONS = ("predict_state", "copilotkit:emit-intermediate-state")
 
 
 class _Streamed:
     """A message that comes in chunks, as of the last one."""
 
-    __slots__ = ("calls", "fields", "head", "id", "meta", "ns", "plain", "shown", "silent", "task", "without_calls")
+    __slots__ = ("audible", "calls", "fields", "head", "id", "meta", "ns", "plain", "shown", "silent", "task")
 
     def __init__(self, message_id: str, fields: dict[str, Json], meta: dict[str, Json], ns: Namespace) -> None:
         self.id = message_id
@@ -35,7 +38,7 @@ class _Streamed:
         self.ns = ns
         self.task = _task_of(meta)
         self.silent = any(meta.get(name) is False for name in _QUIET)
-        self.without_calls = any(meta.get(name) is False for name in _QUIET_CALLS)
+        self.audible = _audible_calls(meta)
         self.calls: dict[Json, str] = {}
         self.shown: Growing | None = None
         """Where its text is added, while it is open."""
@@ -45,8 +48,11 @@ class _Streamed:
 
 
 class Speech:
-    def __init__(self, view: View, opened: OpenEntities, owner: Callable[[Namespace], str | None]) -> None:
+    def __init__(
+        self, view: View, stand_ins: StandIns, opened: OpenEntities, owner: Callable[[Namespace], str | None]
+    ) -> None:
         self._view = view
+        self._stand_ins = stand_ins
         self._open = opened
         self._owner = owner
         self._streamed: dict[int, _Streamed] = {}
@@ -112,9 +118,8 @@ class Speech:
                 events += self._think(streamed, thought)
             if text := spoken(content):
                 events += self._say(streamed, text)
-        if not streamed.without_calls:
-            for call in calls:
-                events += self._argue(streamed, call)
+        for call in calls:
+            events += self._argue(streamed, call)
         if fields.get("chunk_position") == "last":
             return events + self._over(streamed)
         streamed.plain = not (streamed.silent or calls or extra or isinstance(content, list))
@@ -159,12 +164,15 @@ class Speech:
         return events
 
     def _begin_call(self, streamed: _Streamed, call_id: str, name: str) -> list[Event]:
+        if streamed.audible is not None and name not in streamed.audible:
+            return []
         message = self._message(streamed)
         if message.has_call(call_id):  # a page would add the arguments to those it has
             return []
+        predicted = _predictions(streamed.meta, name)
         message.call(call_id, name)
         entity = entities.call(call_id, name, streamed.id, self._owner(streamed.ns), streamed.ns, streamed.task)
-        return self._open.open(("call", call_id), entity)
+        return predicted + self._open.open(("call", call_id), entity)
 
     def _message(self, streamed: _Streamed) -> Growing:
         owner = self._owner(streamed.ns)
@@ -193,14 +201,15 @@ class Speech:
             self._spend(meta, message["usage_metadata"])
         whole = _Streamed(str(message_id), message, meta, ns)
         events: list[Event] = []
+        if self._stand_ins.release(shown_messages([message])):
+            events.append(event("MESSAGES_SNAPSHOT", messages=self._view.said()))
         if not whole.silent:
             if thought := thoughts(message.get("content"), message.get("additional_kwargs")):
                 events += self._think(whole, thought)
             if text := spoken(message.get("content")):
                 events += self._say(whole, text)
-        if not whole.without_calls:
-            for index, call in enumerate(calls_of(message, whole.id)):
-                events += self._argue(whole, {**call, "index": index})
+        for index, call in enumerate(calls_of(message, whole.id)):
+            events += self._argue(whole, {**call, "index": index})
         return events + self._over(whole)
 
     def _answer(self, message: dict[str, Json], message_id: str, owner: str | None) -> list[Event]:
@@ -251,6 +260,28 @@ def _assistant(message_id: str, name: str | None) -> dict[str, Json]:
 
 def _tagged(message: dict[str, Json], owner: str | None) -> dict[str, Json]:
     return message if owner is None else {**message, "subagentRunId": owner}
+
+
+def _audible_calls(meta: dict[str, Json]) -> frozenset[str] | None:
+    """The tools of whose calls pages are told, because metadata names some or wants none; None for all of them."""
+    for name in _QUIET_CALLS:
+        match meta.get(name):
+            case False:
+                return frozenset()
+            case str(tool):
+                return frozenset({tool})
+            case list(tools):
+                return frozenset(map(str, tools))
+    return None
+
+
+def _predictions(meta: dict[str, Json], tool: str) -> list[Event]:
+    """Which parts of the state a call's arguments are about to become, for pages that show it while they come."""
+    for name in _PREDICTIONS:
+        said = meta.get(name)
+        if isinstance(said, list) and any(isinstance(each, dict) and each.get("tool") == tool for each in said):
+            return [event("CUSTOM", name="PredictState", value=said)]
+    return []
 
 
 def _task_of(meta: dict[str, Json]) -> str | None:

@@ -40,6 +40,7 @@ class StateView:
         self.values: Any = None
         self._told = False
         self._sizes: dict[str, int] = {}
+        self._emitted: Event | None = None
 
     def forget(self) -> None:
         self._told = False
@@ -47,6 +48,7 @@ class StateView:
     def apply(self, data: dict[str, Any]) -> list[Event]:
         """Take in a `state` entry; the events that tell a page. Always a snapshot first, so that a page that has just
         come needs nothing else; then only what changed, unless that is more to send than everything."""
+        self._emitted = None
         if data.get("full") or not self._told:
             self._fold(data)
             self._told = True
@@ -57,7 +59,21 @@ class StateView:
         if not patch:
             return []
         told = event("STATE_DELTA", delta=patch)
-        return [told] if len(dumps(patch)) <= 2 + sum(self._sizes.values()) else [state_snapshot(self.values)]
+        return [told] if len(dumps(patch)) <= 2 + sum(self._sizes.values()) else [self.snapshot()]
+
+    def by_hand(self, state: Json) -> Event:
+        """A state that a node shows ahead of the one it will return: pages have it, and it alone, until then."""
+        self._told = False
+        self._emitted = state_snapshot(state)
+        return self._emitted
+
+    def settle(self) -> list[Event]:
+        """The end of a run: what was only shown is taken back."""
+        shown, self._emitted = self._emitted, None
+        return [] if shown is None else [self.snapshot()]
+
+    def snapshot(self) -> Event:
+        return state_snapshot(self.values) if self._emitted is None else self._emitted
 
     def _shown(self) -> dict[str, Json]:
         shown = shown_state(self.values)

@@ -80,8 +80,16 @@ class View:
     def put(self, message: Message) -> None:
         self._messages[message["id"]] = Growing(message)
 
+    def remove(self, message_id: str) -> None:
+        del self._messages[message_id]
+
     def messages(self) -> list[Message]:
         return [each.message() for each in self._messages.values()]
+
+    def said(self) -> list[Message]:
+        """What pages hold besides widgets. Those are told of when they are pushed, and a snapshot without any leaves
+        them where each page has them."""
+        return [each for each in self.messages() if each["role"] != "activity"]
 
     def replace(self, messages: list[Message]) -> None:
         """What a page does with a snapshot: known messages are replaced where they are, new ones come behind, absent

@@ -12,6 +12,9 @@ from threadwire.core.json import dumps
 PROTOCOL_VERSION = "1.0"
 KEEP_ALIVE = b": keep-alive\n\n"
 
+_COPILOTKIT = "__copilotkit_interrupt_value__"
+"""Where `copilotkit_interrupt` puts its question."""
+
 Event = dict[str, Any]
 
 
@@ -62,7 +65,9 @@ def interrupt_json(interrupt: Json) -> Json:
         "metadata": {"value": value},
     }
     if (
-        message := value if isinstance(value, str) else _text_of(value, "message", "question", "description")
+        message := value
+        if isinstance(value, str)
+        else _text_of(value, "message", "question", "description", _COPILOTKIT)
     ) is not None:
         shown["message"] = message
     if (call := _text_of(value, "toolCallId", "tool_call_id")) is not None:

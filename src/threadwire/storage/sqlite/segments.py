@@ -41,6 +41,7 @@ KINDS: dict[int, str] = {
     15: Kind.CHECKPOINTS,
     16: Kind.DEBUG,
     17: Kind.EVENTS,
+    18: Kind.DISPATCHED,
 }
 CODES: dict[str, int] = {kind: code for code, kind in KINDS.items()}
 
