@@ -7,6 +7,8 @@
     │   ├── UnknownInterrupt    an answer to a question nobody asks
     │   └── TooDeep             JSON nested beyond the limit
     ├── NotFound                no such thing, or not yours
+    │   ├── AgentNotFound       no agent of that name
+    │   └── ThreadNotFound      no thread that pages call so
     ├── Conflict                it exists already, or the moment is wrong
     │   └── ThreadBusy          another run holds the thread
     ├── Fenced                  an attempt that no longer holds its thread tried to write
@@ -49,6 +51,14 @@ class TooDeep(Invalid):
 
 class NotFound(ThreadwireError):
     """Not Found"""
+
+
+class AgentNotFound(NotFound):
+    """There is no such agent."""
+
+
+class ThreadNotFound(NotFound):
+    """There is no such thread."""
 
 
 class Conflict(ThreadwireError):

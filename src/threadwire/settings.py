@@ -45,6 +45,12 @@ class Settings(BaseSettings):
     `rollback`."""
     keep_temporary_seconds: float = Field(120.0, ge=0)
     """How long a stateless run can still be read and its stream resumed after it has ended and its thread is gone."""
+    unknown_thread: Literal["usual", "error", "empty"] = "usual"
+    """What a page is shown that connects to a thread that does not exist: an `error`, an `empty` thread, or what is
+    `usual`: an error on AG-UI, an empty thread on CopilotKit, whose pages connect to ids they have just made up."""
+    default_agent: str = ""
+    """Which agent CopilotKit's pages mean by `default`: a graph's name or an assistant's id. If empty, the graph of
+    that name, or the first one of the project file."""
     max_body_bytes: int = Field(10 * 1024 * 1024, ge=1024)
     """The largest request body that is accepted."""
     allowed_hosts: frozenset[str] = frozenset()

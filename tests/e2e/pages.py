@@ -4,7 +4,7 @@ import json
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Self
 
 import httpx
 from agui import AgUi, Seen
@@ -13,19 +13,21 @@ from agui import AgUi, Seen
 class Page:
     """One thread on one device. Every stream it is sent is judged by the clients of both generations."""
 
+    base, run_path = "/ag-ui", ""
+
     def __init__(self, http: httpx.AsyncClient, agui: AgUi, agent: str, thread_id: str | None = None) -> None:
         self._http = http
         self._agui = agui
-        self.url = f"/ag-ui/{agent}"
+        self.url = f"{self.base}/{agent}"
         self.thread_id = thread_id or f"page {uuid.uuid4()}"
         self.messages: list[dict[str, Any]] = []
         self.state: Any = {}
         self.interrupts: list[dict[str, Any]] = []
         self.cursor: str | None = None
 
-    def another(self) -> "Page":
+    def another(self) -> Self:
         """The same thread on a device that has just been switched on."""
-        return Page(self._http, self._agui, self.url.rpartition("/")[2], self.thread_id)
+        return type(self)(self._http, self._agui, self.url.rpartition("/")[2], self.thread_id)
 
     def body(self, **more: Any) -> dict[str, Any]:
         return {
@@ -45,7 +47,7 @@ class Page:
     async def run(self, **more: Any) -> Seen:
         body = self.body(**more)
         self.messages = body["messages"]
-        response = await self._http.post(self.url, json=body)
+        response = await self._http.post(self.url + self.run_path, json=body)
         assert response.status_code == 200, response.text
         return self._take(response.content, modern="protocolVersion" in body)
 
@@ -82,12 +84,20 @@ class Page:
         """A stream that is read piece by piece, and may be left."""
         headers = {} if cursor is None else {"last-event-id": cursor}
         body = self.body(messages=[], state={}) if path else self.body()
-        async with self._http.stream("POST", self.url + path, json={**body, **more}, headers=headers) as response:
+        async with self._http.stream(
+            "POST", self.url + (path or self.run_path), json={**body, **more}, headers=headers
+        ) as response:
             assert response.status_code == 200, await response.aread()
             yield OpenStream(response)
 
     def take(self, sent: bytes) -> Seen:
         return self._take(sent)
+
+
+class CopilotKitPage(Page):
+    """The same over the protocol of CopilotKit's runtime."""
+
+    base, run_path = "/copilotkit/agent", "/run"
 
 
 class OpenStream:

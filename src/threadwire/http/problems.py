@@ -1,5 +1,7 @@
 """The one table from errors to HTTP, in the shape LangGraph's clients read: `{"detail": "a sentence"}`."""
 
+from collections.abc import Sequence
+from typing import Any
 from uuid import uuid4
 
 import structlog
@@ -72,7 +74,12 @@ def _malformed(request: Request, error: Exception) -> Response:
     found = error.errors()
     if any(each["type"] == "json_invalid" for each in found):
         return problem(422, "Invalid JSON in request body")
-    return problem(422, "\n".join(_sentence(each) for each in found[:10]))
+    return problem(422, sentences(found))
+
+
+def sentences(found: Sequence[dict[str, Any]]) -> str:
+    """What pydantic found, one line for each mistake."""
+    return "\n".join(_sentence(each) for each in found[:10])
 
 
 def _sentence(found: dict[str, object]) -> str:

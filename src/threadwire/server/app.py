@@ -19,6 +19,9 @@ from threadwire.http.limits import LOOPBACK_HOSTS, LOOPBACK_ORIGIN, BodyLimit, C
 from threadwire.http.streaming import OpenStreams
 from threadwire.http.webhooks import WebhookCalls
 from threadwire.protocols.ag_ui.routes import ag_ui_routes
+from threadwire.protocols.ag_ui.running import Manners, UnknownThread
+from threadwire.protocols.copilotkit.agents import Agents
+from threadwire.protocols.copilotkit.routes import copilotkit_routes
 from threadwire.protocols.langgraph.routes import langgraph_routes
 from threadwire.protocols.langgraph.webhooks import LangGraphWebhooks
 from threadwire.server.api_page import api_page_route
@@ -108,12 +111,14 @@ def build_api(engine: Engine, streams: OpenStreams, settings: Settings, http: Ht
         openapi_url="/openapi.json" if http.offers("/openapi.json") else None,
     )
     problems.install(api)
+    agents = Agents(engine, settings.default_agent)
     for router in (
         system_routes(),
         metrics_route(engine, streams),
         api_page_route(api),
         langgraph_routes(engine, streams),
-        ag_ui_routes(engine, streams, settings.when_busy),
+        ag_ui_routes(engine, streams, manners(settings, unknown_thread="error")),
+        copilotkit_routes(engine, streams, agents, manners(settings, unknown_thread="empty")),
     ):
         api.include_router(_offered(router, http))
     api.add_middleware(BodyLimit, limit=settings.max_body_bytes)
@@ -158,6 +163,12 @@ def _with_cors(app: ASGIApp, http: HttpSection, origins: str) -> ASGIApp:
         credentials=cors.allow_credentials,
         max_age=cors.max_age,
     )
+
+
+def manners(settings: Settings, *, unknown_thread: UnknownThread) -> Manners:
+    """As they are set; what an unknown thread is, is up to each protocol unless that is set too."""
+    chosen = settings.unknown_thread
+    return Manners(settings.when_busy, unknown_thread if chosen == "usual" else chosen)
 
 
 def origin_pattern(settings: Settings, http: HttpSection, *, dev: bool) -> str:

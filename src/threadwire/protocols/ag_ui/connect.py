@@ -43,6 +43,23 @@ async def connect(engine: Engine, thread: Thread, options: Options, cursor: Seq 
     return Connection(_at_rest(options, thread, settled(thread.values)))
 
 
+def empty(options: Options) -> Connection:
+    """A thread on which nothing has happened, and that need not exist."""
+    run_id = str(uuid4())
+    return Connection(frames([run_started(options.thread_id, run_id), run_finished(options.thread_id, run_id)]))
+
+
+async def snapshot(engine: Engine, thread: Thread, options: Options) -> list[Event]:
+    """The thread's state and messages as they are now, with what is being said."""
+    active = await engine.runs.active(thread.thread_id)
+    if active is not None:
+        encoder = RunEncoder(options)
+        if not await engine.runs.primed(active, encoder, await engine.runs.newest(thread.thread_id)):
+            return encoder.joined(thread.values)
+        thread = await engine.threads.get(thread.thread_id)
+    return settled(thread.values)
+
+
 async def _attach(engine: Engine, thread: Thread, options: Options, run: Run) -> Connection | None:
     """The thread as it is, then the rest of the run; None if that has ended meanwhile."""
     upto = await engine.runs.newest(thread.thread_id)

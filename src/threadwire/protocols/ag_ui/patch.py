@@ -23,6 +23,30 @@ def difference(before: Json, after: Json, path: tuple[str | int, ...]) -> list[O
     return [{"op": "replace", "path": pointer(*path), "value": after}]
 
 
+def apply(document: Json, operations: list[Operation]) -> Json:
+    """What a client makes of a state with such operations. The document is changed."""
+    for operation in operations:
+        *path, last = [_unescaped(part) for part in operation["path"].split("/")[1:]]
+        target = document
+        for part in path:
+            target = target[int(part) if isinstance(target, list) else part]
+        _apply(operation, target, int(last) if isinstance(target, list) else last)
+    return document
+
+
+def _apply(operation: Operation, target: Any, at: Any) -> None:
+    if operation["op"] == "remove":
+        del target[at]
+    elif operation["op"] == "add" and isinstance(target, list):
+        target.insert(at, operation["value"])
+    else:
+        target[at] = operation["value"]
+
+
+def _unescaped(part: str) -> str:
+    return part.replace("~1", "/").replace("~0", "~")
+
+
 def _in_object(before: dict[str, Json], after: dict[str, Json], path: tuple[str | int, ...]) -> list[Operation]:
     operations = [{"op": "remove", "path": pointer(*path, key)} for key in before if key not in after]
     for key, value in after.items():

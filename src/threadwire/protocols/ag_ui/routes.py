@@ -8,23 +8,24 @@ from starlette.responses import Response
 
 from threadwire.core.entries import START, parse_cursor
 from threadwire.core.ids import Seq, thread_id_named
+from threadwire.core.records import Assistant
 from threadwire.engine.lifecycle import Engine
-from threadwire.errors import ThreadwireError, UnknownInterrupt
+from threadwire.errors import AgentNotFound, ThreadNotFound, ThreadwireError, UnknownInterrupt
 from threadwire.http.limits import JsonRoute
 from threadwire.http.problems import Json, status_of
 from threadwire.http.streaming import STREAM_HEADERS, OpenStreams, event_stream
 from threadwire.protocols.ag_ui.capabilities import agent_json
-from threadwire.protocols.ag_ui.connect import Connection, connect
+from threadwire.protocols.ag_ui.connect import Connection, connect, empty
 from threadwire.protocols.ag_ui.decode import ConnectInput, RunInput, StopInput
 from threadwire.protocols.ag_ui.encode import Options, RunEncoder
-from threadwire.protocols.ag_ui.running import WhenBusy, find_agent, find_thread, start, stop
+from threadwire.protocols.ag_ui.running import Manners, find_agent, find_thread, start, stop
 from threadwire.protocols.ag_ui.thread import ThreadEncoder
 from threadwire.protocols.ag_ui.wire import KEEP_ALIVE, frame, run_error
 
 Cursor = Annotated[str | None, Header(alias="last-event-id")]
 
 
-def ag_ui_routes(engine: Engine, streams: OpenStreams, when_busy: WhenBusy) -> APIRouter:
+def ag_ui_routes(engine: Engine, streams: OpenStreams, manners: Manners) -> APIRouter:
     router = APIRouter(prefix="/ag-ui", route_class=JsonRoute, default_response_class=Json, tags=["ag-ui"])
 
     @router.get("")
@@ -37,19 +38,23 @@ def ag_ui_routes(engine: Engine, streams: OpenStreams, when_busy: WhenBusy) -> A
 
     @router.post("/{agent}")
     async def run_agent(agent: str, body: Annotated[RunInput, Body()]) -> Response:
-        return await run_stream(engine, streams, agent, body, when_busy)
+        return await run_stream(engine, streams, await find_agent(engine, agent), body, manners)
 
     @router.post("/{agent}/connect")
     async def connect_agent(
         agent: str, body: Annotated[ConnectInput, Body()], last_event_id: Cursor = None
     ) -> Response:
-        return await connect_stream(engine, streams, agent, body, last_event_id)
+        try:
+            await find_agent(engine, agent)
+        except AgentNotFound as error:
+            return _failed(error)
+        return await connect_stream(engine, streams, body, last_event_id, manners)
 
     @router.post("/{agent}/stop/{thread_id}")
     async def stop_agent(agent: str, thread_id: str, body: Annotated[StopInput | None, Body()] = None) -> Json:
         await find_agent(engine, agent)
         run_id = body.run_id if body is not None else None
-        stopped = await stop(engine, thread_id_named(thread_id), thread_id, run_id)
+        stopped = await stop(engine, thread_id_named(thread_id), thread_id, run_id, manners)
         return Json(stopped_json(stopped.run is not None, stopped.reason))
 
     @router.get("/{agent}/threads/{thread_id}/events")
@@ -65,10 +70,10 @@ def ag_ui_routes(engine: Engine, streams: OpenStreams, when_busy: WhenBusy) -> A
 
 
 async def run_stream(
-    engine: Engine, streams: OpenStreams, agent: str, asked: RunInput, when_busy: WhenBusy
+    engine: Engine, streams: OpenStreams, agent: Assistant, asked: RunInput, manners: Manners
 ) -> Response:
     try:
-        run, intent = await start(engine, agent, asked, when_busy)
+        run, intent = await start(engine, agent, asked, manners)
     except UnknownInterrupt as error:
         return _only(run_error(error.message, "UNKNOWN_INTERRUPT"))
     options = Options(
@@ -85,18 +90,19 @@ async def run_stream(
 async def connect_stream(
     engine: Engine,
     streams: OpenStreams,
-    agent: str,
     asked: ConnectInput,
     last_event_id: str | None,
+    manners: Manners,
 ) -> Response:
     """What cannot be connected to is told in the stream, where pages look for it, with the status it would have had."""
     options = Options(asked.thread_id, modern=asked.modern, raw=asked.raw)
     try:
-        await find_agent(engine, agent)
         thread = await find_thread(engine, asked.thread_id)
         connection = await connect(engine, thread, options, _cursor(asked, last_event_id))
+    except ThreadNotFound as error:
+        return _failed(error) if manners.unknown_thread == "error" else _respond(empty(options), streams)
     except ThreadwireError as error:
-        return _only(run_error(error.message, str(status_of(error))))
+        return _failed(error)
     return _respond(connection, streams)
 
 
@@ -113,6 +119,10 @@ def _cursor(asked: ConnectInput, last_event_id: str | None) -> Seq | None:
         return None
     cursor = parse_cursor(str(given)[:18])
     return None if cursor == START else cursor
+
+
+def _failed(error: ThreadwireError) -> Response:
+    return _only(run_error(error.message, str(status_of(error))))
 
 
 def _only(event: dict[str, Any]) -> Response:

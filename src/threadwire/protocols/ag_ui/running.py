@@ -1,6 +1,6 @@
 """Starting, finding and stopping the runs of pages."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from threadwire.core.entries import Json
@@ -8,8 +8,9 @@ from threadwire.core.ids import ThreadId, thread_id_named
 from threadwire.core.records import Assistant, Run, Thread
 from threadwire.engine.lifecycle import Engine
 from threadwire.engine.runs import StartRun
-from threadwire.errors import Invalid, NotFound
+from threadwire.errors import AgentNotFound, Invalid, NotFound, ThreadNotFound
 from threadwire.protocols.ag_ui.decode import RunInput
+from threadwire.protocols.ag_ui.early_stops import EarlyStops
 from threadwire.protocols.ag_ui.intent import Intent, intent_of
 from threadwire.protocols.ag_ui.state import conversation_of
 
@@ -21,6 +22,18 @@ PAGE_THREAD = "ag_ui_thread_id"
 _HISTORY_PAGE = 50
 
 WhenBusy = Literal["reject", "enqueue", "interrupt", "rollback"]
+UnknownThread = Literal["error", "empty"]
+
+
+@dataclass(frozen=True, slots=True)
+class Manners:
+    """How pages are dealt with."""
+
+    when_busy: WhenBusy
+    """What a run does on a thread that has an active one."""
+    unknown_thread: UnknownThread
+    """What a page is shown that connects to a thread that does not exist."""
+    early_stops: EarlyStops = field(default_factory=EarlyStops)
 
 
 async def find_agent(engine: Engine, name: str) -> Assistant:
@@ -28,33 +41,46 @@ async def find_agent(engine: Engine, name: str) -> Assistant:
     try:
         return await engine.assistants.resolve(name)
     except (Invalid, NotFound):
-        raise NotFound(f"Agent '{name[:200]}' does not exist") from None
+        raise AgentNotFound(f"Agent '{name[:200]}' does not exist") from None
 
 
 async def find_thread(engine: Engine, name: str) -> Thread:
     """A thread by what pages call it."""
     thread = await _thread(engine, thread_id_named(name))
     if thread is None:
-        raise NotFound(f"Thread '{name}' not found")
+        raise ThreadNotFound(f"Thread '{name}' not found")
     return thread
 
 
-async def start(engine: Engine, agent: str, asked: RunInput, when_busy: WhenBusy) -> tuple[Run, Intent]:
-    assistant = await find_agent(engine, agent)
-    thread = await _thread(engine, asked.thread)
+async def start(
+    engine: Engine,
+    assistant: Assistant,
+    asked: RunInput,
+    manners: Manners,
+    *,
+    on: ThreadId | None = None,
+    thread_metadata: dict[str, Json] | None = None,
+) -> tuple[Run, Intent]:
+    """Start what a page asks for, on the thread it names or on another."""
+    thread_id = on or asked.thread
+    if on is None and asked.thread != asked.thread_id:
+        thread_metadata = {PAGE_THREAD: asked.thread_id}
+    thread = await _thread(engine, thread_id)
     accepted = await engine.assistants.input_keys(assistant)
     intent = intent_of(asked, thread, accepted)
     run = await engine.runs.start(
         StartRun(
             assistant=assistant.assistant_id,
-            thread_id=asked.thread,
-            kwargs=_kwargs(asked, intent, await _checkpoint_before(engine, asked.thread, intent.before)),
+            thread_id=thread_id,
+            kwargs=_kwargs(asked, intent, await _checkpoint_before(engine, thread_id, intent.before)),
             metadata={PAGE_RUN: asked.run_id},
-            multitask_strategy=when_busy,
+            multitask_strategy=manners.when_busy,
             create_thread=True,
-            thread_metadata={} if asked.thread == asked.thread_id else {PAGE_THREAD: asked.thread_id},
+            thread_metadata=thread_metadata or {},
         )
     )
+    if manners.early_stops.take(thread_id, asked.run_id):
+        await engine.runs.stop_if_active(run, "interrupt")
     return run, intent
 
 
@@ -82,8 +108,12 @@ async def _checkpoint_before(engine: Engine, thread_id: ThreadId, message_id: st
 
 
 def _kwargs(asked: RunInput, intent: Intent, checkpoint_id: str | None) -> dict[str, Json]:
-    from_page = {"tools": asked.tools or [], "context": asked.context or [], "forwarded_props": asked.forwarded}
-    configurable: dict[str, Json] = {"ag_ui": from_page}
+    tools, context = asked.tools or [], asked.context or []
+    configurable: dict[str, Json] = {
+        "ag_ui": {"tools": tools, "context": context, "forwarded_props": asked.forwarded},
+        # Where CopilotKit's middleware looks in a subgraph whose state has no place for them.
+        "copilotkit": {"actions": tools, "context": context},
+    }
     if checkpoint_id is not None:
         configurable["checkpoint_id"] = checkpoint_id
     return {
@@ -110,13 +140,15 @@ class Stopped:
     reason: str | None = None
 
 
-async def stop(engine: Engine, thread_id: ThreadId, called: str, run_id: str | None) -> Stopped:
-    """Stop what is active on a thread, or only the run that is meant. Asking for nothing is no error."""
+async def stop(engine: Engine, thread_id: ThreadId, called: str, run_id: str | None, manners: Manners) -> Stopped:
+    """Stop what is active on a thread, or only the run that is meant. Asking for nothing is no error, and a run that
+    is meant and not there is stopped when it comes, if it comes soon."""
     active = await engine.runs.active(thread_id)
-    if active is None:
-        return Stopped(None, f"No active run for thread '{called}'.")
-    if run_id is not None and run_id not in (active.run_id, active.metadata.get(PAGE_RUN)):
+    meant = active is not None and run_id in (None, active.run_id, active.metadata.get(PAGE_RUN))
+    if active is not None and meant and await engine.runs.stop_if_active(active, "interrupt"):
+        return Stopped(active)
+    if run_id is not None:
+        manners.early_stops.note(thread_id, run_id)
+    if active is not None and not meant:
         return Stopped(None, f"Run '{run_id}' is not the active run for thread '{called}'.")
-    if not await engine.runs.stop_if_active(active, "interrupt"):
-        return Stopped(None, f"No active run for thread '{called}'.")
-    return Stopped(active)
+    return Stopped(None, f"No active run for thread '{called}'.")

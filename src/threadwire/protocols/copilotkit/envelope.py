@@ -1,0 +1,70 @@
+"""The transport with one address: each request says in its body which operation it means."""
+
+from urllib.parse import quote, unquote, urlsplit
+
+from pydantic import ValidationError
+from starlette.requests import Request
+from starlette.responses import Response
+
+from threadwire.errors import BadRequest, Invalid
+from threadwire.http.limits import parse_json
+from threadwire.protocols.copilotkit.decode import METHODS, Envelope
+from threadwire.protocols.copilotkit.forwarding import Forwarded
+from threadwire.protocols.copilotkit.problems import invalid_envelope, not_found
+
+
+async def open_envelope(request: Request) -> Response:
+    if "application/json" not in request.headers.get("content-type", "").lower():
+        return invalid_envelope("Single-route endpoint expects JSON payloads", 415)
+    try:
+        return _forward(request.scope["path"].rstrip("/"), _envelope(parse_json(await request.body())))
+    except Invalid as error:
+        return invalid_envelope(error.message)
+
+
+def _envelope(given: object) -> Envelope:
+    method = given.get("method") if isinstance(given, dict) else None
+    if not isinstance(method, str) or not method:
+        raise BadRequest("Missing method field")
+    if method not in METHODS:
+        raise BadRequest(f"Unsupported method '{method[:100]}'")
+    try:
+        return Envelope.model_validate(given)
+    except ValidationError:
+        raise BadRequest("params: is not an object") from None
+
+
+def _forward(base: str, envelope: Envelope) -> Response:
+    match envelope.method:
+        case "info":
+            return Forwarded(f"{base}/info", method="GET")
+        case "agent/run" | "agent/connect" | "agent/suggest":
+            if envelope.body is None:
+                raise BadRequest("Missing request body for JSON handler")
+            operation = envelope.method.removeprefix("agent/")
+            return Forwarded(f"{base}/agent/{_agent(envelope)}/{operation}", body=envelope.body)
+        case "agent/stop":
+            path = f"{base}/agent/{_agent(envelope)}/stop/{envelope.text('threadId')}"
+            return Forwarded(path, body=envelope.body)
+        case "transcribe":
+            return Forwarded(f"{base}/transcribe", body=envelope.body)
+        case "resource/request":
+            return _resource(base, envelope)
+        case _:
+            return not_found()
+
+
+def _agent(envelope: Envelope) -> str:
+    return envelope.text("agentId").replace("/", "%2F")  # one segment of a path, whatever it says
+
+
+def _resource(base: str, envelope: Envelope) -> Response:
+    """A request for one of the resources below the runtime's address, and for nothing else."""
+    given, method = envelope.text("path"), envelope.text("httpMethod").upper()
+    if not given.startswith("/") or given.startswith("//"):
+        raise BadRequest("Resource path must be Runtime-relative")
+    resource = urlsplit(given)
+    path = unquote(resource.path)
+    if path != "/threads" and not path.startswith("/threads/"):
+        return not_found()
+    return Forwarded(f"{base}{path}", method=method, query=quote(resource.query, safe="=&%+"), body=envelope.body)

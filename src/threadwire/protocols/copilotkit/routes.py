@@ -1,0 +1,175 @@
+"""The protocol of CopilotKit's runtime over HTTP, without that runtime: both its transports at one address."""
+
+import re
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Body, Header, Query, Request
+from fastapi.routing import APIRoute
+from pydantic import ValidationError
+from starlette.responses import Response
+
+from threadwire.core.ids import thread_id_named
+from threadwire.engine.lifecycle import Engine
+from threadwire.errors import Invalid
+from threadwire.http.limits import parse_json
+from threadwire.http.problems import Json
+from threadwire.http.streaming import OpenStreams
+from threadwire.protocols.ag_ui.decode import ConnectInput, RunInput, StopInput
+from threadwire.protocols.ag_ui.encode import Options
+from threadwire.protocols.ag_ui.routes import connect_stream, run_stream, stopped_json
+from threadwire.protocols.ag_ui.running import Manners, Stopped, find_thread, stop
+from threadwire.protocols.copilotkit.agents import Agents
+from threadwire.protocols.copilotkit.decode import MAX_PAGE, OfAgent, ThreadUpdate
+from threadwire.protocols.copilotkit.envelope import open_envelope
+from threadwire.protocols.copilotkit.forwarding import Forwarded
+from threadwire.protocols.copilotkit.info import runtime_info
+from threadwire.protocols.copilotkit.inspection import events_of, messages_of, state_of
+from threadwire.protocols.copilotkit.problems import RuntimeRoute, not_allowed, not_found
+from threadwire.protocols.copilotkit.suggesting import is_suggestion, suggest, throwaway_thread
+from threadwire.protocols.copilotkit.threads import archive_thread, delete_thread, list_threads, update_thread
+
+PREFIX = "/copilotkit"
+
+_NO_REALTIME = "Thread lists are not pushed here: `threadEndpoints.realtimeMetadata` is false."
+_NOT_CLEARED = "Threads are kept, and other pages have theirs here too: delete them one by one."
+_NO_TRANSCRIPTION = "Transcription is not offered here: `audioFileTranscriptionEnabled` is false."
+_ANY_METHOD = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
+
+
+def copilotkit_routes(engine: Engine, streams: OpenStreams, agents: Agents, manners: Manners) -> APIRouter:
+    router = APIRouter(prefix=PREFIX, route_class=RuntimeRoute, default_response_class=Json, tags=["copilotkit"])
+    _agent_routes(router, engine, streams, agents, manners)
+    _thread_routes(router, engine, agents)
+
+    @router.post("")
+    async def one_address_for_all(request: Request) -> Response:
+        return await open_envelope(request)
+
+    @router.post("/transcribe")
+    async def transcribe() -> Json:
+        return Json({"error": "service_not_configured", "message": _NO_TRANSCRIPTION, "retryable": False}, 503)
+
+    known = [route for route in router.routes if isinstance(route, APIRoute)]
+
+    @router.api_route("", methods=_ANY_METHOD, include_in_schema=False)
+    @router.api_route("/{rest:path}", methods=_ANY_METHOD, include_in_schema=False)
+    async def anything_else(request: Request) -> Response:
+        return _otherwise(request, known)
+
+    return router
+
+
+def _agent_routes(router: APIRouter, engine: Engine, streams: OpenStreams, agents: Agents, manners: Manners) -> None:
+    @router.get("/info")
+    async def get_info() -> Json:
+        return Json(await runtime_info(agents))
+
+    @router.post("/agent/{agent}/run")
+    async def run_agent(agent: str, body: Annotated[RunInput, Body()]) -> Response:
+        assistant = await agents.find(agent)
+        if is_suggestion(body):
+            return await suggest(engine, streams, assistant, body, manners)
+        return await run_stream(engine, streams, assistant, body, manners)
+
+    @router.post("/agent/{agent}/suggest")
+    async def suggest_next(agent: str, body: Annotated[RunInput, Body()]) -> Response:
+        return await suggest(engine, streams, await agents.find(agent), body, manners)
+
+    @router.post("/agent/{agent}/connect")
+    async def connect_agent(
+        agent: str,
+        body: Annotated[ConnectInput, Body()],
+        last_event_id: Annotated[str | None, Header(alias="last-event-id")] = None,
+    ) -> Response:
+        await agents.find(agent)
+        return await connect_stream(engine, streams, body, last_event_id, manners)
+
+    @router.post("/agent/{agent}/stop/{thread_id:path}")
+    async def stop_agent(agent: str, thread_id: str, request: Request) -> Json:
+        scope = _stop_scope(await request.body())
+        if isinstance(scope, Json):
+            return scope
+        await agents.find(agent)
+        stopped = await _stop(engine, thread_id, scope.run_id, manners)
+        return Json(stopped_json(stopped.run is not None, stopped.reason))
+
+
+def _thread_routes(router: APIRouter, engine: Engine, agents: Agents) -> None:
+    @router.get("/threads")
+    async def list_of_threads(
+        agent_id: Annotated[str | None, Query(alias="agentId")] = None,
+        include_archived: Annotated[bool, Query(alias="includeArchived")] = False,
+        limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 50,
+        cursor: str | None = None,
+    ) -> Json:
+        page = await list_threads(
+            engine, agents, agent_id or None, archived=include_archived, limit=limit, cursor=cursor or None
+        )
+        return Json(page)
+
+    @router.post("/threads/subscribe")
+    async def subscribe_to_threads() -> Json:
+        return Json({"error": _NO_REALTIME}, 422)
+
+    @router.post("/threads/clear")
+    async def clear_threads() -> Json:
+        return Json({"error": _NOT_CLEARED}, 422)
+
+    @router.post("/threads/{thread_id:path}/archive")
+    async def archive(thread_id: str, body: Annotated[OfAgent, Body()]) -> Json:
+        return Json(await archive_thread(engine, agents, thread_id, body.agent_id))
+
+    @router.patch("/threads/{thread_id:path}")
+    async def update(thread_id: str, body: Annotated[ThreadUpdate, Body()]) -> Json:
+        return Json(await update_thread(engine, agents, thread_id.rstrip("/"), body))
+
+    @router.delete("/threads/{thread_id:path}")
+    async def delete(thread_id: str, body: Annotated[OfAgent, Body()]) -> Json:
+        return Json(await delete_thread(engine, agents, thread_id.rstrip("/"), body.agent_id))
+
+    @router.get("/threads/{thread_id:path}/messages")
+    async def get_messages(thread_id: str) -> Json:
+        thread = await find_thread(engine, thread_id)
+        return Json({"messages": await messages_of(engine, thread, Options(thread_id))})
+
+    @router.get("/threads/{thread_id:path}/events")
+    async def get_events(thread_id: str) -> Json:
+        thread = await find_thread(engine, thread_id)
+        return Json({"events": await events_of(engine, thread, Options(thread_id))})
+
+    @router.get("/threads/{thread_id:path}/state")
+    async def get_state(thread_id: str) -> Json:
+        thread = await find_thread(engine, thread_id)
+        return Json({"state": await state_of(engine, thread, Options(thread_id))})
+
+
+def _stop_scope(body: bytes) -> StopInput | Json:
+    """Which run is to be stopped; a misspelt key must not stop the others too."""
+    try:
+        given: Any = parse_json(body) if body.strip() else {}
+        scope = StopInput.model_validate(given)
+    except (Invalid, ValidationError):
+        return Json({"error": "Invalid stop request"}, 400)
+    if "run_id" in scope.model_fields_set and not (scope.run_id or "").strip():
+        return Json({"error": "Invalid runId"}, 400)
+    return scope
+
+
+async def _stop(engine: Engine, thread: str, run_id: str | None, manners: Manners) -> Stopped:
+    """Stop what is active on a thread, or a suggestion that was asked for under its name."""
+    stopped = await stop(engine, thread_id_named(thread), thread, run_id, manners)
+    if stopped.run is None:
+        suggestion = await stop(engine, throwaway_thread(thread), thread, run_id, manners)
+        return suggestion if suggestion.run is not None else stopped
+    return stopped
+
+
+def _otherwise(request: Request, known: Sequence[APIRoute]) -> Response:
+    """A known address with slashes too many, a known one with another verb, or an unknown one."""
+    path = request.scope["path"]
+    if (tidy := re.sub("/+", "/", path).rstrip("/")) != path:
+        return Forwarded(tidy)
+    below = path[len(request.scope.get("root_path", "")) :]
+    allowed = {verb for route in known if route.path_regex.match(below) for verb in route.methods or ()}
+    return not_allowed(allowed) if allowed else not_found()

@@ -1,0 +1,33 @@
+"""CopilotKit's own clients, unmodified, against a running server without a Node runtime: see tests/js/copilotkit."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from threadwire.testing.server import RunningServer
+
+JS = Path(__file__).parent.parent / "js"
+FILES = sorted(str(path.relative_to(JS)) for path in (JS / "copilotkit").glob("*.test.js"))
+WITHIN = 110.0
+
+
+@pytest.mark.parametrize("transport", ["rest", "single"])
+@pytest.mark.parametrize("file", FILES)
+def test_the_clients_of_copilotkit_work_unchanged(server: RunningServer, file: str, transport: str) -> None:
+    executable = shutil.which("node")
+    assert executable, "these tests need Node 20 or later"
+    ran = subprocess.run(
+        [executable, "--test-reporter=spec", "--test-force-exit", file],
+        cwd=JS,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=WITHIN,
+        check=False,
+        env={**os.environ, "TRANSPORT": transport, "SERVER_URL": server.url},
+    )
+    assert ran.returncode == 0, ran.stdout
