@@ -118,13 +118,13 @@ class Route:
 IDS = ("thread_id", "run_id", "cron_id", "assistant_id", "checkpoint_id", "namespace", "graph_id", "file")
 
 
-FOR_PAGES = ("/ag-ui", "/copilotkit")
-"""Pages name their threads as they like; what is bad input there is in the tests of those wires."""
+PAGES = ("/ag-ui", "/copilotkit")
+"""Protocols with ids and refusals of their own: see test_bad_input_of_pages.py."""
 
 
 def routes_of(schema: dict[str, Any]) -> Iterator[Route]:
     for path, methods in schema["paths"].items():
-        if path.startswith(FOR_PAGES):
+        if path.startswith(PAGES):
             continue
         for method, operation in methods.items():
             query = tuple(each["name"] for each in operation.get("parameters", ()) if each["in"] == "query")

@@ -60,16 +60,8 @@ class RunInput(ConnectInput):
     @classmethod
     def _sound_messages(cls, messages: list[Message]) -> list[Message]:
         for at, message in enumerate(messages):
-            if not isinstance(message.get("id"), str) or not message["id"]:
-                raise ValueError(f"messages.{at} has no id")
-            if message.get("role") not in _ROLES:
-                raise ValueError(f"messages.{at} has no role that is known")
-            if not isinstance(message.get("content"), str | list | dict | None):
-                raise ValueError(f"messages.{at}.content is neither text nor parts")
-            if isinstance(message.get("content"), list) and not all(
-                isinstance(part, dict) for part in message["content"]
-            ):
-                raise ValueError(f"messages.{at}.content has a part that is not an object")
+            if (mistake := _mistake_in(message)) is not None:
+                raise ValueError(f"messages.{at}{mistake}")
         return messages
 
     @property
@@ -78,6 +70,35 @@ class RunInput(ConnectInput):
 
 
 _ROLES = frozenset({"user", "assistant", "system", "developer", "tool", "activity", "reasoning"})
+
+
+def _mistake_in(message: Message) -> str | None:
+    """What is wrong with a message that a page sent, as far as it would be in the way."""
+    role, content = message.get("role"), message.get("content")
+    if not isinstance(message.get("id"), str) or not message["id"]:
+        return " has no id"
+    if not isinstance(role, str) or role not in _ROLES:
+        return " has no role that is known"
+    if role in ("activity", "reasoning"):  # a page's own, and never kept
+        return None
+    if not isinstance(content, str | list | None):
+        return ".content is neither text nor parts"
+    if isinstance(content, list) and not all(_is_part(part) for part in content):
+        return ".content has a part that is not one"
+    if role == "tool" and not isinstance(message.get("toolCallId"), str):
+        return " has no toolCallId"
+    calls = message.get("toolCalls")
+    if calls is not None and not (isinstance(calls, list) and all(map(_is_call, calls))):
+        return ".toolCalls has something that is not a call"
+    return None
+
+
+def _is_part(part: Json) -> bool:
+    return isinstance(part, dict) and isinstance(part.get("source"), dict | None)
+
+
+def _is_call(call: Json) -> bool:
+    return isinstance(call, dict) and isinstance(call.get("id"), str) and isinstance(call.get("function"), dict)
 
 
 class StopInput(BaseModel):

@@ -1,0 +1,128 @@
+"""Whatever pages send is answered, or refused with a sentence, in the shape of their protocol; and no run is lost."""
+
+import json
+import uuid
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from agui import AgUi
+from test_bad_input import ODD_VALUES
+
+from threadwire.testing.server import RunningServer, running_server
+
+pytestmark = pytest.mark.anyio
+
+WIRES = {"ag-ui": "/ag-ui/{}", "copilotkit": "/copilotkit/agent/{}/run"}
+FIELDS = ("threadId", "runId", "messages", "state", "tools", "context", "forwardedProps", "resume", "protocolVersion")
+ODD_MESSAGES: list[Any] = [
+    {},
+    {"id": 1, "role": "user", "content": "x"},
+    {"id": "", "role": "user", "content": "x"},
+    {"id": "a", "role": "nobody", "content": "x"},
+    {"id": "a", "role": "user"},
+    {"id": "a", "role": "user", "content": 3},
+    {"id": "a", "role": "user", "content": [1]},
+    {"id": "a", "role": "user", "content": [{"type": "image"}]},
+    {"id": "a", "role": "user", "content": [{"type": "image", "source": "x"}]},
+    {"id": "a", "role": "assistant", "toolCalls": "x"},
+    {"id": "a", "role": "assistant", "toolCalls": [{}]},
+    {"id": "a", "role": "assistant", "toolCalls": [1]},
+    {"id": "a", "role": "assistant", "toolCalls": [{"id": 1, "function": "x"}]},
+    {"id": "a", "role": "assistant", "toolCalls": [{"id": "c", "function": {"name": "n", "arguments": "{"}}]},
+    {"id": "a", "role": "tool", "content": "x"},
+    {"id": "a", "role": "tool", "toolCallId": {}, "content": "x"},
+    {"id": "a", "role": "activity", "content": 1},
+    {"id": "a" * 10_000, "role": "user", "content": "\x00", "name": {}},
+]
+
+
+@pytest.fixture(scope="module")
+def own_server(project: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    """A server whose log is ours alone. At the end it must not have told of a defect."""
+    with running_server(project, tmp_path_factory.mktemp("bad-input") / "data") as running:
+        yield running
+        assert "Traceback" not in running.log()
+        assert "unexpected_error" not in running.log()
+
+
+@pytest.fixture
+async def wire(own_server: RunningServer) -> AsyncIterator[httpx.AsyncClient]:
+    async with httpx.AsyncClient(base_url=own_server.url, timeout=30) as client:
+        yield client
+
+
+def body(**more: Any) -> bytes:
+    message = {"id": "u1", "role": "user", "content": "hello"}
+    asked = {"threadId": str(uuid.uuid4()), "runId": "r", "messages": [message], "tools": [], "context": []}
+    return json.dumps({**asked, **more}).encode()
+
+
+async def answered(wire: httpx.AsyncClient, agui: AgUi, url: str, content: bytes) -> None:
+    answer = await wire.post(url, content=content, headers={"content-type": "application/json"})
+    assert answer.status_code in (200, 400, 404, 409, 422), (content[:200], answer.status_code, answer.text[:300])
+    if answer.status_code != 200:
+        said = answer.json()
+        assert said.get("detail") or (said["error"] and (said.get("message") or said.get("details"))), said
+    elif answer.headers["content-type"].startswith("text/event-stream"):
+        modern = b'"protocolVersion": null' not in content and b'"protocolVersion"' in content
+        agui.check(answer.content, generations=["1.0"] if modern else ("1.0", "0.0.59"))
+
+
+@pytest.mark.parametrize("graph", ["chat", "copilot"])
+@pytest.mark.parametrize("url", WIRES.values(), ids=WIRES)
+async def test_every_key_of_a_run_with_every_odd_value(
+    wire: httpx.AsyncClient, agui: AgUi, url: str, graph: str
+) -> None:
+    for field in FIELDS:
+        for odd in ODD_VALUES:
+            await answered(wire, agui, url.format(graph), body(**{field: odd}))
+
+
+@pytest.mark.parametrize("url", WIRES.values(), ids=WIRES)
+async def test_odd_messages(wire: httpx.AsyncClient, agui: AgUi, url: str) -> None:
+    for odd in ODD_MESSAGES:
+        await answered(wire, agui, url.format("chat"), body(messages=[odd]))
+
+
+@pytest.mark.parametrize("url", ["/ag-ui/chat/connect", "/copilotkit/agent/chat/connect"])
+async def test_every_key_of_a_connect_with_every_odd_value(wire: httpx.AsyncClient, agui: AgUi, url: str) -> None:
+    for field in (*FIELDS, "lastSeenEventId"):
+        for odd in ODD_VALUES:
+            await answered(wire, agui, url, body(**{field: odd}))
+
+
+async def test_every_key_of_a_thread_with_every_odd_value(wire: httpx.AsyncClient, agui: AgUi) -> None:
+    for field in ("agentId", "name", "archived"):
+        for odd in ODD_VALUES:
+            content = json.dumps({"agentId": "chat", field: odd}).encode()
+            headers = {"content-type": "application/json"}
+            answer = await wire.patch("/copilotkit/threads/none", content=content, headers=headers)
+            assert answer.status_code in (400, 404), answer.text
+
+
+async def test_every_part_of_an_envelope_with_every_odd_value(wire: httpx.AsyncClient, agui: AgUi) -> None:
+    whole = {"method": "agent/run", "params": {"agentId": "chat"}, "body": json.loads(body())}
+    for part in whole:
+        for odd in ODD_VALUES:
+            await answered(wire, agui, "/copilotkit", json.dumps({**whole, part: odd}).encode())
+    for part in ("path", "httpMethod"):
+        for odd in ODD_VALUES:
+            params = {"path": "/threads", "httpMethod": "GET", part: odd}
+            answer = await wire.post("/copilotkit", json={"method": "resource/request", "params": params})
+            assert answer.status_code in (200, 400, 404, 405), answer.text
+
+
+@pytest.mark.parametrize("path", ["%00", "%F0%9F%92%A5", "a" * 3000, "..%2f..", "%2e%2e", "null", "%"])
+async def test_odd_paths(wire: httpx.AsyncClient, path: str) -> None:
+    for method, url in (
+        ("POST", f"/copilotkit/agent/{path}/run"),
+        ("POST", f"/copilotkit/agent/chat/stop/{path}"),
+        ("GET", f"/copilotkit/threads/{path}/messages"),
+        ("DELETE", f"/copilotkit/threads/{path}"),
+        ("GET", f"/copilotkit/{path}"),
+    ):
+        answer = await wire.request(method, url, json={"agentId": "chat"} if method == "DELETE" else None)
+        assert answer.status_code in (200, 400, 404, 405), (method, url, answer.text)
