@@ -212,11 +212,17 @@ class SqliteSaver(BaseCheckpointSaver[str]):
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         self._catch_up_here()
-        return self._get(config)
+        found = self._get(config)
+        if self._fence is None:
+            self._writer.told_here()
+        return found
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         await self._catch_up()
-        return self._get(config)
+        found = self._get(config)
+        if self._fence is None:
+            await self._writer.told()
+        return found
 
     def list(
         self,
@@ -229,7 +235,9 @@ class SqliteSaver(BaseCheckpointSaver[str]):
         self._catch_up_here()
         listing = _Listing(self.serde, config, filter or {}, before, limit)
         while not listing.complete:
-            yield from self._readers.here(listing.next_page)
+            page = self._readers.here(listing.next_page)
+            self._writer.told_here()
+            yield from page
 
     async def alist(
         self,
@@ -242,7 +250,9 @@ class SqliteSaver(BaseCheckpointSaver[str]):
         await self._catch_up()
         listing = _Listing(self.serde, config, filter or {}, before, limit)
         while not listing.complete:
-            for found in await self._readers.elsewhere(listing.next_page):
+            page = await self._readers.elsewhere(listing.next_page)
+            await self._writer.told()
+            for found in page:
                 yield found
 
     def _get(self, config: RunnableConfig) -> CheckpointTuple | None:

@@ -68,14 +68,18 @@ class SqliteRuns:
 
     async def get(self, run_id: RunId) -> Run | None:
         with self._readers.lend() as db:
-            return _find(db, run_id)
+            found = _find(db, run_id)
+        await self._writer.told()
+        return found
 
     async def list(
         self, thread_id: ThreadId, *, status: RunStatus | None = None, limit: int = 10, offset: int = 0
     ) -> RunList:
         sql = _RUNS + "WHERE thread = ?1 AND (?2 IS NULL OR status = ?2) ORDER BY position DESC LIMIT ?3 OFFSET ?4"
         bindings = (key_of(thread_id), status, limit, offset)
-        return await self._readers.elsewhere(lambda db: [_run(row) for row in fetch(db, sql, bindings)])
+        found = await self._readers.elsewhere(lambda db: [_run(row) for row in fetch(db, sql, bindings)])
+        await self._writer.told()
+        return found
 
     async def under_way_at(self, thread_id: ThreadId, seq: Seq) -> Run | None:
         sql = """WHERE thread = ?1 AND queued_seq <= ?2 AND (ended_seq IS NULL OR ended_seq > ?2)

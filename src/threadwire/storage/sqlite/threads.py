@@ -52,7 +52,9 @@ class SqliteThreads:
 
     async def get(self, thread_id: ThreadId) -> Thread | None:
         with self._readers.lend() as db:
-            return find_thread(db, thread_id)
+            found = find_thread(db, thread_id)
+        await self._writer.told()
+        return found
 
     async def update(self, thread_id: ThreadId, *, metadata: dict[str, Any], now: int) -> Thread:
         def update(transaction: Transaction) -> Thread:

@@ -289,6 +289,17 @@ class Writer:
             self._hurry()
         await future
 
+    async def told(self) -> None:
+        """Return once everything that can be read by now is settled. For whoever has read something and is about to
+        tell of it: a state must not be known before the entries that led to it, nor before it outlives the machine."""
+        if self.settled < (position := self.written):
+            await self.until(position)
+
+    def told_here(self) -> None:
+        """`told` for callers without an event loop: blocks the thread."""
+        if self.settled < (position := self.written):
+            self.block_until(position)
+
     def block_until(self, position: int) -> None:
         gate = threading.Lock()
         gate.acquire()
