@@ -1,6 +1,8 @@
 """What the server keeps about assistants, threads and runs, as plain values."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from math import ceil
 from typing import Any, Literal
 
 from threadwire.core.entries import Fence, Json
@@ -11,6 +13,7 @@ ThreadStatus = Literal["idle", "busy", "interrupted", "error"]
 MultitaskStrategy = Literal["reject", "enqueue", "interrupt", "rollback"]
 CancelAction = Literal["interrupt", "rollback"]
 Durability = Literal["sync", "async", "exit"]
+ExpiryStrategy = Literal["delete", "keep_latest"]
 
 ACTIVE: frozenset[str] = frozenset({"pending", "running"})
 
@@ -74,6 +77,15 @@ class AssistantVersion:
 
 
 @dataclass(frozen=True, slots=True)
+class Ttl:
+    """How long a thread is kept after its last update, and what then happens to it: it is deleted, or all but its
+    newest checkpoints are."""
+
+    minutes: float
+    strategy: ExpiryStrategy = "delete"
+
+
+@dataclass(frozen=True, slots=True)
 class Thread:
     """A thread as clients see it. `status` is `busy` while it has pending or running runs, whatever it settled on
     before."""
@@ -88,7 +100,12 @@ class Thread:
     values: Json = None
     interrupts: dict[str, Json] = field(default_factory=dict)
     error: Json = None
+    ttl: Ttl | None = None
     owner: str | None = None
+
+    @property
+    def expires_at(self) -> int | None:
+        return None if self.ttl is None else ceil(self.updated_at + self.ttl.minutes * 60_000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +162,8 @@ class NewRun:
     kwargs: dict[str, Any] = field(default_factory=dict)
     create_thread: bool = False
     thread_metadata: dict[str, Any] = field(default_factory=dict)
+    thread_config: dict[str, Any] = field(default_factory=dict)
+    thread_ttl: Ttl | None = None
     idempotency_key: str | None = None
     temporary: bool = False
     webhook: str | None = None
@@ -209,6 +228,19 @@ class LogFigures:
 
 
 @dataclass(frozen=True, slots=True)
+class Update:
+    """A change of the state as if a node had made it: its values, or the command it returned."""
+
+    as_node: str
+    values: Any = None
+    command: dict[str, Any] | None = None
+
+
+Supersteps = Sequence[Sequence[Update]]
+"""Updates step by step; those of one step are applied together."""
+
+
+@dataclass(frozen=True, slots=True)
 class ThreadQuery:
     ids: tuple[ThreadId, ...] = ()
     metadata: dict[str, Any] = field(default_factory=dict)
@@ -218,6 +250,8 @@ class ThreadQuery:
     offset: int = 0
     sort_by: Literal["thread_id", "status", "created_at", "updated_at", "state_updated_at"] = "created_at"
     descending: bool = True
+    with_state: bool = True
+    """Whether the rows are to bring their values and interrupts, which can be large."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,3 +328,19 @@ class Delivery:
     """What its thread held then; None if it was rolled back."""
     due_at: int
     tries: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    count: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointSizes:
+    """What a thread's checkpoints take up: the checkpoints themselves, the values of each channel that are kept apart
+    (one for every version), and the writes of tasks."""
+
+    checkpoints: Size
+    channels: dict[str, Size]
+    writes: Size

@@ -21,11 +21,13 @@ from threadwire.core.records import (
     AssistantVersion,
     CancelAction,
     Cancelled,
+    CheckpointSizes,
     Cron,
     CronQuery,
     Delivery,
     Durability,
     Ending,
+    ExpiryStrategy,
     Fired,
     LogFigures,
     NewRun,
@@ -35,6 +37,7 @@ from threadwire.core.records import (
     Settled,
     Thread,
     ThreadQuery,
+    Ttl,
 )
 
 if TYPE_CHECKING:
@@ -93,19 +96,53 @@ class Log(Protocol):
 
 
 class Threads(Protocol):
-    async def create(self, thread: Thread, *, if_exists: str = "raise") -> Thread:
-        """Keep a new thread. If the id is taken: `Conflict`, or the existing one with `if_exists="do_nothing"`."""
+    async def create(
+        self,
+        thread: Thread,
+        *,
+        if_exists: str = "raise",
+        drafts: Sequence[Draft] = (),
+        checkpoints_of: ThreadId | None = None,
+    ) -> Thread:
+        """Keep a new thread. If the id is taken: `Conflict`, or the existing one with `if_exists="do_nothing"`.
+
+        In the same transaction `drafts` become its first entries, outside a run, and the checkpoints that were put
+        under the id `checkpoints_of` become its own and are no longer found there. If the id is taken neither happens.
+        """
 
     async def get(self, thread_id: ThreadId) -> Thread | None: ...
 
-    async def update(self, thread_id: ThreadId, *, metadata: dict[str, Any], now: int) -> Thread:
-        """Merge `metadata` key by key into what is there. Raises `NotFound`."""
+    async def update(
+        self, thread_id: ThreadId, *, metadata: dict[str, Any], ttl: Ttl | None = None, now: int
+    ) -> Thread:
+        """Merge `metadata` key by key into what is there, and replace the ttl if one is given. Raises `NotFound`."""
 
     async def delete(self, thread_id: ThreadId) -> None:
-        """Remove the thread with its log, runs and checkpoints; whoever held it is fenced. Raises `NotFound`."""
+        """Remove the thread with its log, runs and checkpoints; whoever held it is fenced, whoever watches it is woken.
+        Raises `NotFound`."""
+
+    async def prune(self, thread_id: ThreadId, now: int) -> bool:
+        """Keep only the newest checkpoint of every namespace, and what it needs.
+
+        If any were removed, a `state.reset` entry of cause `prune` says so and names the newest root checkpoint.
+        `updated_at` stays. False, and nothing changes, while the thread has active runs, or if there is no such thread.
+        """
+
+    async def due(self, now: int, limit: int) -> list[ThreadId]:
+        """Threads whose `expires_at` is not after `now` and that have no active runs, the longest due first. One that
+        was pruned since its last update is not due again before its next."""
+
+    async def expire(self, thread_id: ThreadId, now: int) -> ExpiryStrategy | None:
+        """Do what the ttl of a thread that is `due` says, as `delete` or `prune` would, and say what it was. None, and
+        nothing changes, if the thread is not due (any more)."""
 
     async def search(self, query: ThreadQuery) -> list[Thread]:
-        """Threads whose metadata and values contain those of the query (`contains` of this module), one page."""
+        """Threads whose metadata and values contain those of the query (`contains` of this module), one page.
+
+        Rows that are alike in what they are sorted by follow their ids, and rows alike in status first their
+        `updated_at`, in the same direction. What has never happened comes before everything. Without `with_state`, rows
+        have neither values nor interrupts, whatever they hold.
+        """
 
     async def count(self, query: ThreadQuery) -> int:
         """How many `search` would give without a limit."""
@@ -131,7 +168,8 @@ class Runs(Protocol):
     async def accept(self, new: NewRun, *, start: Callable[[Run], None] | None = None) -> Accepted:
         """Take a run in: its row and its `run.queued` entry, durable on return (5.1), or nothing.
 
-        - The thread must exist, unless `create_thread`: `NotFound`. A thread that exists gains `thread_metadata`.
+        - The thread must exist, unless `create_thread`: `NotFound`. A thread that exists gains `thread_metadata` and
+          `thread_config`, key by key; one that is made has them, and `thread_ttl`.
         - An `idempotency_key` seen before on that owner returns the run it made, `repeated`.
         - While the thread has active runs: `reject` raises `ThreadBusy`; `enqueue` waits its turn; `interrupt` and
           `rollback` cancel every active run with that action, as `cancel` would, then wait their turn.
@@ -298,10 +336,17 @@ class Checkpoints(Protocol):
         It also has `async def written()`, which returns once everything put through it so far outlives the process:
         it may
         still be on its way to the disk, as a machine that loses power would show, but nobody has been told of it.
+
+        It has LangGraph's extended capabilities too: `copy_thread`, `prune` and `delete_for_runs`, each one
+        transaction; under no fence. Without a fence it also serves ids that are no thread's, so that checkpoints can be
+        made before their thread (`Threads.create`).
         """
 
     async def newest(self, thread_id: ThreadId) -> tuple[str, RunId | None] | None:
         """The id of the thread's newest root checkpoint, and the run that made it (from its metadata)."""
+
+    async def sizes(self, thread_id: ThreadId) -> CheckpointSizes:
+        """How many bytes the thread's checkpoints take up, as they are stored."""
 
 
 class Items(Protocol):

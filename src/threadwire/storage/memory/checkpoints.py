@@ -17,7 +17,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from threadwire.core.entries import Fence
 from threadwire.core.ids import RunId, ThreadId
-from threadwire.core.records import Durability
+from threadwire.core.records import CheckpointSizes, Durability, Size
 from threadwire.errors import Fenced
 from threadwire.storage.memory.tables import Tables
 
@@ -30,10 +30,29 @@ class MemoryCheckpoints:
         return FencedSaver(self._tables, fence)
 
     async def newest(self, thread_id: ThreadId) -> tuple[str, RunId | None] | None:
-        root: RunnableConfig = {"configurable": {"thread_id": thread_id, "checkpoint_ns": ""}}
         with self._tables.lock:
-            newest = self._tables.checkpoints.get_tuple(root)
-        return None if newest is None else (newest.checkpoint["id"], _made_by(newest.metadata))
+            saver = self._tables.checkpoints
+            checkpoint_id = newest_root(self._tables, thread_id)
+            if checkpoint_id is None:
+                return None
+            _, metadata, _ = saver.storage[thread_id][""][checkpoint_id]
+            return checkpoint_id, _made_by(saver.serde.loads_typed(metadata))
+
+    async def sizes(self, thread_id: ThreadId) -> CheckpointSizes:
+        saver = self._tables.checkpoints
+        with self._tables.lock:
+            rows = [row for checkpoints in saver.storage.get(thread_id, {}).values() for row in checkpoints.values()]
+            writes = [one for place, of in saver.writes.items() if place[0] == thread_id for one in of.values()]
+            channels: dict[str, Size] = {}
+            for (thread, _, channel, _), (_, data) in saver.blobs.items():
+                if thread == thread_id:
+                    before = channels.get(channel, Size(0, 0))
+                    channels[channel] = Size(before.count + 1, before.bytes + len(data))
+        return CheckpointSizes(
+            checkpoints=Size(len(rows), sum(len(kept[1]) + len(metadata[1]) for kept, metadata, _ in rows)),
+            channels=channels,
+            writes=Size(len(writes), sum(len(value[1]) for _, _, value, _ in writes)),
+        )
 
 
 class FencedSaver(InMemorySaver):
@@ -95,6 +114,33 @@ class FencedSaver(InMemorySaver):
         with self._tables.lock:
             super().delete_thread(thread_id)
 
+    def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
+        with self._tables.lock:
+            copy_thread(self._tables, source_thread_id, target_thread_id)
+
+    async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
+        self.copy_thread(source_thread_id, target_thread_id)
+
+    def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
+        with self._tables.lock:
+            for thread_id in thread_ids:
+                if strategy == "delete":
+                    super().delete_thread(thread_id)
+                else:
+                    keep_latest(self._tables, thread_id)
+
+    async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
+        self.prune(thread_ids, strategy=strategy)
+
+    def delete_for_runs(self, run_ids: Sequence[str]) -> None:
+        with self._tables.lock:
+            for run_id in run_ids:
+                for thread_id in list(self.storage):
+                    forget_run(self._tables, ThreadId(thread_id), RunId(run_id))
+
+    async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
+        self.delete_for_runs(run_ids)
+
     def _note_writes(
         self, run_id: RunId, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str
     ) -> None:
@@ -109,6 +155,59 @@ class FencedSaver(InMemorySaver):
         holder = self._tables.holder(self._fence)
         if holder is None or holder.thread_id != config["configurable"]["thread_id"]:
             raise Fenced
+
+
+def newest_root(tables: Tables, thread_id: str) -> str | None:
+    return max(tables.checkpoints.storage.get(thread_id, {}).get("", {}), default=None)
+
+
+def copy_thread(tables: Tables, source: str, target: str) -> None:
+    saver = tables.checkpoints
+    for namespace, checkpoints in saver.storage.get(source, {}).items():
+        saver.storage[target][namespace].update(checkpoints)
+    for (thread_id, namespace, checkpoint_id), writes in list(saver.writes.items()):
+        if thread_id == source:
+            saver.writes[target, namespace, checkpoint_id].update(writes)
+    for (thread_id, namespace, channel, version), value in list(saver.blobs.items()):
+        if thread_id == source:
+            saver.blobs[target, namespace, channel, version] = value
+
+
+def move_thread(tables: Tables, source: str, target: str) -> None:
+    copy_thread(tables, source, target)
+    tables.checkpoints.delete_thread(source)
+
+
+def keep_latest(tables: Tables, thread_id: str) -> bool:
+    """Remove all but the newest checkpoint of each namespace, and what it needs. Whether there was anything.
+
+    The values that the others named stay until the thread goes, as after a rollback.
+    """
+    saver = tables.checkpoints
+    removed = False
+    for namespace, checkpoints in saver.storage.get(thread_id, {}).items():
+        for checkpoint_id in checkpoints.keys() - _needed(saver, thread_id, namespace, max(checkpoints, default="")):
+            del checkpoints[checkpoint_id]
+            saver.writes.pop((thread_id, namespace, checkpoint_id), None)
+            removed = True
+    return removed
+
+
+def _needed(saver: InMemorySaver, thread_id: str, namespace: str, newest: str) -> set[str]:
+    """The checkpoint itself; and if it has delta channels, its ancestors back to where each of them has a value."""
+    checkpoints = saver.storage[thread_id][namespace]
+    needed: set[str] = set()
+    deltas: set[str] | None = None
+    current: str | None = newest
+    while current is not None and current in checkpoints:
+        needed.add(current)
+        kept, metadata, parent = checkpoints[current]
+        if deltas is None:
+            deltas = set(saver.serde.loads_typed(metadata).get("counters_since_delta_snapshot") or ())
+        versions = saver.serde.loads_typed(kept)["channel_versions"]
+        deltas -= set(saver._load_blobs(thread_id, namespace, versions))
+        current = parent if deltas else None
+    return needed
 
 
 def forget_run(tables: Tables, thread_id: ThreadId, run_id: RunId) -> None:

@@ -15,9 +15,20 @@ def holds(whole: Any, part: dict[str, Any]) -> bool:
 
 
 def page(rows: Iterable[Row], query: AssistantQuery | ThreadQuery | CronQuery) -> list[Row]:
-    def key(row: Row) -> tuple[bool, Any]:
+    def key(row: Row) -> tuple[Any, ...]:
         value = getattr(row, query.sort_by)
-        return (value is not None, value)  # None cannot be compared: it comes before everything
+        # None cannot be compared: it comes before everything.
+        return (value is not None, value, *((row.updated_at,) if query.sort_by == "status" else ()), _id(row))
 
     ordered = sorted(rows, key=key, reverse=query.descending)
     return ordered[query.offset : query.offset + query.limit]
+
+
+def _id(row: Assistant | Thread | Cron) -> str:
+    match row:
+        case Assistant():
+            return row.assistant_id
+        case Thread():
+            return row.thread_id
+        case Cron():
+            return row.cron_id

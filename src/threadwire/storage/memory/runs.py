@@ -148,9 +148,22 @@ class MemoryRuns:
             raise Conflict(f"Run {new.run_id} already exists")
         now = new.created_at
         if new.create_thread and new.thread_id not in self._tables.threads:
-            return Thread(new.thread_id, now, now, metadata=new.thread_metadata, owner=new.owner)
+            return Thread(
+                new.thread_id,
+                now,
+                now,
+                metadata=new.thread_metadata,
+                config=new.thread_config,
+                ttl=new.thread_ttl,
+                owner=new.owner,
+            )
         thread = self._tables.thread(new.thread_id)
-        return replace(thread, metadata=thread.metadata | new.thread_metadata, updated_at=now)
+        return replace(
+            thread,
+            metadata=thread.metadata | new.thread_metadata,
+            config=thread.config | new.thread_config,
+            updated_at=now,
+        )
 
     def _make_way(self, active: RunList, new: NewRun) -> tuple[RunId, ...]:
         """Stop the active runs if the new one asks for it; which of them are now left to their workers."""

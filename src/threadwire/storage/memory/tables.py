@@ -62,6 +62,7 @@ class Tables:
         self.versions: dict[AssistantId, dict[int, AssistantVersion]] = {}
         # A thread's row holds the status it settled on; `shown` is what clients see.
         self.threads: dict[ThreadId, Thread] = {}
+        self.pruned_at: dict[ThreadId, int] = {}
         # In order of acceptance: replacing a row keeps its place.
         self.runs: dict[RunId, Run] = {}
         self.deliveries: dict[int, Delivery] = {}
@@ -106,6 +107,7 @@ class Tables:
     def remove_thread(self, thread_id: ThreadId) -> None:
         """All there is of it."""
         self.threads.pop(thread_id, None)
+        self.pruned_at.pop(thread_id, None)
         self.logs.pop(thread_id, None)
         self.checkpoints.delete_thread(thread_id)
         for run in [run for run in self.runs.values() if run.thread_id == thread_id]:

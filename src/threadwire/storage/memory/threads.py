@@ -2,11 +2,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from threadwire.core.entries import Draft
+from threadwire.core.entries import Draft, Kind
 from threadwire.core.ids import ThreadId
-from threadwire.core.records import Settled, Thread, ThreadQuery
+from threadwire.core.records import ExpiryStrategy, Settled, Thread, ThreadQuery, Ttl
 from threadwire.errors import Conflict
 from threadwire.storage.abc import Commit
+from threadwire.storage.memory.checkpoints import keep_latest, move_thread, newest_root
 from threadwire.storage.memory.pages import holds, page
 from threadwire.storage.memory.tables import COMMITTED, Tables
 
@@ -15,10 +16,21 @@ class MemoryThreads:
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
 
-    async def create(self, thread: Thread, *, if_exists: str = "raise") -> Thread:
+    async def create(
+        self,
+        thread: Thread,
+        *,
+        if_exists: str = "raise",
+        drafts: Sequence[Draft] = (),
+        checkpoints_of: ThreadId | None = None,
+    ) -> Thread:
         with self._tables.lock:
             if thread.thread_id not in self._tables.threads:
                 self._tables.keep_thread(thread)
+                if checkpoints_of is not None:
+                    move_thread(self._tables, checkpoints_of, thread.thread_id)
+                if drafts:
+                    self._tables.write(thread.thread_id, drafts)
             elif if_exists != "do_nothing":
                 raise Conflict(f"Thread {thread.thread_id} already exists")
             return self._tables.shown(self._tables.thread(thread.thread_id))
@@ -28,19 +40,47 @@ class MemoryThreads:
             thread = self._tables.threads.get(thread_id)
             return None if thread is None else self._tables.shown(thread)
 
-    async def update(self, thread_id: ThreadId, *, metadata: dict[str, Any], now: int) -> Thread:
+    async def update(
+        self, thread_id: ThreadId, *, metadata: dict[str, Any], ttl: Ttl | None = None, now: int
+    ) -> Thread:
         with self._tables.lock:
             thread = self._tables.thread(thread_id)
-            self._tables.keep_thread(replace(thread, metadata=thread.metadata | metadata, updated_at=now))
+            merged = replace(thread, metadata=thread.metadata | metadata, ttl=ttl or thread.ttl, updated_at=now)
+            self._tables.keep_thread(merged)
             return self._tables.shown(self._tables.thread(thread_id))
 
     async def delete(self, thread_id: ThreadId) -> None:
         with self._tables.lock:
             self._tables.remove_thread(self._tables.thread(thread_id).thread_id)
 
+    async def prune(self, thread_id: ThreadId, now: int) -> bool:
+        with self._tables.lock:
+            if thread_id not in self._tables.threads or self._tables.active(thread_id):
+                return False
+            self._prune(thread_id, now)
+            return True
+
+    async def due(self, now: int, limit: int) -> list[ThreadId]:
+        with self._tables.lock:
+            threads = [thread for thread in self._tables.threads.values() if self._is_due(thread, now)]
+            threads.sort(key=lambda thread: thread.expires_at or 0)
+            return [thread.thread_id for thread in threads[:limit]]
+
+    async def expire(self, thread_id: ThreadId, now: int) -> ExpiryStrategy | None:
+        with self._tables.lock:
+            thread = self._tables.threads.get(thread_id)
+            if thread is None or thread.ttl is None or not self._is_due(thread, now):
+                return None
+            if thread.ttl.strategy == "delete":
+                self._tables.remove_thread(thread_id)
+            else:
+                self._prune(thread_id, now)
+            return thread.ttl.strategy
+
     async def search(self, query: ThreadQuery) -> list[Thread]:
         with self._tables.lock:
-            return page(self._matching(query), query)
+            found = page(self._matching(query), query)
+        return found if query.with_state else [replace(thread, values=None, interrupts={}) for thread in found]
 
     async def count(self, query: ThreadQuery) -> int:
         with self._tables.lock:
@@ -69,6 +109,21 @@ class MemoryThreads:
     def _matching(self, query: ThreadQuery) -> list[Thread]:
         shown = map(self._tables.shown, self._tables.threads.values())
         return [thread for thread in shown if _matches(thread, query)]
+
+    def _prune(self, thread_id: ThreadId, now: int) -> None:
+        self._tables.pruned_at[thread_id] = now
+        if keep_latest(self._tables, thread_id):
+            reset = {"cause": "prune", "checkpoint_id": newest_root(self._tables, thread_id)}
+            self._tables.write(thread_id, [Draft(Kind.STATE_RESET, reset, at=now)])
+
+    def _is_due(self, thread: Thread, now: int) -> bool:
+        pruned_at = self._tables.pruned_at.get(thread.thread_id)
+        return (
+            thread.expires_at is not None
+            and thread.expires_at <= now
+            and (pruned_at is None or pruned_at < thread.updated_at)
+            and not self._tables.active(thread.thread_id)
+        )
 
 
 def _matches(thread: Thread, query: ThreadQuery) -> bool:

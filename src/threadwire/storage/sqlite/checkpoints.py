@@ -29,7 +29,7 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from threadwire.core.entries import Fence
 from threadwire.core.ids import RunId, ThreadId
-from threadwire.core.records import Durability
+from threadwire.core.records import CheckpointSizes, Durability, Size
 from threadwire.storage.sqlite.keys import Key, key_of, name_of
 from threadwire.storage.sqlite.readers import Readers
 from threadwire.storage.sqlite.rows import fetch, from_text, one_moment, to_text
@@ -40,7 +40,7 @@ from threadwire.storage.sqlite.upkeep import (
     delete_thread,
     prune,
 )
-from threadwire.storage.sqlite.writer import Operation, Writer
+from threadwire.storage.sqlite.writer import LITTLE, Operation, Writer
 
 _INLINE_TEXT = 64
 _PAGE = 50
@@ -62,6 +62,9 @@ class SqliteCheckpoints:
             for checkpoint, run in fetch(db, sql, (key_of(thread_id),)):
                 return checkpoint, None if run is None else RunId(name_of(run))
         return None
+
+    async def sizes(self, thread_id: ThreadId) -> CheckpointSizes:
+        return await self._readers.elsewhere(partial(_sizes, key_of(thread_id)))
 
 
 class _Progress:
@@ -305,7 +308,7 @@ class SqliteSaver(BaseCheckpointSaver[str]):
 
     def _unfenced(self, operation: Callable[[Transaction], None]) -> Operation[None]:
         """What spans threads is upkeep, and no attempt's business."""
-        work = Operation(operation)
+        work = Operation(operation, weight=LITTLE)
         self._writer.take(work, urgent=True)
         return work
 
@@ -422,6 +425,22 @@ def _writes(
         (task, channel, serde.loads_typed((kind, data)))
         for task, channel, kind, data in fetch(db, sql, (thread, ns, checkpoint_id))
     ]
+
+
+def _sizes(thread: Key, db: apsw.Connection) -> CheckpointSizes:
+    """`octet_length` looks at no more of a row than its head."""
+    own = "SELECT count(*), ifnull(sum(octet_length(data) + octet_length(metadata)), 0) FROM checkpoints"
+    values = "SELECT channel, count(*), sum(octet_length(data)) FROM checkpoint_blobs"
+    writes = "SELECT count(*), ifnull(sum(octet_length(data)), 0) FROM checkpoint_writes"
+    with one_moment(db):
+        [checkpoints] = fetch(db, f"{own} WHERE thread = ?", (thread,))
+        channels = fetch(db, f"{values} WHERE thread = ? GROUP BY channel ORDER BY channel", (thread,))
+        [pending] = fetch(db, f"{writes} WHERE thread = ?", (thread,))
+    return CheckpointSizes(
+        checkpoints=Size(*checkpoints),
+        channels={channel: Size(versions, taken) for channel, versions, taken in channels},
+        writes=Size(*pending),
+    )
 
 
 class _Listing:

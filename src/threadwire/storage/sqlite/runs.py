@@ -175,9 +175,9 @@ def _admit(transaction: Transaction, new: NewRun) -> bool:
     """Refuse what must be refused; otherwise note on the thread that it has one run more, and say whether it had
     any."""
     thread = key_of(new.thread_id)
-    sql = """SELECT EXISTS (SELECT 1 FROM runs WHERE run = ?1), t.active, t.metadata
+    sql = """SELECT EXISTS (SELECT 1 FROM runs WHERE run = ?1), t.active, t.metadata, t.config
                FROM (SELECT 1) LEFT JOIN threads AS t ON t.thread = ?2"""
-    [(taken, active, metadata)] = transaction.db.execute(sql, (key_of(new.run_id), thread))
+    [(taken, active, metadata, config)] = transaction.db.execute(sql, (key_of(new.run_id), thread))
     if taken:
         raise Conflict(f"Run {new.run_id} already exists")
     if metadata is None and not new.create_thread:
@@ -186,9 +186,11 @@ def _admit(transaction: Transaction, new: NewRun) -> bool:
         raise ThreadBusy()
     if metadata is None:
         insert_thread(transaction, _thread_for(new))
+        transaction.db.execute("UPDATE threads SET active = 1 WHERE thread = ?", (thread,))
+        return False
     transaction.db.execute(
-        "UPDATE threads SET active = active + 1, updated_at = ?, metadata = ifnull(?, metadata) WHERE thread = ?",
-        (new.created_at, merged(metadata, new.thread_metadata) if metadata is not None else None, thread),
+        "UPDATE threads SET active = active + 1, updated_at = ?, metadata = ?, config = ? WHERE thread = ?",
+        (new.created_at, merged(metadata, new.thread_metadata), merged(config, new.thread_config), thread),
     )
     return bool(active)
 
@@ -199,6 +201,8 @@ def _thread_for(new: NewRun) -> Thread:
         created_at=new.created_at,
         updated_at=new.created_at,
         metadata=new.thread_metadata,
+        config=new.thread_config,
+        ttl=new.thread_ttl,
         owner=new.owner,
     )
 

@@ -1,6 +1,8 @@
 """Connections to the file, and the steps that bring an older file up to date."""
 
 import os
+from collections.abc import Set
+from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ import orjson
 from threadwire.core.items import satisfies
 from threadwire.errors import StorageError
 from threadwire.storage.abc import contains, named
+from threadwire.storage.sqlite.labels import labels_of
 
 _BUSY_MS = 10_000
 CHECKPOINT_PAGES = 2000
@@ -35,6 +38,8 @@ def open_writer(path: Path) -> apsw.Connection:
         db.execute("PRAGMA synchronous = NORMAL")  # the writer syncs before it acknowledges; see writer.py
         db.execute("PRAGMA cache_size = -16000")
         db.execute("PRAGMA journal_size_limit = 67108864")
+        db.create_scalar_function("labels_in", _labels_in, 2, deterministic=True)
+        db.create_scalar_function("labels_in_both", _labels_in_both, 2, deterministic=True)
         migrate(db, migrations())
         _reserve_log(db, path)
     except BaseException:
@@ -84,6 +89,32 @@ def open_reader(path: Path) -> apsw.Connection:
     db.create_scalar_function("is_named", _is_named, 2, deterministic=True)
     db.create_scalar_function("json_satisfies", _json_satisfies, 2, deterministic=True)
     return db
+
+
+def _labels_in(*metadata: Any) -> str:
+    """The labels of the first that the second, if it is not null, does not have. For the triggers that keep them; in
+    hexadecimal, because JSON has no bytes."""
+    one, other = metadata
+    return _as_json(_labels(one) - (_labels(other) if other is not None else set()))
+
+
+def _labels_in_both(*metadata: Any) -> str:
+    one, other = metadata
+    return _as_json(_labels(one) & _labels(other))
+
+
+def _labels(metadata: str) -> frozenset[bytes]:
+    return _usual_labels(metadata) if len(metadata) < 4096 else frozenset(labels_of(orjson.loads(metadata)))
+
+
+@lru_cache(maxsize=256)
+def _usual_labels(metadata: str) -> frozenset[bytes]:
+    """A trigger asks several times, and many threads have the same."""
+    return frozenset(labels_of(orjson.loads(metadata)))
+
+
+def _as_json(labels: Set[bytes]) -> str:
+    return "[" + ",".join(f'"{label.hex()}"' for label in labels) + "]"
 
 
 def _json_contains(*arguments: Any) -> bool:

@@ -1,4 +1,4 @@
-"""Threads: their rows, and what they hold."""
+"""Threads: their rows, and what they hold. How they are looked for is `thread_search`."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -6,31 +6,30 @@ from typing import Any
 
 import apsw
 
-from threadwire.core.entries import Draft
+from threadwire.core.entries import Draft, Kind
 from threadwire.core.ids import ThreadId
-from threadwire.core.records import Settled, Thread, ThreadQuery
+from threadwire.core.records import ExpiryStrategy, Settled, Thread, ThreadQuery, Ttl
 from threadwire.errors import Conflict, NotFound
+from threadwire.storage.sqlite import thread_search
 from threadwire.storage.sqlite.keys import key_of, name_of
 from threadwire.storage.sqlite.log import require_thread
 from threadwire.storage.sqlite.readers import Readers
-from threadwire.storage.sqlite.rows import fetch, from_text, to_text, to_text_or_null
-from threadwire.storage.sqlite.segments import Encoded, encode
+from threadwire.storage.sqlite.rows import fetch, from_text, one_moment, to_text, to_text_or_null
+from threadwire.storage.sqlite.segments import encode
 from threadwire.storage.sqlite.transaction import Transaction
+from threadwire.storage.sqlite.upkeep import keep_latest, move_thread
 from threadwire.storage.sqlite.writer import Operation, Writer
 
-_STATUS = "CASE WHEN t.active > 0 THEN 'busy' ELSE t.status END"
-_THREADS = f"""
-SELECT t.thread, t.created_at, t.updated_at, {_STATUS}, t.state_updated_at, t.metadata, t.config, s.vals,
-       ifnull(s.interrupts, '{{}}'), t.error, t.owner
-  FROM threads AS t LEFT JOIN thread_state AS s ON s.thread = t.thread
+_ROW = """t.thread, t.created_at, t.updated_at, CASE WHEN t.active > 0 THEN 'busy' ELSE t.status END,
+       t.state_updated_at, t.metadata, t.config, t.error, t.ttl_minutes, t.ttl_strategy, t.owner"""
+_BARE = f"SELECT {_ROW}, NULL, NULL FROM threads AS t WHERE t.thread = ?"
+_WITH_STATE = f"""
+SELECT {_ROW}, s.vals, s.interrupts FROM threads AS t LEFT JOIN thread_state AS s ON s.thread = t.thread
+ WHERE t.thread = ?
 """
-_SORT = {
-    "thread_id": "t.thread",
-    "status": _STATUS,
-    "created_at": "t.created_at",
-    "updated_at": "t.updated_at",
-    "state_updated_at": "t.state_updated_at",
-}
+# Both terms of the index `threads_expiring`, so that it can be used.
+_DUE = """ttl_minutes IS NOT NULL AND (pruned_at IS NULL OR pruned_at < updated_at)
+   AND updated_at + ttl_minutes * 60000 <= ? AND active = 0"""
 
 
 class SqliteThreads:
@@ -39,13 +38,26 @@ class SqliteThreads:
         self._readers = readers
         self._clock = clock
 
-    async def create(self, thread: Thread, *, if_exists: str = "raise") -> Thread:
+    async def create(
+        self,
+        thread: Thread,
+        *,
+        if_exists: str = "raise",
+        drafts: Sequence[Draft] = (),
+        checkpoints_of: ThreadId | None = None,
+    ) -> Thread:
+        entries = encode(drafts, self._clock)
+
         def create(transaction: Transaction) -> Thread:
             if transaction.head(thread.thread_id).exists:
                 if if_exists == "do_nothing":
                     return load_thread(transaction.db, thread.thread_id)
                 raise Conflict(f"Thread {thread.thread_id} already exists")
             insert_thread(transaction, thread)
+            if checkpoints_of is not None:
+                move_thread(transaction.db, checkpoints_of, thread.thread_id)
+            if entries:
+                transaction.append(thread.thread_id, entries)
             return thread
 
         return await self._writer.do(create)
@@ -56,10 +68,18 @@ class SqliteThreads:
         await self._writer.told()
         return found
 
-    async def update(self, thread_id: ThreadId, *, metadata: dict[str, Any], now: int) -> Thread:
+    async def update(
+        self, thread_id: ThreadId, *, metadata: dict[str, Any], ttl: Ttl | None = None, now: int
+    ) -> Thread:
         def update(transaction: Transaction) -> Thread:
             transaction.require(thread_id, None)
-            merge_metadata(transaction.db, thread_id, metadata, now)
+            db, thread = transaction.db, key_of(thread_id)
+            before = db.execute("SELECT metadata FROM threads WHERE thread = ?", (thread,)).get
+            sql = "UPDATE threads SET metadata = ?, updated_at = ? WHERE thread = ?"
+            db.execute(sql, (merged(before, metadata), now, thread))
+            if ttl is not None:
+                sql = "UPDATE threads SET ttl_minutes = ?, ttl_strategy = ? WHERE thread = ?"
+                db.execute(sql, (ttl.minutes, ttl.strategy, thread))
             return load_thread(transaction.db, thread_id)
 
         return await self._writer.do(update)
@@ -69,7 +89,34 @@ class SqliteThreads:
             transaction.require(thread_id, None)
             _remove(transaction, thread_id)
 
-        await self._writer.do(delete)
+        await self._writer.do_elsewhere(delete)
+
+    async def prune(self, thread_id: ThreadId, now: int) -> bool:
+        def prune(transaction: Transaction) -> bool:
+            sql = "SELECT 1 FROM threads WHERE thread = ? AND active = 0"
+            free = transaction.db.execute(sql, (key_of(thread_id),)).get is not None
+            if free:
+                _prune(transaction, thread_id, now)
+            return free
+
+        return await self._writer.do_elsewhere(prune)
+
+    async def due(self, now: int, limit: int) -> list[ThreadId]:
+        sql = f"SELECT thread FROM threads WHERE {_DUE} ORDER BY updated_at + ttl_minutes * 60000 LIMIT ?"
+        rows = await self._readers.elsewhere(lambda db: fetch(db, sql, (now, limit)))
+        return [ThreadId(name_of(thread)) for (thread,) in rows]
+
+    async def expire(self, thread_id: ThreadId, now: int) -> ExpiryStrategy | None:
+        def expire(transaction: Transaction) -> ExpiryStrategy | None:
+            sql = f"SELECT ttl_strategy FROM threads WHERE thread = ? AND {_DUE}"
+            strategy: ExpiryStrategy | None = transaction.db.execute(sql, (key_of(thread_id), now)).get
+            if strategy == "delete":
+                _remove(transaction, thread_id)
+            elif strategy == "keep_latest":
+                _prune(transaction, thread_id, now)
+            return strategy
+
+        return await self._writer.do_elsewhere(expire)
 
     async def search(self, query: ThreadQuery) -> list[Thread]:
         return await self._readers.elsewhere(partial(_search, query))
@@ -84,7 +131,7 @@ class SqliteThreads:
 
         def settle(transaction: Transaction) -> None:
             state.write(transaction.db, thread_id, now)
-            _append(transaction, thread_id, entries)
+            transaction.append(thread_id, entries)
 
         work = Operation(settle, thread_id=thread_id, weight=len(state.values or ""))
         self._writer.take(work)
@@ -109,8 +156,25 @@ class SqliteThreads:
         await self._writer.do(sweep)
 
 
-def _append(transaction: Transaction, thread_id: ThreadId, entries: list[Encoded]) -> None:
-    transaction.append(thread_id, entries)
+def _search(query: ThreadQuery, db: apsw.Connection) -> list[Thread]:
+    # Of the rows that are looked at, most are not on the page; only those that are bring their values.
+    with one_moment(db):
+        row = _WITH_STATE if query.with_state else _BARE
+        return [_thread(found) for key in thread_search.page(query, db) for found in fetch(db, row, (key,))]
+
+
+def _count(query: ThreadQuery, db: apsw.Connection) -> int:
+    with one_moment(db):
+        return thread_search.count(query, db)
+
+
+def _prune(transaction: Transaction, thread_id: ThreadId, now: int) -> None:
+    db, thread = transaction.db, key_of(thread_id)
+    if keep_latest(db, thread):
+        sql = "SELECT checkpoint FROM checkpoints WHERE thread = ? AND ns = '' ORDER BY checkpoint DESC LIMIT 1"
+        reset = {"cause": "prune", "checkpoint_id": db.execute(sql, (thread,)).get}
+        transaction.append(thread_id, encode([Draft(Kind.STATE_RESET, reset, (), now)], lambda: now))
+    db.execute("UPDATE threads SET pruned_at = ? WHERE thread = ?", (now, thread))
 
 
 def _remove(transaction: Transaction, thread_id: ThreadId) -> None:
@@ -161,7 +225,8 @@ class StateColumns:
 def insert_thread(transaction: Transaction, thread: Thread) -> None:
     key = key_of(thread.thread_id)
     transaction.db.execute(
-        "INSERT INTO threads VALUES (?, ?, ?, ?, 0, ?, ?, ?, ?, ?)",
+        """INSERT INTO threads (thread, created_at, updated_at, status, state_updated_at, metadata, config, error,
+                                ttl_minutes, ttl_strategy, owner) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
         (
             key,
             thread.created_at,
@@ -171,6 +236,8 @@ def insert_thread(transaction: Transaction, thread: Thread) -> None:
             to_text(thread.metadata),
             to_text(thread.config),
             to_text_or_null(thread.error),
+            None if thread.ttl is None else thread.ttl.minutes,
+            None if thread.ttl is None else thread.ttl.strategy,
             thread.owner,
         ),
     )
@@ -182,18 +249,12 @@ def insert_thread(transaction: Transaction, thread: Thread) -> None:
     transaction.create(thread.thread_id)
 
 
-def merge_metadata(db: apsw.Connection, thread_id: ThreadId, metadata: dict[str, Any], now: int) -> None:
-    key = key_of(thread_id)
-    before = db.execute("SELECT metadata FROM threads WHERE thread = ?", (key,)).get
-    db.execute("UPDATE threads SET metadata = ?, updated_at = ? WHERE thread = ?", (merged(before, metadata), now, key))
-
-
 def merged(before: str, more: dict[str, Any]) -> str:
     return to_text(from_text(before) | more) if more else before
 
 
 def find_thread(db: apsw.Connection, thread_id: ThreadId) -> Thread | None:
-    for row in fetch(db, _THREADS + "WHERE t.thread = ?", (key_of(thread_id),)):
+    for row in fetch(db, _WITH_STATE, (key_of(thread_id),)):
         return _thread(row)
     return None
 
@@ -205,43 +266,9 @@ def load_thread(db: apsw.Connection, thread_id: ThreadId) -> Thread:
     return thread
 
 
-def _search(query: ThreadQuery, db: apsw.Connection) -> list[Thread]:
-    where, bindings = _where(query)
-    order = "DESC" if query.descending else "ASC"
-    # The id makes the order total, or pages could repeat and skip rows that sort alike.
-    sql = f"{_THREADS} {where} ORDER BY {_SORT[query.sort_by]} {order}, t.thread {order} LIMIT ? OFFSET ?"
-    return [_thread(row) for row in fetch(db, sql, [*bindings, query.limit, query.offset])]
-
-
-def _count(query: ThreadQuery, db: apsw.Connection) -> int:
-    where, bindings = _where(query)
-    join = "LEFT JOIN thread_state AS s ON s.thread = t.thread" if query.values else ""
-    return int(db.execute(f"SELECT count(*) FROM threads AS t {join} {where}", bindings).get)
-
-
-def _where(query: ThreadQuery) -> tuple[str, list[Any]]:
-    """Only ever placeholders: what a client sends is bound, and its keys are compared in Python by `contains`."""
-    terms: list[str] = []
-    bindings: list[Any] = []
-    if query.ids:
-        terms.append(f"t.thread IN ({', '.join('?' * len(query.ids))})")
-        bindings += map(key_of, query.ids)
-    if query.status == "busy":
-        terms.append("t.active > 0")
-    elif query.status is not None:
-        terms.append("t.active = 0 AND t.status = ?")
-        bindings.append(query.status)
-    if query.metadata:
-        terms.append("json_contains(t.metadata, ?)")
-        bindings.append(apsw.pyobject(query.metadata))
-    if query.values:
-        terms.append("json_contains(s.vals, ?)")
-        bindings.append(apsw.pyobject(query.values))
-    return ("WHERE " + " AND ".join(terms) if terms else ""), bindings
-
-
 def _thread(row: tuple[Any, ...]) -> Thread:
-    thread, created, updated, status, state_updated, metadata, config, values, interrupts, error, owner = row
+    thread, created, updated, status, state_updated, metadata, config, error, minutes, strategy, owner = row[:11]
+    values, interrupts = row[11:]
     return Thread(
         thread_id=ThreadId(name_of(thread)),
         created_at=created,
@@ -251,7 +278,8 @@ def _thread(row: tuple[Any, ...]) -> Thread:
         metadata=from_text(metadata),
         config=from_text(config),
         values=from_text(values),
-        interrupts=from_text(interrupts),
+        interrupts=from_text(interrupts) or {},
         error=from_text(error),
+        ttl=None if minutes is None else Ttl(minutes, strategy),
         owner=owner,
     )

@@ -60,20 +60,31 @@ def copy_thread(source: str, target: str, transaction: Transaction) -> None:
         )
 
 
+def move_thread(db: apsw.Connection, source: str, target: str) -> None:
+    for table in _TABLES:
+        sql = f"UPDATE OR REPLACE {table} SET thread = ? WHERE thread = ?"
+        db.execute(sql, (key_of(target), key_of(source)))
+
+
 def prune(thread_ids: Iterable[str], strategy: str, transaction: Transaction) -> None:
     for thread_id in thread_ids:
         if strategy == "delete":
             delete_thread(thread_id, transaction)
         else:
-            _keep_latest(transaction.db, key_of(thread_id))
+            keep_latest(transaction.db, key_of(thread_id))
 
 
-def _keep_latest(db: apsw.Connection, thread: Key) -> None:
+def keep_latest(db: apsw.Connection, thread: Key) -> bool:
+    """Whether anything had to be removed."""
     by_namespace: dict[str, set[str]] = {}
     for ns, checkpoint in fetch(db, "SELECT ns, checkpoint FROM checkpoints WHERE thread = ?", (thread,)):
         by_namespace.setdefault(ns, set()).add(checkpoint)
+    removed = False
     for ns, checkpoints in by_namespace.items():
-        _remove(db, thread, ns, checkpoints - _needed(db, thread, ns, max(checkpoints)))
+        gone = checkpoints - _needed(db, thread, ns, max(checkpoints))
+        removed |= bool(gone)
+        _remove(db, thread, ns, gone)
+    return removed
 
 
 def _needed(db: apsw.Connection, thread: Key, ns: str, newest: str) -> set[str]:

@@ -51,7 +51,8 @@ MAX_QUEUED = 1000
 MAX_QUEUED_BYTES = 16 * 1024 * 1024
 PACE = 0.010
 GATHER = 0.002
-_LITTLE = 256 * 1024
+LITTLE = 256 * 1024
+"""Bytes of work that may be done on the thread of whoever waits for it."""
 _MAX_BATCH = 2000
 _MAX_HEADS = 20_000
 _WORK_COST = 200
@@ -239,6 +240,13 @@ class Writer:
         await work.kept()
         return work.result
 
+    async def do_elsewhere(self, operation: Callable[[Transaction], T]) -> T:
+        """`do` for what may take long: it counts as much work, so that only the writer's thread does it."""
+        work = Operation(operation, weight=LITTLE)
+        self.take(work, urgent=True)
+        await work.kept()
+        return work.result
+
     async def do_and_let_go(self, fence: Fence, operation: Callable[[Transaction, ThreadId], None]) -> bool:
         """The last thing an attempt does: from the call on it has let go of its thread. False if it did not hold it."""
         with self._lock:
@@ -316,7 +324,7 @@ class Writer:
         For a caller that could not go on before. Handing the work to another thread, and being woken by it, would take
         longer than to do it. Not when there is much to write, nor when somebody is at the database already.
         """
-        if self._load > _LITTLE or not self._turn.acquire(blocking=False):
+        if self._load > LITTLE or not self._turn.acquire(blocking=False):
             return
         try:
             with self._lock:
@@ -511,7 +519,8 @@ class Writer:
             self._broken.add(work.fence)
 
     def _publish(self, transactions: list[Transaction]) -> set[ThreadId]:
-        """Show what has been synced; the threads that have grown."""
+        """Show what has been synced; the threads that have grown, or are gone."""
+        changed: set[ThreadId] = set()
         for transaction in transactions:
             for thread_id in transaction.forgotten:
                 self._tails.forget(thread_id)
@@ -519,7 +528,8 @@ class Writer:
                 self._tails.add(transaction.segments)
                 self.entries += sum(len(segment.entries) for segment in transaction.segments)
             self.commits += 1
-        return {segment.thread_id for transaction in transactions for segment in transaction.segments}
+            changed.update(transaction.forgotten, (segment.thread_id for segment in transaction.segments))
+        return changed
 
     def _settle(self, batch: list[Work], grown: set[ThreadId]) -> None:
         load = sum(work.weight for work in batch)

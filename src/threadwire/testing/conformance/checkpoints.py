@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.conformance import checkpointer_test, validate
-from langgraph.checkpoint.conformance.capabilities import BASE_CAPABILITIES
+from langgraph.checkpoint.conformance.capabilities import ALL_CAPABILITIES
 
 from threadwire.core.ids import ThreadId
-from threadwire.core.records import Durability, Ending, Run
+from threadwire.core.records import CheckpointSizes, Durability, Ending, Run, Size
 from threadwire.errors import Fenced
 from threadwire.storage.abc import Storage
 from threadwire.testing.conformance.samples import (
@@ -29,7 +29,7 @@ from threadwire.testing.conformance.steps import Saver, a_step, config_of, id_of
 class CheckpointsConformance:
     pytestmark = pytest.mark.anyio
 
-    @pytest.mark.parametrize("capability", sorted(one.value for one in BASE_CAPABILITIES))
+    @pytest.mark.parametrize("capability", sorted(one.value for one in ALL_CAPABILITIES))
     async def test_the_saver_passes_langgraphs_own_suite(self, storage: Storage, capability: str) -> None:
         """Without a fence a saver also serves threads that have no row, as that suite needs."""
 
@@ -162,6 +162,24 @@ class CheckpointsConformance:
         saver = storage.checkpoints.saver(run.fence, "sync")
         await saver.aput(config, checkpoint, metadata, versions)
         assert await storage.checkpoints.newest(run.thread_id) == (checkpoint["id"], run.run_id)
+
+    async def test_sizes_tell_what_a_threads_checkpoints_take_up(self, storage: Storage) -> None:
+        thread_id, other = await keep_thread(storage), await keep_thread(storage)
+        nothing = CheckpointSizes(Size(0, 0), {}, Size(0, 0))
+        assert await storage.checkpoints.sizes(thread_id) == nothing
+        saver = storage.checkpoints.saver(durability="sync")
+        large = "x" * 10_000
+        stored = await save(saver, thread_id, None, value=large)
+        stored = await save(saver, thread_id, None, parent=stored, value=large)
+        await saver.aput_writes(stored, [("channel", large), ("channel", large)], "task")
+        sizes = await storage.checkpoints.sizes(thread_id)
+        assert sizes.checkpoints.count == 2
+        assert 0 < sizes.checkpoints.bytes < 10_000
+        assert sizes.channels["value"].count == 2
+        assert 20_000 <= sizes.channels["value"].bytes < 21_000
+        assert sizes.writes.count == 2
+        assert 20_000 <= sizes.writes.bytes < 21_000
+        assert await storage.checkpoints.sizes(other) == nothing
 
     # Removal
 

@@ -49,6 +49,7 @@ class Model:
     saved: dict[ThreadId, list[tuple[str, RunId]]] = field(default_factory=dict)
     rows: dict[RunId, Row] = field(default_factory=dict)
     discarded: set[ThreadId] = field(default_factory=set)
+    marked: set[ThreadId] = field(default_factory=set)
     accepted: int = 0
 
     def exists(self, thread_id: ThreadId) -> bool:
@@ -59,6 +60,7 @@ class Model:
 
     def delete(self, thread_id: ThreadId) -> None:
         del self.logs[thread_id], self.saved[thread_id], self.left_as[thread_id]
+        self.marked.discard(thread_id)
         self.rows = {row.run_id: row for row in self.rows.values() if row.thread_id != thread_id}
 
     def active(self, thread_id: ThreadId) -> list[Row]:

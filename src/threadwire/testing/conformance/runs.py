@@ -8,7 +8,7 @@ import pytest
 
 from threadwire.core.entries import Fence, Kind
 from threadwire.core.ids import RunId, Seq, uuid7
-from threadwire.core.records import Ending, NewRun, Run, Settled
+from threadwire.core.records import Ending, NewRun, Run, Settled, ThreadQuery, Ttl
 from threadwire.core.run_state import user_interrupt
 from threadwire.errors import Conflict, NotFound, ThreadBusy
 from threadwire.storage.abc import Storage
@@ -92,17 +92,42 @@ class RunsConformance:
         assert await storage.threads.get(new.thread_id) is None
 
     async def test_a_run_may_bring_its_thread(self, storage: Storage) -> None:
-        new = a_run(new_thread_id(), create_thread=True, thread_metadata={"user": "ada"}, owner="ada")
+        new = a_run(
+            new_thread_id(),
+            create_thread=True,
+            thread_metadata={"user": "ada"},
+            thread_config={"tags": ["x"]},
+            thread_ttl=Ttl(5, "keep_latest"),
+            owner="ada",
+        )
         await storage.runs.accept(new)
         thread = await the_thread(storage, new.thread_id)
         assert (thread.metadata, thread.status, thread.owner) == ({"user": "ada"}, "busy", "ada")
+        assert (thread.config, thread.ttl) == ({"tags": ["x"]}, Ttl(5, "keep_latest"))
+        assert await storage.threads.count(ThreadQuery(metadata={"user": "ada"})) == 1
         assert (thread.created_at, thread.values) == (NOW, None)
 
-    async def test_a_thread_that_exists_gains_the_metadata_of_the_run(self, storage: Storage) -> None:
+    async def test_a_thread_that_exists_gains_the_metadata_and_config_of_the_run(self, storage: Storage) -> None:
         for create_thread in (False, True):
-            thread_id = await keep_thread(storage, metadata={"a": 1, "b": 1})
-            await accept(storage, thread_id, create_thread=create_thread, thread_metadata={"b": 2, "c": 2})
-            assert (await the_thread(storage, thread_id)).metadata == {"a": 1, "b": 2, "c": 2}
+            thread_id = await keep_thread(storage, metadata={"a": 1, "b": 1}, config={"tags": ["x"], "n": 1})
+            config = {"tags": ["y"], "configurable": {}}
+            metadata = {"b": 2, "c": 2 + create_thread}
+            for moment in (NOW + 1, NOW + 2):  # the second time it has it already
+                await accept(
+                    storage,
+                    thread_id,
+                    created_at=moment,
+                    create_thread=create_thread,
+                    thread_metadata=metadata,
+                    thread_config=config,
+                    thread_ttl=Ttl(1),
+                )
+                thread = await the_thread(storage, thread_id)
+                assert thread.metadata == {"a": 1, **metadata}
+                assert (thread.config, thread.ttl) == ({"tags": ["y"], "n": 1, "configurable": {}}, None)
+                assert thread.updated_at == moment
+            found = await storage.threads.search(ThreadQuery(metadata=metadata))
+            assert [each.thread_id for each in found] == [thread_id]
 
     async def test_a_run_id_can_be_taken_once(self, storage: Storage) -> None:
         run = await accept(storage, await keep_thread(storage))

@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from threadwire.core.entries import Entry, Fence, Kind
 from threadwire.core.ids import RunId, ThreadId
-from threadwire.core.records import CancelAction, Ending, MultitaskStrategy, Run, ThreadQuery
+from threadwire.core.records import CancelAction, Ending, MultitaskStrategy, Run, ThreadQuery, ThreadStatus
 from threadwire.errors import Fenced, NotFound, ThreadBusy
 from threadwire.storage.abc import Commit, Storage
 from threadwire.testing.conformance.model import Line, Model, Refusal, Row
@@ -27,6 +27,7 @@ Result = TypeVar("Result")
 
 STRATEGIES: list[MultitaskStrategy] = ["enqueue", "reject", "interrupt", "rollback"]
 ACTIONS: list[CancelAction] = ["interrupt", "rollback"]
+STATUSES: list[ThreadStatus] = ["idle", "busy", "interrupted", "error"]
 A_THREAD = st.integers(0, 3)
 A_RUN = st.integers(0, 7)
 INTERESTING = ["running", "pending", "success", "error", "interrupted", "timeout"]
@@ -139,6 +140,27 @@ class _Stories(RuleBasedStateMachine):
             return
         self.home.do(self.storage.threads.delete(thread_id))
         self.model.delete(thread_id)
+
+    @rule(which=A_THREAD, mark=st.booleans())
+    def describe_thread(self, which: int, mark: bool) -> None:
+        thread_id = self._thread(which)
+        update = self.storage.threads.update(thread_id, metadata={"mark": mark, "n": which}, now=self.now)
+        if not self.model.exists(thread_id):
+            with pytest.raises(NotFound):
+                self.home.do(update)
+            return
+        self.home.do(update)
+        (self.model.marked.add if mark else self.model.marked.discard)(thread_id)
+
+    @rule(which=A_THREAD)
+    def prune_thread(self, which: int) -> None:
+        """Only while it has no active runs; then the newest checkpoint stays, and an entry says that others went."""
+        thread_id = self._thread(which)
+        free = self.model.exists(thread_id) and not self.model.active(thread_id)
+        assert self.home.do(self.storage.threads.prune(thread_id, self.now)) == free
+        if free and len(saved := self.model.saved[thread_id]) > 1:
+            self.model.saved[thread_id] = saved[-1:]
+            self.model.logs[thread_id].append(Line(None, 0, "state.reset prune"))
 
     @rule(which=A_THREAD)
     def write_outside_a_run(self, which: int) -> None:
@@ -283,6 +305,14 @@ class _Stories(RuleBasedStateMachine):
             _check_endings(entries, rows)
             self._check_attempts(rows)
         assert await self.storage.runs.next_due() == self.model.next_due()
+        await self._counts_agree()
+
+    async def _counts_agree(self) -> None:
+        for status in STATUSES:
+            alike = {each for each in self.model.logs if self.model.exists(each) and self.model.status(each) == status}
+            assert await self.storage.threads.count(ThreadQuery(status=status)) == len(alike)
+            marked = ThreadQuery(status=status, metadata={"mark": True})
+            assert await self.storage.threads.count(marked) == len(alike & self.model.marked)
 
     async def _thread_agrees(self, thread_id: ThreadId, rows: list[Run]) -> None:
         assert {_facts(run) for run in rows} == {_facts(row) for row in self.model.of(thread_id)}

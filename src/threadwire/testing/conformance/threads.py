@@ -7,7 +7,7 @@ import pytest
 
 from threadwire.core.entries import START, Draft, Kind
 from threadwire.core.ids import ThreadId
-from threadwire.core.records import Ending, Settled, ThreadQuery
+from threadwire.core.records import Ending, Settled, ThreadQuery, Ttl
 from threadwire.errors import Conflict, NotFound
 from threadwire.storage.abc import Storage
 from threadwire.testing.conformance.hostile import INNOCENT, NEVER_STORED, with_every_hostile_key
@@ -24,6 +24,7 @@ from threadwire.testing.conformance.samples import (
     whole_log,
     write,
 )
+from threadwire.testing.conformance.steps import config_of, id_of, save
 
 SORTS = ("thread_id", "status", "created_at", "updated_at", "state_updated_at")
 RESET = Draft(Kind.STATE_RESET, {"cause": "update"}, at=NOW)
@@ -43,6 +44,7 @@ class ThreadsConformance:
             values={"messages": [{"content": "hi"}]},
             interrupts={"task": [{"value": 1, "id": "i"}]},
             error={"error": "E", "message": "m"},
+            ttl=Ttl(1.5, "keep_latest"),
             owner="ada",
         )
         assert await storage.threads.create(thread) == thread
@@ -69,6 +71,64 @@ class ThreadsConformance:
         assert updated.metadata == {"kept": 1, "deep": {"b": 2}, "new": None}
         assert (updated.created_at, updated.updated_at) == (NOW, NOW + 5)
         assert await storage.threads.get(thread_id) == updated
+
+    async def test_updating_replaces_the_ttl_only_when_one_is_given(self, storage: Storage) -> None:
+        thread_id = await keep_thread(storage)
+        updated = await storage.threads.update(thread_id, metadata={}, ttl=Ttl(5), now=NOW + 1)
+        assert (updated.ttl, updated.expires_at) == (Ttl(5, "delete"), NOW + 1 + 5 * 60_000)
+        kept = await storage.threads.update(thread_id, metadata={"a": 1}, now=NOW + 2)
+        assert (kept.ttl, kept.expires_at) == (Ttl(5), NOW + 2 + 5 * 60_000)
+        replaced = await storage.threads.update(thread_id, metadata={}, ttl=Ttl(0.5, "keep_latest"), now=NOW + 3)
+        assert replaced.ttl == Ttl(0.5, "keep_latest")
+        assert await storage.threads.get(thread_id) == replaced
+
+    async def test_an_update_is_found_by_and_what_it_replaced_no_longer(self, storage: Storage) -> None:
+        thread_id = await keep_thread(storage, metadata={"user": "ada", "deep": {"a": 1, "b": 2}})
+        await storage.threads.update(thread_id, metadata={"user": "bob", "deep": {"a": 3}}, now=NOW)
+        for gone in ({"user": "ada"}, {"deep": {"a": 1}}, {"deep": {"b": 2}}):
+            assert await _found(storage, metadata=gone) == set(), gone
+        assert await _found(storage, metadata={"user": "bob", "deep": {"a": 3}}) == {thread_id}
+
+    async def test_a_new_thread_begins_with_the_entries_given(self, storage: Storage) -> None:
+        """1.4: outside a run."""
+        thread = await storage.threads.create(a_thread(values={"n": 1}), drafts=[RESET, note("x")])
+        entries = await whole_log(storage, thread.thread_id)
+        assert [(entry.seq, entry.kind, entry.run_id) for entry in entries] == [
+            (1, Kind.STATE_RESET, None),
+            (2, Kind.CUSTOM, None),
+        ]
+        run = await accept(storage, thread.thread_id)
+        assert run.queued_seq == 3
+
+    async def test_a_new_thread_takes_over_checkpoints_made_before_it(self, storage: Storage) -> None:
+        saver, made = storage.checkpoints.saver(durability="sync"), new_thread_id()
+        first = await save(saver, made, None, value="first")
+        stored = await save(saver, made, None, parent=first, value="second")
+        await saver.aput_writes(stored, [("channel", 1)], "task")
+        await save(saver, made, None, ns="child:1", value="inner")
+        thread = await storage.threads.create(a_thread(), checkpoints_of=made)
+        assert await storage.checkpoints.newest(made) is None
+        assert await storage.checkpoints.newest(thread.thread_id) == (id_of(stored), None)
+        found = await saver.aget_tuple(config_of(thread.thread_id))
+        assert found is not None
+        assert found.checkpoint["channel_values"] == {"value": "second"}
+        assert found.pending_writes == [("task", "channel", 1)]
+        assert found.parent_config is not None
+        assert id_of(found.parent_config) == id_of(first)
+        inner = await saver.aget_tuple(config_of(thread.thread_id, "child:1"))
+        assert inner is not None
+        assert inner.checkpoint["channel_values"] == {"value": "inner"}
+
+    async def test_a_taken_id_gets_neither_entries_nor_checkpoints(self, storage: Storage) -> None:
+        kept = await storage.threads.create(a_thread())
+        saver, made = storage.checkpoints.saver(durability="sync"), new_thread_id()
+        stored = await save(saver, made, None)
+        with pytest.raises(Conflict):
+            await storage.threads.create(kept, drafts=[RESET], checkpoints_of=made)
+        await storage.threads.create(kept, if_exists="do_nothing", drafts=[RESET], checkpoints_of=made)
+        assert await storage.log.last(kept.thread_id) == 0
+        assert await storage.checkpoints.newest(kept.thread_id) is None
+        assert await storage.checkpoints.newest(made) == (id_of(stored), None)
 
     async def test_updating_an_unknown_thread_is_refused(self, storage: Storage) -> None:
         with pytest.raises(NotFound):
@@ -100,6 +160,12 @@ class ThreadsConformance:
         assert not await storage.runs.claim(10, now=NOW)
         assert await storage.threads.count(ThreadQuery()) == 0
 
+    async def test_deleting_wakes_who_watches(self, storage: Storage) -> None:
+        thread_id = await keep_thread(storage)
+        with storage.log.watch(thread_id) as wakeup:
+            await storage.threads.delete(thread_id)
+            assert await wakeup.wait(20)
+
     async def test_deleting_leaves_other_threads_alone(self, storage: Storage) -> None:
         gone, stays = await keep_thread(storage), await keep_thread(storage)
         run = await start(storage, stays)
@@ -122,6 +188,94 @@ class ThreadsConformance:
         await keep_thread(storage, thread_id=thread_id)
         await storage.log.append(thread_id, [note("new")]).wait()
         assert [(entry.seq, entry.data) for entry in await whole_log(storage, thread_id)] == [(1, {"value": "new"})]
+
+    # Pruning and expiry
+
+    async def test_pruning_keeps_the_newest_checkpoint_of_every_namespace(self, storage: Storage) -> None:
+        thread_id = await keep_thread(storage, values={"n": 1})
+        newest = await _save_three(storage, thread_id)
+        assert await storage.threads.prune(thread_id, NOW + 1)
+        saver = storage.checkpoints.saver()
+        for ns in ("", "child:1"):
+            found = [one async for one in saver.alist(config_of(thread_id, ns))]
+            assert [one.checkpoint["channel_values"] for one in found] == [{"value": "third"}]
+        [entry] = await whole_log(storage, thread_id)
+        assert (entry.kind, entry.run_id, entry.at) == (Kind.STATE_RESET, None, NOW + 1)
+        assert entry.data == {"cause": "prune", "checkpoint_id": newest}
+        thread = await the_thread(storage, thread_id)
+        assert (thread.values, thread.updated_at) == ({"n": 1}, NOW)
+
+    async def test_pruning_what_needs_none_says_nothing(self, storage: Storage) -> None:
+        thread_id = await keep_thread(storage)
+        await save(storage.checkpoints.saver(durability="sync"), thread_id, None)
+        assert await storage.threads.prune(thread_id, NOW)
+        assert await storage.log.last(thread_id) == 0
+
+    async def test_a_thread_with_active_runs_and_an_unknown_one_are_not_pruned(self, storage: Storage) -> None:
+        thread_id = await keep_thread(storage)
+        await _save_three(storage, thread_id)
+        run = await accept(storage, thread_id)
+        assert not await storage.threads.prune(thread_id, NOW)
+        assert not await storage.threads.prune(new_thread_id(), NOW)
+        saver = storage.checkpoints.saver()
+        assert len([one async for one in saver.alist(config_of(thread_id))]) == 3
+        await storage.runs.cancel(run.run_id, "interrupt", NOW)
+        assert await storage.threads.prune(thread_id, NOW)
+
+    async def test_threads_are_due_once_their_time_has_passed(self, storage: Storage) -> None:
+        await keep_thread(storage)
+        late = await keep_thread(storage, ttl=Ttl(2))
+        early = await keep_thread(storage, ttl=Ttl(1))
+        assert await storage.threads.due(NOW + 59_999, 10) == []
+        assert await storage.threads.due(NOW + 60_000, 10) == [early]
+        assert await storage.threads.due(NOW + 120_000, 10) == [early, late]
+        assert await storage.threads.due(NOW + 120_000, 1) == [early]
+
+    async def test_whatever_updates_a_thread_puts_its_expiry_off(self, storage: Storage) -> None:
+        thread_id = await keep_thread(storage, ttl=Ttl(1))
+        expiry = NOW + 60_000
+        await storage.threads.update(thread_id, metadata={}, now=NOW + 10)
+        assert await storage.threads.due(expiry, 10) == []
+        run = await accept(storage, thread_id, created_at=NOW + 20)
+        await storage.runs.cancel(run.run_id, "interrupt", NOW + 30)
+        assert await storage.threads.due(expiry + 29, 10) == []
+        await storage.threads.settle(thread_id, Settled("idle", {}), [RESET], NOW + 40).wait()
+        assert await storage.threads.due(expiry + 39, 10) == []
+        assert await storage.threads.due(expiry + 40, 10) == [thread_id]
+
+    async def test_a_thread_with_active_runs_is_never_due(self, storage: Storage) -> None:
+        thread_id = await keep_thread(storage, ttl=Ttl(1))
+        run = await accept(storage, thread_id)
+        long_after = NOW + 10**9
+        assert await storage.threads.due(long_after, 10) == []
+        assert await storage.threads.expire(thread_id, long_after) is None
+        await storage.runs.cancel(run.run_id, "interrupt", NOW)
+        assert await storage.threads.due(long_after, 10) == [thread_id]
+
+    async def test_expiring_deletes_the_thread(self, storage: Storage) -> None:
+        gone, stays = await keep_thread(storage, ttl=Ttl(1), metadata={"a": 1}), await keep_thread(storage, ttl=Ttl(2))
+        await storage.log.append(gone, [note("x")]).wait()
+        await _save_three(storage, gone)
+        assert await storage.threads.expire(gone, NOW + 59_999) is None
+        assert await storage.threads.expire(gone, NOW + 60_000) == "delete"
+        assert await storage.threads.get(gone) is None
+        assert await storage.log.last(gone) == 0
+        assert await storage.checkpoints.newest(gone) is None
+        assert await _found(storage, metadata={"a": 1}) == set()
+        assert await storage.threads.expire(gone, NOW + 60_000) is None
+        assert await _found(storage) == {stays}
+
+    async def test_expiring_can_keep_the_latest_and_is_due_again_after_the_next_update(self, storage: Storage) -> None:
+        thread_id = await keep_thread(storage, ttl=Ttl(1, "keep_latest"))
+        newest = await _save_three(storage, thread_id)
+        assert await storage.threads.expire(thread_id, NOW + 60_000) == "keep_latest"
+        assert await storage.checkpoints.newest(thread_id) == (newest, None)
+        assert len([one async for one in storage.checkpoints.saver().alist(config_of(thread_id))]) == 1
+        assert await storage.threads.due(NOW + 10**9, 10) == []
+        assert await storage.threads.expire(thread_id, NOW + 10**9) is None
+        await storage.threads.update(thread_id, metadata={}, now=NOW + 60_001)
+        assert await storage.threads.due(NOW + 120_000, 10) == []
+        assert await storage.threads.due(NOW + 120_001, 10) == [thread_id]
 
     # Status and state
 
@@ -237,6 +391,42 @@ class ThreadsConformance:
         assert await _found(storage, ids=(one, two, new_thread_id())) == {one, two}
         assert await _found(storage, ids=(new_thread_id(),)) == set()
 
+    async def test_threads_with_very_much_metadata_are_found_by_all_of_it(self, storage: Storage) -> None:
+        plain = await keep_thread(storage, metadata={"user": "ada", "n": 1})
+        crowded = await keep_thread(storage, metadata={"user": "ada"} | {f"k{at}": at for at in range(500)})
+        await keep_thread(storage, metadata={"user": "bob"} | {f"k{at}": at for at in range(500)})
+        assert await _found(storage, metadata={"user": "ada"}) == {plain, crowded}
+        assert await _found(storage, metadata={"user": "ada", "k499": 499}) == {crowded}
+        assert await _found(storage, metadata={"user": "ada", "n": 1}) == {plain}
+        assert await _found(storage, metadata={"k7": 8}) == set()
+        assert await _found(storage, metadata={"user": "ada"}, ids=(crowded,)) == {crowded}
+        many = {f"k{at}": at for at in range(100)}
+        assert await _found(storage, metadata={"user": "ada"} | many) == {crowded}
+        assert await _found(storage, metadata=many | {"k99": 0}) == set()
+        await storage.threads.update(crowded, metadata={"user": "eve"}, now=NOW)
+        assert await _found(storage, metadata={"user": "ada"}) == {plain}
+        assert await _found(storage, metadata={"user": "eve"}) == {crowded}
+
+    async def test_filters_narrow_one_another_in_every_order(self, storage: Storage) -> None:
+        for at in range(12):
+            metadata = {"even": at % 2 == 0, "third": at % 3, "same": True, "tags": [at % 2]}
+            thread_id = await keep_thread(storage, metadata=metadata, created_at=NOW + at, values={"at": at % 4})
+            if at % 4 == 0:
+                await accept(storage, thread_id, created_at=NOW + 100 + at)
+        for sort_by in SORTS:
+            for descending in (False, True):
+                sort: dict[str, Any] = {"sort_by": sort_by, "descending": descending}
+                assert len(await _found(storage, metadata={"same": True, "even": True, "third": 0}, **sort)) == 2
+                assert len(await _found(storage, metadata={"same": True}, status="busy", **sort)) == 3
+                assert len(await _found(storage, metadata={"third": 0}, status="busy", **sort)) == 1
+                assert len(await _found(storage, metadata={"tags": [1]}, status="idle", **sort)) == 6
+                assert len(await _found(storage, metadata={"even": True}, values={"at": 2}, **sort)) == 3
+
+    async def test_rows_without_their_state_are_the_same_otherwise(self, storage: Storage) -> None:
+        thread_id = await keep_thread(storage, values={"n": 1}, interrupts={"t": []}, metadata={"a": 1}, status="error")
+        [bare] = await storage.threads.search(ThreadQuery(values={"n": 1}, with_state=False))
+        assert bare == replace(await the_thread(storage, thread_id), values=None, interrupts={})
+
     @with_every_hostile_key
     async def test_a_hostile_key_is_only_a_key(self, storage: Storage, key: str) -> None:
         for metadata in INNOCENT:
@@ -299,6 +489,18 @@ class ThreadsConformance:
             assert len(seen) == 7
             assert set(seen) == threads
 
+    async def test_rows_that_sort_alike_follow_their_ids(self, storage: Storage) -> None:
+        threads = [await keep_thread(storage, state_updated_at=NOW) for _ in range(5)]
+        by_update = [await keep_thread(storage, status="error", updated_at=NOW + at) for at in (2, 1, 3)]
+        for descending in (False, True):
+            for sort_by in ("thread_id", "created_at", "updated_at", "state_updated_at"):
+                query = ThreadQuery(status="idle", sort_by=sort_by, descending=descending)
+                found = [thread.thread_id for thread in await storage.threads.search(query)]
+                assert found == sorted(threads, reverse=descending)
+            query = ThreadQuery(status="error", sort_by="status", descending=descending)
+            found = [thread.thread_id for thread in await storage.threads.search(query)]
+            assert found == [by_update[1], by_update[0], by_update[2]][:: -1 if descending else 1]
+
     async def test_a_page_is_cut_from_what_matches(self, storage: Storage) -> None:
         for at in range(12):
             await keep_thread(storage, created_at=NOW + at, metadata={"even": at % 2 == 0})
@@ -306,6 +508,19 @@ class ThreadsConformance:
         moments = [thread.created_at - NOW for thread in await storage.threads.search(query)]
         assert moments == [2, 0]
         assert await storage.threads.count(query) == 6
+
+
+async def _save_three(storage: Storage, thread_id: ThreadId) -> str:
+    """Three checkpoints in each of two namespaces; the id of the newest at the root."""
+    saver = storage.checkpoints.saver(durability="sync")
+    newest = ""
+    for ns in ("child:1", ""):
+        parent = None
+        for value in ("first", "second", "third"):
+            parent = await save(saver, thread_id, None, ns=ns, parent=parent, value=value)
+            await saver.aput_writes(parent, [("channel", value)], "task")
+            newest = id_of(parent)
+    return newest
 
 
 async def _found(storage: Storage, **query: Any) -> set[ThreadId]:

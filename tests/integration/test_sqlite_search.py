@@ -1,0 +1,132 @@
+"""Looking for threads in SQLite: by an index, and in an older file too."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+
+from threadwire.core.ids import ThreadId, uuid7
+from threadwire.core.records import Thread, ThreadQuery
+from threadwire.storage.sqlite import open_sqlite_storage, thread_search
+from threadwire.storage.sqlite.keys import key_of
+from threadwire.storage.sqlite.schema import migrations, open_reader
+
+pytestmark = pytest.mark.anyio
+
+NOW = 1_700_000_000_000
+STATUSES = ("idle", "idle", "idle", "interrupted")
+
+
+def a_thread(at: int) -> Thread:
+    return Thread(
+        thread_id=ThreadId(uuid7()),
+        created_at=NOW + at,
+        updated_at=NOW + at * 7919 % 10_007,
+        state_updated_at=NOW + at * 104_729 % 10_007,
+        status=STATUSES[at % len(STATUSES)],  # type: ignore[arg-type]
+        metadata={"graph_id": "agent", "half": at % 2, "user": f"u{at // 5}"},
+        values={"at": at},
+    )
+
+
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(thread_search, "FEW", 20)
+
+
+QUERIES: list[dict[str, Any]] = [
+    {},
+    {"metadata": {"graph_id": "agent"}},
+    {"metadata": {"graph_id": "agent", "half": 1}},
+    {"metadata": {"half": 1}, "status": "idle"},
+    {"metadata": {"user": "u3"}},
+    {"metadata": {"user": "u3", "graph_id": "agent"}},
+    {"metadata": {"user": "nobody"}},
+    {"status": "interrupted"},
+    {"status": "interrupted", "metadata": {"graph_id": "agent"}},
+    {"status": "idle"},
+    {"status": "busy"},
+]
+SORTS = ("created_at", "updated_at", "state_updated_at", "thread_id", "status")
+
+
+@pytest.mark.usefixtures("few")
+async def test_a_page_takes_as_many_steps_among_few_threads_as_among_many(tmp_path: Path) -> None:
+    """Steps of SQLite's machine, so that no clock decides."""
+    async with open_sqlite_storage(tmp_path) as storage:
+        steps: list[dict[str, int]] = []
+        for total in (200, 2000):
+            have = await storage.threads.count(ThreadQuery())
+            await asyncio.gather(*(storage.threads.create(a_thread(at)) for at in range(have, total)))
+            steps.append(_steps_of_each(tmp_path))
+    few, many = steps
+    assert few.keys() == many.keys()
+    grown = {query: (few[query], many[query]) for query in few if many[query] > 2 * few[query] + 200}
+    assert not grown
+
+
+def _steps_of_each(directory: Path) -> dict[str, int]:
+    db = open_reader(directory / "threadwire.db")
+    found: dict[str, int] = {}
+    for fields in QUERIES:
+        for sort_by in SORTS:
+            for descending in (False, True):
+                query = ThreadQuery(**fields, sort_by=sort_by, descending=descending)  # type: ignore[arg-type]
+                found[f"{fields} by {sort_by}, {descending}"] = _steps(db, thread_search.page, query)
+        found[f"the number of {fields}"] = _steps(db, thread_search.count, ThreadQuery(**fields))
+    db.close()
+    return found
+
+
+def _steps(db: apsw.Connection, search: Callable[[ThreadQuery, apsw.Connection], object], query: ThreadQuery) -> int:
+    steps = 0
+
+    def count() -> bool:
+        nonlocal steps
+        steps += 10
+        return False
+
+    db.set_progress_handler(count, 10)
+    search(query, db)
+    db.set_progress_handler(None)
+    return steps
+
+
+@pytest.mark.usefixtures("few")
+async def test_whichever_way_a_page_is_found_it_is_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with open_sqlite_storage(tmp_path) as storage:
+        threads = [a_thread(at) for at in range(100)]
+        await asyncio.gather(*map(storage.threads.create, threads))
+        for fields in QUERIES:
+            for sort_by in SORTS:
+                query = ThreadQuery(**fields, sort_by=sort_by, limit=7, offset=5)  # type: ignore[arg-type]
+                found = []
+                for few in (0, 20, 10_000):
+                    monkeypatch.setattr(thread_search, "FEW", few)
+                    page = await storage.threads.search(query)
+                    found.append([thread.thread_id for thread in page])
+                assert found[0] == found[1] == found[2]
+
+
+async def test_the_threads_of_an_older_file_are_found_too(tmp_path: Path) -> None:
+    threads = [a_thread(at) for at in range(10)]
+    db = apsw.Connection(str(tmp_path / "threadwire.db"))
+    db.execute("PRAGMA journal_mode = WAL")
+    with db:
+        db.execute(migrations()[0])
+        db.execute("PRAGMA user_version = 1")
+        db.executemany(
+            "INSERT INTO threads VALUES (?, ?, ?, 'idle', 0, NULL, ?, '{}', NULL, NULL)",
+            [(key_of(each.thread_id), each.created_at, each.updated_at, '{"user":"ü","n":1.0}') for each in threads],
+        )
+    db.close()
+    async with open_sqlite_storage(tmp_path) as storage:
+        for metadata in ({"user": "ü"}, {"n": 1}, {"user": "ü", "n": 1}):
+            found = await storage.threads.search(ThreadQuery(metadata=metadata))
+            assert [each.thread_id for each in found] == [each.thread_id for each in reversed(threads)]
+        assert await storage.threads.due(2 * NOW, 10) == []
+        await storage.threads.delete(threads[0].thread_id)
+        assert await storage.threads.count(ThreadQuery(metadata={"user": "ü"})) == 9
