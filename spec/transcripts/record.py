@@ -16,6 +16,7 @@ from typing import Any
 
 import structlog
 
+from threadwire.core.encoding import Encoder
 from threadwire.core.entries import START, Entry, Kind
 from threadwire.core.ids import ThreadId
 from threadwire.core.json import dumps, loads
@@ -26,6 +27,7 @@ from threadwire.graphs.config import load_config, prepare_environment
 from threadwire.graphs.registry import GraphRegistry, load_registry
 from threadwire.protocols.ag_ui.encode import Options, RunEncoder
 from threadwire.protocols.langgraph.encode import RunStreamEncoder, StreamOptions
+from threadwire.protocols.langgraph.encode_thread import ThreadStreamEncoder
 from threadwire.storage.abc import Storage
 from threadwire.storage.memory import open_memory_storage
 
@@ -95,6 +97,22 @@ async def two_attempts(storage: Storage, opened: OpenEngine) -> Run:
     return run
 
 
+async def many_runs(storage: Storage, opened: OpenEngine) -> None:
+    """A thread with runs that end in every way, one that waits, and changes of the state in between."""
+    async with opened() as engine:
+        await engine.runs.outcome(await started(engine, "echo", input={"text": "one"}, stream_mode=["updates"]))
+        await engine.threads.update_state(THREAD, {"text": "by hand"}, None, None)
+        await engine.runs.outcome(await started(engine, "fails", input={"text": "two"}, stream_mode=["values"]))
+        taken_back = await started(engine, "slow", input={"seconds": 3600}, stream_mode=["values", "tasks"])
+        await grown(storage, taken_back, lambda log: any(e.kind == Kind.TASK and e.data["name"] == "wait" for e in log))
+        waiting = await started(engine, "echo", input={"text": "never"})
+        await engine.runs.cancel(THREAD, waiting.run_id, "interrupt", wait=True)
+        await engine.runs.cancel(THREAD, taken_back.run_id, "rollback", wait=True)
+        await engine.threads.prune([THREAD], "keep_latest")
+        await engine.runs.outcome(await started(engine, "chat", input=HELLO, stream_mode=["messages-tuple", "values"]))
+        await engine.runs.outcome(await started(engine, "nested", input=HELLO, subgraphs=True))
+
+
 SCENARIOS: dict[str, Record] = {
     "echo": ran("echo", {"input": {"text": 'a "word", ü and 🙂'}, "stream_mode": ALL}),
     "chat": ran("chat", {"input": HELLO}),
@@ -123,6 +141,15 @@ MORE_VIEWS: dict[str, list[StreamOptions]] = {
     "nested": WIDE,
     "everything": [*WIDE, StreamOptions(frozenset({"values", "messages-tuple", "updates", "custom"}), subgraphs=True)],
 }
+
+
+THREAD_SCENARIOS: dict[str, Callable[[Storage, OpenEngine], Awaitable[None]]] = {"many-runs": many_runs}
+THREAD_VIEWS = [
+    frozenset({"run_modes"}),
+    frozenset({"lifecycle"}),
+    frozenset({"state_update"}),
+    frozenset({"run_modes", "state_update"}),
+]
 
 
 # -- the same every time ----------------------------------------------------------------------------------------------
@@ -173,17 +200,14 @@ def name_of(view: StreamOptions) -> str:
     return f"langgraph-{'+'.join(sorted(view.modes))}{'-subgraphs' if view.subgraphs else ''}.txt"
 
 
-def write(folder: Path, entries: list[Entry], views: list[StreamOptions]) -> None:
+def write(folder: Path, entries: list[Entry], views: dict[str, Encoder]) -> None:
     folder.mkdir(exist_ok=True)
     for old in folder.iterdir():
         old.unlink()
     lines = ",\n".join(dumps(entry._asdict()).decode() for entry in entries)
     (folder / "log.json").write_bytes(f"[\n{lines}\n]\n".encode())
-    for view in views:
-        encoder = RunStreamEncoder(view)
-        (folder / name_of(view)).write_bytes(b"".join(encoder.feed(entry) for entry in entries))
-    page = RunEncoder(Options("page-thread"))
-    (folder / "ag-ui.txt").write_bytes(b"".join(page.feed(entry) for entry in entries))
+    for name, encoder in views.items():
+        (folder / name).write_bytes(b"".join(encoder.feed(entry) for entry in entries))
 
 
 async def record_all(registry: GraphRegistry) -> None:
@@ -191,7 +215,18 @@ async def record_all(registry: GraphRegistry) -> None:
         async with open_memory_storage() as storage:
             run = await record(storage, lambda storage=storage: open_engine(storage, registry))
             entries = await storage.log.read(THREAD, START, run_id=run.run_id)
-        write(HERE / name, normalized(entries), [*VIEWS, *MORE_VIEWS.get(name, [])])
+        views: dict[str, Encoder] = {
+            name_of(view): RunStreamEncoder(view) for view in [*VIEWS, *MORE_VIEWS.get(name, [])]
+        }
+        write(HERE / name, normalized(entries), {**views, "ag-ui.txt": RunEncoder(Options("page-thread"))})
+    for name, make in THREAD_SCENARIOS.items():
+        async with open_memory_storage() as storage:
+            await make(storage, lambda storage=storage: open_engine(storage, registry))
+            entries = await storage.log.read(THREAD, START)
+        views_of_thread = {
+            f"thread-{'+'.join(sorted(modes))}.txt": ThreadStreamEncoder(modes) for modes in THREAD_VIEWS
+        }
+        write(HERE / name, normalized(entries), views_of_thread)
 
 
 if __name__ == "__main__":

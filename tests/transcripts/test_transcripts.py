@@ -12,9 +12,12 @@ from threadwire.core.entries import Entry, Kind
 from threadwire.core.json import loads
 from threadwire.protocols.ag_ui.encode import Options, RunEncoder
 from threadwire.protocols.langgraph.encode import RunStreamEncoder, StreamOptions
+from threadwire.protocols.langgraph.encode_thread import ThreadStreamEncoder
 
 TRANSCRIPTS = Path(__file__).parents[2] / "spec" / "transcripts"
 LOGS = sorted(TRANSCRIPTS.glob("*/log.json"))
+THREADS = {path.parent for path in TRANSCRIPTS.glob("*/thread-*.txt")}
+"""Those of whole threads; the others are of one run each."""
 FRAMES = sorted(TRANSCRIPTS.glob("*/*.txt"))
 _ID = re.compile(rb"^id: (\d+)$", re.MULTILINE)
 
@@ -24,6 +27,7 @@ def label(path: Path) -> str:
 
 
 each_log = pytest.mark.parametrize("log", LOGS, ids=label)
+each_run = pytest.mark.parametrize("log", [log for log in LOGS if log.parent not in THREADS], ids=label)
 each_view = pytest.mark.parametrize("frames", FRAMES, ids=label)
 
 
@@ -37,6 +41,8 @@ def encoder_for(frames: Path) -> Callable[[], Encoder]:
         return lambda: RunEncoder(Options("page-thread"))
     wide = frames.stem.endswith("-subgraphs")
     protocol, modes = frames.stem.removesuffix("-subgraphs").split("-", 1)
+    if protocol == "thread":
+        return lambda: ThreadStreamEncoder(frozenset(modes.split("+")))
     assert protocol == "langgraph"
     options = StreamOptions(frozenset(modes.split("+")), wide)
     return lambda: RunStreamEncoder(options)
@@ -57,7 +63,7 @@ def test_every_transcript_is_complete() -> None:
     assert {log.parent for log in LOGS} == {frames.parent for frames in FRAMES}
 
 
-@each_log
+@each_run
 def test_a_log_is_one_run_from_its_first_entry_to_its_last(log: Path) -> None:
     """1.2, 5.1 - 5.4"""
     entries = entries_of(log.parent)
@@ -78,7 +84,7 @@ def test_the_first_state_of_every_attempt_and_namespace_is_full(log: Path) -> No
     first = {}
     for entry in entries_of(log.parent):
         if entry.kind == Kind.STATE:
-            first.setdefault((entry.attempt, entry.ns), entry)
+            first.setdefault((entry.run_id, entry.attempt, entry.ns), entry)
     assert all(entry.data.get("full") for entry in first.values())
 
 
@@ -99,6 +105,22 @@ def test_an_encoder_primed_to_any_entry_goes_on_with_the_same_bytes(frames: Path
         resumed = make()
         for entry in entries[:left_at]:
             resumed.feed(entry)
+        assert [resumed.feed(entry) for entry in entries[left_at:]] == sent[left_at:]
+
+
+@pytest.mark.parametrize("frames", [frames for frames in FRAMES if frames.parent in THREADS], ids=label)
+def test_an_encoder_of_a_thread_needs_only_the_runs_that_go_on(frames: Path) -> None:
+    """4.5a"""
+    entries, make = entries_of(frames.parent), encoder_for(frames)
+    live = make()
+    sent = [live.feed(entry) for entry in entries]
+
+    for left_at in range(len(entries) + 1):
+        going_on = {entry.run_id for entry in entries[left_at:] if entry.run_id}
+        resumed = make()
+        for entry in entries[:left_at]:
+            if entry.run_id in going_on:
+                resumed.feed(entry)
         assert [resumed.feed(entry) for entry in entries[left_at:]] == sent[left_at:]
 
 

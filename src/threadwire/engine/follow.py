@@ -1,19 +1,22 @@
-"""Following a run: replay, then live, from one cursor. There is no second path for "live".
+"""Following a run, or a thread over many runs: replay, then live, from one cursor. There is no second path for "live".
 
-A *projection* is one encoder over one run's log, with the frames it has made. Everybody who watches the run with the
-same options shares it: each entry is encoded once, and a watcher is only a cursor into the frames. A watcher whose
-cursor lies before what is still kept gets a projection of its own, made anew from the log. The log is the truth: a
-projection can be thrown away at any time.
+A *projection* is one encoder over one run's log, or one thread's, with the frames it has made. Everybody who watches
+the same with the same options shares it: each entry is encoded once, and a watcher is only a cursor into the frames. A
+watcher whose cursor lies before what is still kept gets a projection of its own, made anew from the log. The log is the
+truth: a projection can be thrown away at any time.
 """
 
 import asyncio
+from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
+from functools import partial
 from types import TracebackType
+from typing import NamedTuple
 
 from threadwire.core.encoding import Encoder
-from threadwire.core.entries import Entry, Kind
+from threadwire.core.entries import START, Entry, Kind
 from threadwire.core.ids import RunId, Seq, ThreadId
 from threadwire.core.records import Run
 from threadwire.storage.abc import Log, Wakeup
@@ -30,49 +33,131 @@ KEEP_PROJECTIONS = 64
 POLL = 5.0
 """Seconds after which a follower looks at the log even without a hint (spec 3.3)."""
 
+Frame = tuple[Seq, bytes]
+
+
+class Reader(ABC):
+    """Reads a log on, and has what it reads encoded."""
+
+    def __init__(self, log: Log, thread_id: ThreadId, encoder: Encoder, after: Seq) -> None:
+        self._log = log
+        self._thread_id = thread_id
+        self._encoder = encoder
+        self.position = after
+        self.ended = False
+        """What is followed has come to its end."""
+
+    @abstractmethod
+    async def read(self, limit: int) -> list[Frame]:
+        """The frames that the next entries make, at most `limit` entries. That there are none does not mean that
+        nothing was read: `position` says so."""
+
+    def _encode(self, entries: list[Entry]) -> list[Frame]:
+        """Nothing is awaited here: who is cancelled has either read all of it or nothing."""
+        feed = self._encoder.feed
+        frames = [(entry.seq, frame) for entry in entries if (frame := feed(entry))]
+        if entries:
+            self.position = entries[-1].seq
+        return frames
+
+    async def has_lost_its_thread(self) -> bool:
+        """A log that is shorter than what was read of it belongs to a thread that was deleted."""
+        return await self._log.last(self._thread_id) < self.position
+
+
+class RunReader(Reader):
+    """One run, from its first entry to its last."""
+
+    def __init__(self, log: Log, run: Run, encoder: Encoder) -> None:
+        super().__init__(log, run.thread_id, encoder, Seq(run.queued_seq - 1))
+        self._run_id = run.run_id
+
+    async def read(self, limit: int) -> list[Frame]:
+        entries = await self._log.read(self._thread_id, self.position, limit=limit, run_id=self._run_id)
+        self.ended = bool(entries) and entries[-1].kind == Kind.RUN_ENDED
+        return self._encode(entries)
+
+
+class ThreadReader(Reader):
+    """A thread from some position on, over all its runs.
+
+    The encoder is fed every entry after that position. Before the first one of a run that had begun earlier, it is fed
+    that run's earlier entries, silently (4.5); and of no other run, so that following a long thread costs no more than
+    following a short one.
+    """
+
+    def __init__(self, log: Log, thread_id: ThreadId, encoder: Encoder, after: Seq) -> None:
+        super().__init__(log, thread_id, encoder, after)
+        self._begun: set[RunId] = set()
+        self._primed: dict[RunId, Seq] = {}
+
+    async def read(self, limit: int) -> list[Frame]:
+        entries = await self._log.read(self._thread_id, self.position, limit=limit)
+        for entry in entries:
+            if entry.run_id is not None and entry.run_id not in self._begun:
+                if entry.kind != Kind.RUN_QUEUED:
+                    await self._prime(entry.run_id)
+                self._begun.add(entry.run_id)
+        frames = self._encode(entries)
+        self._begun -= {entry.run_id for entry in entries if entry.run_id and entry.kind == Kind.RUN_ENDED}
+        return frames
+
+    async def _prime(self, run_id: RunId) -> None:
+        """Feed what the run had said up to the position. Who is cancelled here goes on where he was."""
+        while True:
+            fed = self._primed.get(run_id, START)
+            entries = await self._log.read(self._thread_id, fed, limit=PAGE, run_id=run_id)
+            earlier = [entry for entry in entries if entry.seq <= self.position]
+            for entry in earlier:
+                self._encoder.feed(entry)
+            if len(earlier) < len(entries) or not entries:
+                self._primed.pop(run_id, None)
+                return
+            self._primed[run_id] = earlier[-1].seq
+
 
 class Projection:
-    def __init__(self, log: Log, run: Run, encoder: Encoder) -> None:
-        self._log = log
-        self._run = run
-        self._encoder = encoder
-        self._position = Seq(run.queued_seq - 1)
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
         self._reading = asyncio.Lock()
         self._seqs: list[int] = []
         self._frames: list[bytes] = []
         self._kept = 0
-        self.floor = Seq(run.queued_seq - 1)
+        self.floor = reader.position
         """Watchers at or after this position find everything they need here."""
-        self.ended = False
+        self.gone = False
+        """The thread was deleted, and with it the log."""
+
+    @property
+    def ended(self) -> bool:
+        return self._reader.ended or self.gone
 
     async def catch_up(self) -> bool:
         """Encode what the log has gained. True if there was anything."""
         if self.ended:
             return False
-        before = self._position
+        before = self._reader.position
         async with self._reading:
-            if self._position == before:  # or somebody else has read on while this one waited
-                entries = await self._log.read(self._run.thread_id, before, limit=PAGE, run_id=self._run.run_id)
-                for entry in entries:
-                    self._take(entry)
-        return self._position > before
+            if self._reader.position == before:  # or somebody else has read on while this one waited
+                for seq, frame in await self._reader.read(PAGE):
+                    self._keep(seq, frame)
+        return self._reader.position > before
 
-    def _take(self, entry: Entry) -> None:
-        self._position = entry.seq
-        if frame := self._encoder.feed(entry):
-            self._seqs.append(entry.seq)
-            self._frames.append(frame)
-            self._kept += len(frame)
-            if self._kept > KEEP_FRAMES:
-                self._forget_half()
-        if entry.kind == Kind.RUN_ENDED:
-            self.ended = True
+    def _keep(self, seq: Seq, frame: bytes) -> None:
+        self._seqs.append(seq)
+        self._frames.append(frame)
+        self._kept += len(frame)
+        if self._kept > KEEP_FRAMES:
+            self._forget_half()
 
     def _forget_half(self) -> None:
         half = max(1, len(self._seqs) // 2)
         self.floor = Seq(self._seqs[half - 1])
         del self._seqs[:half], self._frames[:half]
         self._kept = sum(map(len, self._frames))
+
+    async def look_whether_gone(self) -> None:
+        self.gone = self.gone or await self._reader.has_lost_its_thread()
 
     def nothing_after(self, cursor: Seq) -> bool:
         return not self._seqs or self._seqs[-1] <= cursor
@@ -90,56 +175,54 @@ class Projection:
 
 
 class Replay:
-    """A run read for one watcher alone, with an encoder of its own: what it has shown it does not keep."""
+    """A log read for one watcher alone, with an encoder of its own: what it has shown it does not keep."""
 
-    def __init__(self, log: Log, run: Run, encoder: Encoder) -> None:
-        self._log = log
-        self._run = run
-        self._encoder = encoder
-        self._position = Seq(run.queued_seq - 1)
-        self.ended = False
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+
+    @property
+    def ended(self) -> bool:
+        return self._reader.ended
 
     async def after(self, cursor: Seq) -> tuple[bytes, Seq]:
         """The next frames after `cursor`; nothing, if the log has no more yet."""
         frames: list[bytes] = []
         while not frames and not self.ended:
-            entries = await self._log.read(
-                self._run.thread_id, self._position, limit=SMALL_PAGE, run_id=self._run.run_id
-            )
-            if not entries:
-                break
-            for entry in entries:
-                frame = self._encoder.feed(entry)  # up to the cursor this only primes it (spec 4.5)
-                if frame and entry.seq > cursor:
+            before = self._reader.position
+            for seq, frame in await self._reader.read(SMALL_PAGE):
+                if seq > cursor:  # up to the cursor this only primes the encoder (spec 4.5)
                     frames.append(frame)
-                    cursor = entry.seq
-            self._position = entries[-1].seq
-            self.ended = entries[-1].kind == Kind.RUN_ENDED
+                    cursor = seq
+            if self._reader.position == before:
+                break
         return b"".join(frames), cursor
 
 
-class Follower:
-    """One watcher of one run: a context manager with a `next`. Small: there is one for every open stream."""
+MakeReader = Callable[[Seq], Reader]
+"""A reader with a new encoder, for a watcher at that position."""
 
-    __slots__ = ("_cursor", "_log", "_make_encoder", "_open", "_projection", "_replay", "_run", "_wakeup", "_watch")
+
+class Follower:
+    """One watcher of one run or thread: a context manager with a `next`. Small: there is one for every open stream."""
+
+    __slots__ = ("_cursor", "_make_reader", "_open", "_projection", "_replay", "_wakeup", "_watch", "thread_id")
 
     def __init__(
         self,
         log: Log,
-        run: Run,
+        thread_id: ThreadId,
         projection: Projection,
-        make_encoder: Callable[[], Encoder],
+        make_reader: MakeReader,
         after: Seq,
         open_followers: "set[Follower]",
     ) -> None:
-        self._log = log
-        self._run = run
         self._projection = projection
-        self._make_encoder = make_encoder
+        self._make_reader = make_reader
         self._cursor = after
         self._replay: Replay | None = None
         self._open = open_followers
-        self._watch = log.watch(run.thread_id)
+        self.thread_id = thread_id
+        self._watch = log.watch(thread_id)
         self._wakeup: Wakeup | None = None
 
     def __enter__(self) -> "Follower":
@@ -154,10 +237,6 @@ class Follower:
         self._open.discard(self)
         self._watch.__exit__(kind, error, trace)
 
-    @property
-    def thread_id(self) -> ThreadId:
-        return self._run.thread_id
-
     async def next(self, timeout: float) -> bytes | None:
         """What comes next: frames; nothing (`b""`) after `timeout` seconds of silence; None when no more will come."""
         assert self._wakeup is not None, "a follower is used inside its `with`"
@@ -171,7 +250,8 @@ class Follower:
                 return None
             if (left := until - now()) <= 0:
                 return b""
-            await self._wakeup.wait(min(left, POLL))
+            if not await self._wakeup.wait(min(left, POLL)):
+                await self._projection.look_whether_gone()
 
     @property
     def finished(self) -> bool:
@@ -183,13 +263,22 @@ class Follower:
         shared = self._projection
         while self._replay is None:
             if self._cursor < shared.floor:  # what this watcher needs is no longer kept
-                self._replay = Replay(self._log, self._run, self._make_encoder())
+                self._replay = Replay(self._make_reader(self._cursor))
                 break
             frames, self._cursor = shared.after(self._cursor)
             if frames or shared.ended or not await shared.catch_up():
                 return frames, shared.ended
-        frames, self._cursor = await self._replay.after(self._cursor)
-        return frames, self._replay.ended
+        replay = self._replay
+        frames, self._cursor = await replay.after(self._cursor)
+        if not frames and not replay.ended and self._cursor >= shared.floor:
+            self._replay = None  # it has caught up with the others
+        return frames, replay.ended or shared.gone
+
+
+class _Key(NamedTuple):
+    thread_id: ThreadId
+    run_id: RunId | None
+    options: Hashable
 
 
 class Followers:
@@ -197,23 +286,45 @@ class Followers:
 
     def __init__(self, log: Log) -> None:
         self._log = log
-        self._projections: OrderedDict[Hashable, Projection] = OrderedDict()
-        self._open: set[Follower] = set()
+        self._projections: OrderedDict[_Key, Projection] = OrderedDict()
+        self._of_runs: set[Follower] = set()
+        self._of_threads: set[Follower] = set()
+
+    def watched(self) -> frozenset[ThreadId]:
+        """The threads of which somebody is following a run now. Who follows a thread would do so for ever."""
+        return frozenset(follower.thread_id for follower in self._of_runs)
 
     def follow(self, run: Run, options: Hashable, make_encoder: Callable[[], Encoder], after: Seq) -> Follower:
         """Watch `run` from `after` on. `options` says which projections are the same."""
-        projection = self._shared((run.run_id, options), run, make_encoder)
-        return Follower(self._log, run, projection, make_encoder, after, self._open)
 
-    def watched(self) -> frozenset[ThreadId]:
-        """The threads that somebody is following now."""
-        return frozenset(follower.thread_id for follower in self._open)
+        def make_reader(after: Seq) -> Reader:
+            return RunReader(self._log, run, make_encoder())
 
-    def _shared(self, key: Hashable, run: Run, make_encoder: Callable[[], Encoder]) -> Projection:
+        projection = self._shared(_Key(run.thread_id, run.run_id, options), partial(make_reader, after))
+        return Follower(self._log, run.thread_id, projection, make_reader, after, self._of_runs)
+
+    async def follow_thread(
+        self, thread_id: ThreadId, options: Hashable, make_encoder: Callable[[], Encoder], after: Seq | None
+    ) -> Follower:
+        """Watch a thread, which must exist, over all its runs: from `after` on, or with None from now on.
+
+        The encoder is fed as `ThreadReader` says.
+        """
+
+        def make_reader(after: Seq) -> Reader:
+            return ThreadReader(self._log, thread_id, make_encoder(), after)
+
+        last = await self._log.last(thread_id)
+        cursor = last if after is None else after
+        # Nobody can have read further than to the end, whatever he says; the projection is for the others too.
+        projection = self._shared(_Key(thread_id, None, options), partial(make_reader, min(cursor, last)))
+        return Follower(self._log, thread_id, projection, make_reader, cursor, self._of_threads)
+
+    def _shared(self, key: _Key, make_reader: Callable[[], Reader]) -> Projection:
         projection = self._projections.get(key)
         if projection is None:
             self._make_room()
-            projection = self._projections[key] = Projection(self._log, run, make_encoder())
+            projection = self._projections[key] = Projection(make_reader())
         self._projections.move_to_end(key)
         return projection
 
@@ -223,5 +334,11 @@ class Followers:
             self._projections.popitem(last=False)
 
     def forget(self, run_id: RunId) -> None:
-        for key in [key for key in self._projections if isinstance(key, tuple) and key[0] == run_id]:
+        """The run is deleted; whoever still watches it may see its end."""
+        for key in [key for key in self._projections if key.run_id == run_id]:
             del self._projections[key]
+
+    def forget_thread(self, thread_id: ThreadId) -> None:
+        """The thread is deleted: whoever watches it, or a run of it, waits for nothing."""
+        for key in [key for key in self._projections if key.thread_id == thread_id]:
+            self._projections.pop(key).gone = True

@@ -121,6 +121,8 @@ class Execution:
             "attempt": self._run.attempt,
             "graph_id": self._run.graph_id,
             "assistant_id": self._run.assistant_id,
+            "stream_mode": self._kwargs.get("stream_mode") or [],
+            "subgraphs": bool(self._kwargs.get("subgraphs")),
         }
         if self._attempt.base_checkpoint is not None:
             started["checkpoint_id"] = self._attempt.base_checkpoint

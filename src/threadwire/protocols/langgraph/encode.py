@@ -64,28 +64,28 @@ class RunStreamEncoder:
         if kind == Kind.RUN_STARTED:
             return self._started(entry)
         if kind == Kind.RUN_ENDED and entry.data["status"] in ("error", "timeout"):
-            return _frame(b"error", dumps(entry.data["error"]), entry)
+            return frame(b"error", dumps(entry.data["error"]), entry)
         return b""
 
     def _started(self, entry: Entry) -> bytes:
         self._states.clear()
         if self._messages is not None:
             self._messages.forget()
-        return _frame(b"metadata", dumps({"run_id": entry.run_id, "attempt": entry.attempt}), entry)
+        return frame(b"metadata", dumps({"run_id": entry.run_id, "attempt": entry.attempt}), entry)
 
     def _values(self, entry: Entry) -> bytes:
         if "values" not in self._modes or (entry.ns and not self._subgraphs):
             return b""
         state = self._states.setdefault(entry.ns, StateFold())
         state.apply(entry.data)
-        return _frame(_name(b"values", entry.ns), state.dumps(), entry)
+        return frame(_name(b"values", entry.ns), state.dumps(), entry)
 
     def _passed_on(self, entry: Entry) -> bytes:
         if entry.kind not in self._modes or "value" not in entry.data:
             return b""
         if entry.ns and not self._subgraphs:
             return b""
-        return _frame(_name(entry.kind.encode(), entry.ns), dumps(entry.data["value"]), entry)
+        return frame(_name(entry.kind.encode(), entry.ns), dumps(entry.data["value"]), entry)
 
 
 _PASSED_ON = frozenset({Kind.CUSTOM, Kind.UPDATES, Kind.TASKS, Kind.CHECKPOINTS, Kind.DEBUG, Kind.EVENTS})
@@ -145,7 +145,7 @@ class _TupleMessages:
             chunk = self._chunks[data["i"]] = _Chunk(data["chunk"], data["meta"], name)
             begun = chunk.frame(chunk.fields["content"], entry.seq)
         else:
-            begun = _frame(name, dumps([data["message"], data["meta"]]), entry)
+            begun = frame(name, dumps([data["message"], data["meta"]]), entry)
         return self._taken_back(data, name) + begun
 
     def _taken_back(self, data: dict[str, Any], name: bytes) -> bytes:
@@ -156,7 +156,7 @@ class _TupleMessages:
         if message_id not in self._abandoned:
             return b""
         self._abandoned.remove(message_id)
-        return _frame(name, dumps([RemoveMessage(id=message_id), data["meta"]]))
+        return frame(name, dumps([RemoveMessage(id=message_id), data["meta"]]))
 
 
 class _Growing:
@@ -238,9 +238,9 @@ class _AccumulatedMessages:
         elif "chunk" in data:
             growing = self._growing[data["i"]] = _Growing(data["chunk"])
         else:
-            complete = _frame(b"messages/complete", dumps([data["message"]]), entry)
+            complete = frame(b"messages/complete", dumps([data["message"]]), entry)
             return self._describe(entry, data["message"]) + complete
-        return self._describe(entry, growing.chunk) + _frame(b"messages/partial", growing.dumps(), entry)
+        return self._describe(entry, growing.chunk) + frame(b"messages/partial", growing.dumps(), entry)
 
     def _describe(self, entry: Entry, message: dict[str, Json]) -> bytes:
         """The message's metadata, the first time it is seen."""
@@ -248,14 +248,14 @@ class _AccumulatedMessages:
         if message_id in self._described:
             return b""
         self._described.add(message_id)
-        return _frame(b"messages/metadata", dumps({message_id: {"metadata": entry.data["meta"]}}))
+        return frame(b"messages/metadata", dumps({message_id: {"metadata": entry.data["meta"]}}))
 
 
 def _name(mode: bytes, ns: Namespace) -> bytes:
     return mode if not ns else mode + b"|" + "|".join(ns).encode()
 
 
-def _frame(name: bytes, data: bytes, entry: Entry | None = None) -> bytes:
+def frame(name: bytes, data: bytes, entry: Entry | None = None) -> bytes:
     """One event. Only the last frame of an entry is given the entry, and so the id (spec 4.2)."""
     if entry is None:
         return b"event: " + name + b"\r\ndata: " + data + b"\r\n\r\n"

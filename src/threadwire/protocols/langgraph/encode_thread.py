@@ -1,0 +1,89 @@
+"""A thread's log as the LangGraph thread stream: run after run, for as long as somebody listens.
+
+Like the run stream it is a function of the entries fed to it. What it needs of a run it learns from the run's own
+entries, so it must be fed a run from its first one on (spec/log.md, 4.5), and nothing of the runs before.
+"""
+
+from typing import Any
+
+from threadwire.core.entries import Entry, Json, Kind
+from threadwire.core.fold import StateFold
+from threadwire.core.ids import RunId
+from threadwire.core.json import dumps
+from threadwire.protocols.langgraph.encode import DEFAULT_MODES, RunStreamEncoder, StreamOptions, frame
+
+DEFAULT_THREAD_MODES = ("run_modes",)
+THREAD_MODES = frozenset({"run_modes", "lifecycle", "state_update"})
+
+
+class ThreadStreamEncoder:
+    """`run_modes`: what each run's own stream shows, and its end. `lifecycle`: beginnings and ends alone.
+    `state_update`: the state after each change, whoever made it."""
+
+    def __init__(self, modes: frozenset[str]) -> None:
+        self._whole = "run_modes" in modes
+        self._lifecycle = "lifecycle" in modes
+        self._state = "state_update" in modes
+        self._runs: dict[RunId, RunStreamEncoder] = {}
+        self._states: dict[RunId, StateFold] = {}
+
+    def feed(self, entry: Entry) -> bytes:
+        if entry.run_id is None:
+            return self._moved(entry) if self._state and entry.kind == Kind.STATE_RESET else b""
+        if entry.kind == Kind.RUN_STARTED:
+            return self._started(entry.run_id, entry)
+        if entry.kind == Kind.RUN_ENDED:
+            return self._ended(entry.run_id, entry)
+        shown = self._runs[entry.run_id].feed(entry) if entry.run_id in self._runs else b""
+        if not self._state:
+            return shown
+        changed = self._changed(entry.run_id, entry)
+        if changed is None:
+            return shown
+        # Only the last frame of an entry has its number (4.2).
+        return frame(b"state_update", changed) + shown if shown else frame(b"state_update", changed, entry)
+
+    def _started(self, run_id: RunId, entry: Entry) -> bytes:
+        self._states[run_id] = StateFold()
+        if not self._whole and not self._lifecycle:
+            return b""
+        if run_id not in self._runs:
+            self._runs[run_id] = RunStreamEncoder(_options(entry.data) if self._whole else _NOTHING)
+        return self._runs[run_id].feed(entry)
+
+    def _ended(self, run_id: RunId, entry: Entry) -> bytes:
+        self._runs.pop(run_id, None)
+        self._states.pop(run_id, None)
+        if not self._whole and not self._lifecycle:
+            return b""
+        done = frame(b"metadata", dumps({"status": "run_done", "run_id": run_id}), entry)
+        if self._whole and entry.data["status"] in ("error", "timeout"):
+            return frame(b"error", dumps(entry.data["error"])) + done
+        return done
+
+    def _changed(self, run_id: RunId, entry: Entry) -> bytes | None:
+        """What a step of a run, or taking the run back, made of the thread's state."""
+        if entry.kind == Kind.STATE_RESET and entry.data["cause"] == "rollback":
+            return dumps({"cause": "rollback", "run_id": run_id})
+        if entry.kind != Kind.STATE or entry.ns or run_id not in self._states:
+            return None
+        state = self._states[run_id]
+        state.apply(entry.data)
+        return b'{"values":' + state.dumps() + b',"cause":"run","run_id":' + dumps(run_id) + b"}"
+
+    def _moved(self, entry: Entry) -> bytes:
+        """The state was moved outside a run; pruning leaves it where it is."""
+        if entry.data["cause"] == "prune":
+            return b""
+        shown: dict[str, Json] = {
+            key: entry.data[key] for key in ("values", "cause", "checkpoint_id") if key in entry.data
+        }
+        return frame(b"state_update", dumps(shown), entry)
+
+
+_NOTHING = StreamOptions(frozenset())
+
+
+def _options(started: dict[str, Any]) -> StreamOptions:
+    modes = started.get("stream_mode") or DEFAULT_MODES
+    return StreamOptions(frozenset(modes), bool(started.get("subgraphs")))
