@@ -4,6 +4,7 @@ Every figure is taken several times, bare and ours in turn because machines are 
 """
 
 import asyncio
+import contextlib
 import os
 import shutil
 import statistics
@@ -17,6 +18,7 @@ from typing import Any
 import apsw
 
 from bench.clients import TOKEN, Client, Failed
+from bench.filling import fill
 from bench.servers import Bare, Server, threadwire
 
 REPEAT = 5
@@ -447,6 +449,51 @@ async def long_log(bench: Bench) -> list[Row]:
     return rows
 
 
+# -- 9: many threads -------------------------------------------------------------------------------------------------
+
+FEW_THREADS, MANY_THREADS = 100, 100_000
+FEW_CHECKPOINTS, MANY_CHECKPOINTS = 10, 10_000
+
+
+async def many_threads(bench: Bench) -> list[Row]:
+    """Pages of threads and of a history, on a server that has few and on one that has many, in turn."""
+    if os.environ.get("THREADWIRE_STORAGE") == "memory":
+        return []
+    asked: dict[str, dict[str, Any]] = {
+        "a page of threads": {"sort_by": "updated_at"},
+        "a page by graph": {"metadata": {"graph_id": "trivial"}, "sort_by": "updated_at"},
+        "a page by user": {"metadata": {"user": "user-3"}},
+        "a page by status": {"status": "interrupted"},
+        "a page by graph and status": {"metadata": {"graph_id": "trivial"}, "status": "idle"},
+    }
+    found: dict[str, dict[str, list[float]]] = {}
+    async with contextlib.AsyncExitStack() as stack:
+        servers: dict[str, tuple[Client, str]] = {}
+        sizes = {"few": (FEW_THREADS, FEW_CHECKPOINTS), "many": (MANY_THREADS, MANY_CHECKPOINTS)}
+        for name, (threads, checkpoints) in sizes.items():
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=bench.data)))
+            thread = await fill(folder, threads, checkpoints)
+            servers[name] = (await stack.enter_async_context(threadwire(folder))).client, thread
+        for _ in range(40):
+            for name, (client, thread) in servers.items():
+                for what, body in asked.items():
+                    page = await client.ask("POST", "/threads/search", body, keep=True)
+                    found.setdefault(what, {}).setdefault(name, []).append(page.seconds * 1000)
+                page = await client.ask("POST", f"/threads/{thread}/history", {"limit": 10}, keep=True)
+                if len(page.json()) != 10:
+                    raise Failed("a page of the history was not full")
+                found.setdefault("a page of a history", {}).setdefault(name, []).append(page.seconds * 1000)
+    rows = []
+    for letter, (what, times) in zip("abcdef", found.items(), strict=True):
+        few, many = (statistics.median(times[name]) for name in ("few", "many"))
+        # The design names no number; twice is well outside what interleaved medians differ by.
+        rows.append(
+            Row(f"9{letter}", f"{what}, of 100 000 threads or 10 000 checkpoints", "ms", Sample.of(times["many"]), None,
+                None, "as of 100 or 10 (<= 2 x)", f"{many / few:.2f} x", many / few <= 2, f"of few: {few:.2f} ms")
+        )  # fmt: skip
+    return rows
+
+
 ROWS: dict[str, Callable[[Bench], Awaitable[list[Row]]]] = {
     "row1": one_stream,
     "row2": twenty_streams,
@@ -457,5 +504,6 @@ ROWS: dict[str, Callable[[Bench], Awaitable[list[Row]]]] = {
     "latency": latency,
     "long": long_log,
     "growth": growth,
+    "threads": many_threads,
 }
-ALIASES = {"row7": "row1", "row8": "growth", "l3": "latency"}
+ALIASES = {"row7": "row1", "row8": "growth", "row9": "threads", "l3": "latency"}
