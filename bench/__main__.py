@@ -70,7 +70,9 @@ async def _measure(wanted: list[str]) -> tuple[list[Row], list[str], float]:
                 print(f"{name}: {time.perf_counter() - began:.0f} s", file=sys.stderr, flush=True)
     order = {
         row: place
-        for place, row in enumerate("1 2 3 3b 4 5 6 6b 7 8a 8b 8c 8d 8e 8f 8g 9a 9b 9c 9d 9e 9f L3 P1 P1b P2 P2b P3 P4".split())
+        for place, row in enumerate(
+            "1 2 3 3b 4 5 6 6b 7 8a 8b 8c 8d 8e 8f 8g 9a 9b 9c 9d 9e 9f L3 P1 P1b P2 P2b P3 P4".split()
+        )
     }
     return sorted(rows, key=lambda row: order[row.row]), bench.notes, time.perf_counter() - start
 

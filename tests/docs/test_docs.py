@@ -274,12 +274,15 @@ def test_the_javascript_client_of_the_readme_streams_an_answer(server: RunningSe
 
 
 def test_a_stream_is_resumed_as_the_how_to_says(server: RunningServer) -> None:
-    (snippet,) = [block for block in blocks(DOCS / "how-to" / "resume-a-stream.md") if block.language == "python"]
-    lines = [line.split() for line in python(snippet.text, server).splitlines()]
-    numbers = [int(number) for number, _ in lines]
-    assert numbers == sorted(set(numbers))
-    assert numbers[0] > 3
-    assert {event for _, event in lines} == {"values", "messages"}
+    run, thread = [block for block in blocks(DOCS / "how-to" / "resume-a-stream.md") if block.language == "python"]
+    lines = [line.split() for line in python(run.text + 'print("-", "-")\n' + thread.text, server).splitlines()]
+    middle = lines.index(["-", "-"])
+    for part in (lines[:middle], lines[middle + 1 :]):
+        numbers = [int(number) for number, _ in part]
+        assert numbers == sorted(set(numbers))
+    assert int(lines[0][0]) > 3
+    assert {event for _, event in lines[:middle]} == {"values", "messages"}
+    assert [lines[middle + 1][1], lines[-1][1]] == ["metadata", "metadata"]
 
 
 def test_the_page_on_asking_people_is_a_program_that_prints_what_it_says(server: RunningServer) -> None:

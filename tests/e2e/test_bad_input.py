@@ -23,6 +23,7 @@ INVALID_JSON = "Invalid JSON in request body"
 DOCUMENTED = {200, 202, 204, 400, 404, 409, 413, 422}
 
 VALID: dict[tuple[str, str], dict[str, Any]] = {
+    ("POST", "/threads/prune"): {"thread_ids": []},
     ("POST", "/threads/{thread_id}/state/checkpoint"): {"checkpoint": {"checkpoint_ns": ""}},
     ("POST", "/assistants"): {"graph_id": "echo"},
     ("POST", "/assistants/{assistant_id}/latest"): {"version": 1},
@@ -47,6 +48,7 @@ REQUIRED = {
     "/ui/{graph_id}": "name",
     "/assistants": "graph_id",
     "/assistants/{assistant_id}/latest": "version",
+    "/threads/prune": "thread_ids",
     "/threads/{thread_id}/state/checkpoint": "checkpoint",
     "/threads/{thread_id}/runs": "assistant_id",
     "/threads/{thread_id}/runs/stream": "assistant_id",
@@ -199,7 +201,7 @@ def assert_refused(answer: httpx.Response, status: int | set[int], route: object
 
 
 def assert_documented(answer: httpx.Response, what: object) -> None:
-    assert answer.status_code in DOCUMENTED, f"{what}: {answer.status_code} {answer.text[:300]}"
+    assert answer.status_code in DOCUMENTED, f"{what}: {answer.status_code}"
     if answer.status_code >= 400:
         assert_refused(answer, answer.status_code, what)
 
@@ -347,8 +349,10 @@ async def test_every_query_with_every_odd_value_gives_a_documented_answer(wire, 
                 if route.method == "POST" and route.path.endswith("/cancel") and odd in ("", "0"):
                     continue
                 body = route.body() if route.fields is not None else None
-                answer = await wire.request(route.method, route.url(**real), params={name: odd}, json=body)
-                assert_documented(answer, f"{route} {name}={odd[:20]!r}")
+                async with wire.stream(route.method, route.url(**real), params={name: odd}, json=body) as answer:
+                    if answer.status_code >= 400:  # a thread's stream, once begun, has no end
+                        await answer.aread()
+                    assert_documented(answer, f"{route} {name}={odd[:20]!r}")
 
 
 async def test_odd_headers_give_a_documented_answer(wire, real):

@@ -39,7 +39,8 @@ async def test_an_interrupted_run_keeps_what_it_had_done(sdk, gate):
     thread = await sdk.threads.get(thread_id)
     assert (thread["status"], thread["error"]) == ("interrupted", USER_INTERRUPT)
     assert thread["values"]["steps"] == ["begun"]
-    assert (await sdk.threads.get_state(thread_id))["next"] == ["wait"]
+    state = await sdk.threads.get_state(thread_id)
+    assert (state["next"], [task["error"] for task in state["tasks"]]) == (["wait"], [None])
     gate.touch()
     assert (await sdk.runs.wait(thread_id, "slow", input=None))["steps"] == ["begun", "waited"]
 

@@ -100,6 +100,52 @@ async def test_the_state_at_a_checkpoint_is_what_it_was_then(sdk):
         assert by_id["checkpoint_id"] == then["checkpoint_id"]
 
 
+async def test_a_state_may_be_asked_for_in_parts(sdk, http):
+    thread_id = await stepped(sdk)
+    whole = await sdk.threads.get_state(thread_id)
+    for where in ({}, {"checkpoint": whole["checkpoint"]}, {"checkpoint_id": whole["checkpoint_id"]}):
+        for select, shown in (
+            (["next", "checkpoint"], {key: whole[key] for key in ("next", "checkpoint")}),
+            (["values"], {"values": whole["values"]}),
+            (["values.done"], {"values": {"done": whole["values"]["done"]}}),
+            (["values.done", "values.nope", "next"], {"values": {"done": [1, 2, 3]}, "next": []}),
+            (["values", "values.done"], {"values": whole["values"]}),
+        ):
+            assert await sdk.threads.get_state(thread_id, **where, select=select) == shown
+    history = await sdk.threads.get_history(thread_id, select=["values.done", "checkpoint_id"], limit=2)
+    assert [each["values"] for each in history] == [{"done": [1, 2, 3]}, {"done": [1, 2]}]
+    assert {key for each in history for key in each} == {"values", "checkpoint_id"}
+    listed = await http.get(f"/threads/{thread_id}/state", params={"select": '["next"]'})
+    assert listed.json() == {"next": []}
+
+
+async def test_a_part_that_a_state_does_not_have_is_refused(sdk):
+    thread_id = await stepped(sdk)
+    checkpoint = (await sdk.threads.get_state(thread_id))["checkpoint"]
+    for call in (
+        lambda: sdk.threads.get_state(thread_id, select=["nope"]),
+        lambda: sdk.threads.get_state(thread_id, checkpoint=checkpoint, select=["nope"]),
+        lambda: sdk.threads.get_state(thread_id, checkpoint_id=checkpoint["checkpoint_id"], select=["nope"]),
+        lambda: sdk.threads.get_history(thread_id, select=["nope"]),
+    ):
+        with pytest.raises(Exception, match=r"neither values\.<key> nor one of"):
+            await call()
+
+
+async def test_the_history_of_a_subgraph_is_its_own(sdk):
+    thread_id = await sdk.thread()
+    await sdk.runs.wait(thread_id, "nested", input=human("hi"))
+    whole = await sdk.threads.get_history(thread_id)
+    (pointer,) = [task["checkpoint"] for each in whole for task in each["tasks"] if task["checkpoint"]]
+    inside = await sdk.threads.get_history(thread_id, checkpoint=pointer)
+    assert {each["checkpoint"]["checkpoint_ns"] for each in inside} == {pointer["checkpoint_ns"]}
+    assert len(inside) > 1
+    assert await sdk.threads.get_history(thread_id, checkpoint=pointer, limit=1) == inside[:1]
+    assert await sdk.threads.get_history(thread_id, checkpoint=pointer, before=inside[0]["checkpoint"]) == inside[1:]
+    (one,) = await sdk.threads.get_history(thread_id, checkpoint=whole[1]["checkpoint"])
+    assert one == whole[1]
+
+
 async def test_the_state_at_an_unknown_checkpoint_is_empty(sdk):
     thread_id = await stepped(sdk)
     for checkpoint_id in (fresh_id(), "no-such-checkpoint"):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from threadwire.core.entries import Fence
 from threadwire.core.ids import RunId, ThreadId
-from threadwire.core.records import Durability
+from threadwire.core.records import CheckpointSizes, Durability
 from threadwire.errors import BadRequest, StorageError
 from threadwire.graphs.brought import BroughtSaver
 from threadwire.storage.abc import Storage
@@ -31,6 +31,30 @@ class Checkpointing:
     async def newest(self, thread_id: ThreadId) -> tuple[str, RunId | None] | None:
         return await (self._brought or self._storage.checkpoints).newest(thread_id)
 
+    async def copy(self, thread_id: ThreadId, to: ThreadId) -> None:
+        """Copy all checkpoints of a thread, as they are at one moment. Raises `StorageError`."""
+        if self._brought is not None:
+            await _told(self._brought.copy_thread(thread_id, to))
+        else:
+            await self._storage.checkpoints.saver().acopy_thread(thread_id, to)
+
+    async def discard(self, thread_id: ThreadId) -> None:
+        """Remove checkpoints for which there is no thread after all. Raises `StorageError`."""
+        if self._brought is None:
+            await self._storage.checkpoints.saver().adelete_thread(thread_id)
+        elif self._brought.forgets_threads:
+            await _told(self._brought.forget_thread(thread_id))
+
+    async def prune(self, thread_id: ThreadId) -> None:
+        """The thread has been pruned. Raises `StorageError`."""
+        if self._brought is not None:
+            await _told(self._brought.prune(thread_id))
+
+    async def sizes(self, thread_id: ThreadId) -> CheckpointSizes:
+        if self._brought is not None:
+            raise BadRequest("The project's checkpointer does not tell what its checkpoints take up.")
+        return await self._storage.checkpoints.sizes(thread_id)
+
     async def forget_thread(self, thread_id: ThreadId) -> None:
         """The thread has been deleted. Raises `StorageError`."""
         if self._brought is not None:
@@ -51,7 +75,16 @@ class Checkpointing:
         if self._brought is not None and not self._brought.forgets_runs:
             raise BadRequest(_CANNOT.format("run", "rolled back", "adelete_for_runs"))
 
+    def require_copying(self) -> None:
+        if self._brought is not None and not self._brought.copies_threads:
+            raise BadRequest(_CANNOT_DO.format("copied", "acopy_thread"))
 
+    def require_pruning(self) -> None:
+        if self._brought is not None and not self._brought.prunes_threads:
+            raise BadRequest(_CANNOT_DO.format("pruned", "aprune"))
+
+
+_CANNOT_DO = "A thread cannot be {0} here: the project's checkpointer has no `{1}`."
 _CANNOT = "A {0} cannot be {1} here: the project's checkpointer cannot delete its checkpoints, for it has no `{2}`."
 
 

@@ -8,10 +8,12 @@ import anyio
 import structlog
 
 from threadwire.engine.assistants import Assistants
+from threadwire.engine.beginnings import Beginnings
 from threadwire.engine.checkpointing import Checkpointing
 from threadwire.engine.clock import Clock, system_clock
 from threadwire.engine.crons import Crons, Scheduler
 from threadwire.engine.deliveries import Deliverer, NoWebhooks, Webhooks
+from threadwire.engine.expiry import Expiry, ExpirySweeper
 from threadwire.engine.follow import Followers
 from threadwire.engine.graph_reads import GraphReads
 from threadwire.engine.runs import Runs
@@ -33,6 +35,7 @@ class Engine:
 
     assistants: Assistants
     threads: Threads
+    beginnings: Beginnings
     runs: Runs
     crons: Crons
     store: Store
@@ -55,6 +58,7 @@ async def open_engine(
     drain: float = 0,
     keep_temporary: float = 120,
     webhooks: Webhooks = NoWebhooks(),  # noqa: B008 - it has no state
+    expiry: Expiry | None = None,
     clock: Clock = system_clock,
 ) -> AsyncIterator[Engine]:
     """Recover what a dead process left, then serve until the block ends. A crash inside surfaces from the block.
@@ -75,16 +79,20 @@ async def open_engine(
                 storage, registry, work, checkpointing=checkpointing, store=store, capacity=capacity, clock=clock
             )
             graph_reads = GraphReads(registry, reads, store)
-            threads = Threads(storage, registry, graph_reads, worker, checkpointing, store, clock)
+            followers = Followers(storage.log)
+            expiry = expiry or Expiry()
+            threads = Threads(
+                storage, registry, graph_reads, worker, checkpointing, store, followers, clock, expiry.default_ttl
+            )
             assistants = Assistants(storage, registry, graph_reads, threads, clock)
             await assistants.ensure_graphs()
             await _recover(storage, checkpointing, clock)
-            followers = Followers(storage.log)
-            runs = Runs(storage, assistants, followers, worker, checkpointing, webhooks, clock)
+            runs = Runs(storage, assistants, followers, worker, checkpointing, webhooks, clock, expiry.default_ttl)
             scheduler = Scheduler(storage, runs, clock)
             engine = Engine(
                 assistants=assistants,
                 threads=threads,
+                beginnings=Beginnings(storage, registry, threads, checkpointing, store, clock, expiry.default_ttl),
                 runs=runs,
                 crons=Crons(storage, assistants, runs, scheduler, clock),
                 store=Store(store),
@@ -97,6 +105,7 @@ async def open_engine(
                 upkeep.start_soon(scheduler.work)
                 upkeep.start_soon(Deliverer(storage, webhooks, clock).work)
                 upkeep.start_soon(Sweeper(storage, checkpointing, followers, clock, keep=keep_temporary).work)
+                upkeep.start_soon(ExpirySweeper(storage, checkpointing, followers, expiry, clock).work)
                 try:
                     yield engine
                 finally:

@@ -20,6 +20,7 @@ from threadwire.core.records import (
     Run,
     RunSelection,
     RunStatus,
+    Ttl,
 )
 from threadwire.engine.assistants import Assistants
 from threadwire.engine.checkpointing import Checkpointing
@@ -78,6 +79,7 @@ class Runs:
         checkpointing: Checkpointing,
         webhooks: Webhooks,
         clock: Clock,
+        default_ttl: Ttl | None = None,
     ) -> None:
         self._storage = storage
         self._checkpointing = checkpointing
@@ -86,6 +88,7 @@ class Runs:
         self._worker = worker
         self._webhooks = webhooks
         self._clock = clock
+        self._default_ttl = default_ttl
 
     async def start(self, asked: StartRun) -> Run:
         """Take a run in; on return it is durable, and will be carried out whatever happens to the caller."""
@@ -143,6 +146,8 @@ class Runs:
             kwargs=_with_assistant(asked.kwargs, assistant),
             create_thread=asked.create_thread or asked.thread_id is None,
             thread_metadata={**asked.thread_metadata, **belongs},
+            thread_config=_thread_config(asked.kwargs),
+            thread_ttl=self._default_ttl,
             idempotency_key=asked.idempotency_key,
             temporary=asked.temporary,
             webhook=None if self._webhooks.muted else asked.webhook,
@@ -308,6 +313,11 @@ def _outcome(ended: Entry, state: StateFold) -> Json:
         # LangGraph's last values name one interrupt, or after a partial answer none; the end names all that are open.
         return {**values, "__interrupt__": ended.data["interrupts"]}
     return values
+
+
+def _thread_config(kwargs: dict[str, Any]) -> dict[str, Any]:
+    """What a thread shows of its runs' configuration: not what is configurable, which may be a secret."""
+    return {**(kwargs.get("config") or {}), "configurable": {}}
 
 
 def _with_assistant(kwargs: dict[str, Any], assistant: Assistant) -> dict[str, Any]:

@@ -1,6 +1,6 @@
-"""What one can do with a thread: keep it, find it, look at its state, move its state."""
+"""What one can do with a thread: keep it, find it, watch it, look at its state, move its state."""
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Hashable, Iterable
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -9,11 +9,13 @@ import anyio
 from langgraph_sdk.runtime import AccessContext
 
 from threadwire.core.configuration import PLACES
+from threadwire.core.encoding import Encoder
 from threadwire.core.entries import Draft, Json, Kind
-from threadwire.core.ids import ThreadId, uuid7
-from threadwire.core.records import Run, Thread, ThreadQuery
+from threadwire.core.ids import Seq, ThreadId, uuid7
+from threadwire.core.records import CheckpointSizes, ExpiryStrategy, Run, Thread, ThreadQuery, Ttl
 from threadwire.engine.checkpointing import Checkpointing
 from threadwire.engine.clock import Clock
+from threadwire.engine.follow import Follower, Followers
 from threadwire.engine.graph_reads import GraphReads
 from threadwire.engine.worker import Worker
 from threadwire.errors import BadRequest, Conflict, NotFound
@@ -38,7 +40,9 @@ class Threads:
         worker: Worker,
         checkpointing: Checkpointing,
         store: StoreHome,
+        followers: Followers,
         clock: Clock,
+        default_ttl: Ttl | None = None,
     ) -> None:
         self._storage = storage
         self._registry = registry
@@ -46,13 +50,16 @@ class Threads:
         self._store = store
         self._reads = reads
         self._worker = worker
+        self._followers = followers
         self._clock = clock
+        self._default_ttl = default_ttl
 
     async def create(
         self,
         thread_id: ThreadId | None,
         metadata: dict[str, Any],
         if_exists: str = "raise",
+        ttl: Ttl | None = None,
         owner: str | None = None,
     ) -> Thread:
         now = self._clock()
@@ -62,12 +69,13 @@ class Threads:
             updated_at=now,
             state_updated_at=now,
             metadata=metadata,
+            ttl=ttl or self._default_ttl,
             owner=owner,
         )
         try:
             return await self._storage.threads.create(thread, if_exists=if_exists)
         except Conflict:
-            raise Conflict(f"Thread with ID {thread.thread_id} already exists") from None
+            raise taken(thread.thread_id) from None
 
     async def get(self, thread_id: ThreadId) -> Thread:
         thread = await self._storage.threads.get(thread_id)
@@ -75,9 +83,9 @@ class Threads:
             raise _missing(thread_id)
         return thread
 
-    async def update(self, thread_id: ThreadId, metadata: dict[str, Any]) -> Thread:
+    async def update(self, thread_id: ThreadId, metadata: dict[str, Any], ttl: Ttl | None = None) -> Thread:
         try:
-            return await self._storage.threads.update(thread_id, metadata=metadata, now=self._clock())
+            return await self._storage.threads.update(thread_id, metadata=metadata, ttl=ttl, now=self._clock())
         except NotFound:
             raise _missing(thread_id) from None
 
@@ -89,6 +97,7 @@ class Threads:
             await self._storage.threads.delete(thread_id)
         except NotFound:
             raise _missing(thread_id) from None
+        self._followers.forget_thread(thread_id)
         for run in running:
             self._worker.stop(run.run_id, "interrupt")
         if self._checkpointing.is_brought:
@@ -103,17 +112,53 @@ class Threads:
 
     async def delete_all(self, query: ThreadQuery) -> None:
         """Remove every thread the query finds, page by page, whatever page it asks for."""
-        query = replace(query, limit=100, offset=0)
+        query = replace(query, limit=100, offset=0, with_state=False)
         while found := await self._storage.threads.search(query):
             for thread in found:
                 with suppress(NotFound):  # somebody else was faster
                     await self.delete(thread.thread_id)
 
-    async def search(self, query: ThreadQuery) -> list[Thread]:
-        return await self._storage.threads.search(query)
+    async def prune(self, thread_ids: Iterable[ThreadId], strategy: ExpiryStrategy) -> int:
+        """Delete threads, or all but their newest checkpoints; how many of them. Those that are not there do not count,
+        and neither do those with runs under way that were to keep their newest: the run may start from an older one."""
+        if strategy == "keep_latest":
+            self._checkpointing.require_pruning()
+        pruned = 0
+        for thread_id in dict.fromkeys(thread_ids):
+            if strategy == "keep_latest":
+                pruned += await self._keep_latest(thread_id)
+            elif await self._storage.threads.get(thread_id) is not None:
+                await self.delete(thread_id)
+                pruned += 1
+        return pruned
+
+    async def _keep_latest(self, thread_id: ThreadId) -> bool:
+        if not await self._storage.threads.prune(thread_id, self._clock()):
+            return False
+        await self._checkpointing.prune(thread_id)
+        return True
+
+    async def search(self, query: ThreadQuery) -> tuple[list[Thread], int]:
+        """One page, and how many there are on all pages. A page that is not full is the last: nothing needs to be
+        counted."""
+        found = await self._storage.threads.search(query)
+        if len(found) < query.limit and (found or query.offset == 0):
+            return found, query.offset + len(found)
+        return found, await self.count(query)
 
     async def count(self, query: ThreadQuery) -> int:
         return await self._storage.threads.count(query)
+
+    async def sizes(self, thread_id: ThreadId) -> CheckpointSizes:
+        await self.get(thread_id)
+        return await self._checkpointing.sizes(thread_id)
+
+    async def follow(
+        self, thread_id: ThreadId, options: Hashable, make_encoder: Callable[[], Encoder], after: Seq | None
+    ) -> Follower:
+        """Watch a thread over all its runs, from `after` on, or with None from now on."""
+        await self.get(thread_id)
+        return await self._followers.follow_thread(thread_id, options, make_encoder, after)
 
     # -- state ---------------------------------------------------------------------------------------------------
 
@@ -121,11 +166,11 @@ class Threads:
         self, thread_id: ThreadId, checkpoint: dict[str, Any] | None = None, *, subgraphs: bool = False
     ) -> Json:
         thread = await self.get(thread_id)
-        if (graph_id := _graph_of(thread)) is None:
+        if (graph_id := graph_of(thread.metadata)) is None:
             return state.EMPTY
         configurable = _configurable(thread_id, checkpoint)
         saver = self._checkpointing.saver()
-        return await self._asking(
+        return await self.asking(
             graph_id, configurable, lambda graph: state.read(graph, saver, configurable, subgraphs=subgraphs)
         )
 
@@ -139,12 +184,12 @@ class Threads:
         checkpoint: dict[str, Any] | None = None,
     ) -> list[Json]:
         thread = await self.get(thread_id)
-        if (graph_id := _graph_of(thread)) is None:
+        if (graph_id := graph_of(thread.metadata)) is None:
             return []
         configurable = _configurable(thread_id, checkpoint)
         bound = _configurable(thread_id, before) if before is not None else None
         saver = self._checkpointing.saver()
-        return await self._asking(
+        return await self.asking(
             graph_id,
             configurable,
             lambda graph: state.history(graph, saver, configurable, limit=limit, before=bound, metadata=metadata),
@@ -158,11 +203,11 @@ class Threads:
         if thread.status == "busy":
             active = [run.run_id for run in await self._storage.runs.list(thread_id, limit=100) if run.active]
             raise Conflict(f"Thread {thread_id} has in-flight runs: {active}")
-        if (graph_id := _graph_of(thread)) is None:
-            raise BadRequest(_NO_GRAPH.format(thread_id=thread_id))
+        if (graph_id := graph_of(thread.metadata)) is None:
+            raise no_graph(thread_id)
         configurable = _configurable(thread_id, checkpoint)
         saver, store = self._checkpointing.saver(durability="sync"), self._store.of(thread.owner)
-        moved, settled = await self._asking(
+        moved, settled = await self.asking(
             graph_id,
             configurable,
             lambda graph: state.update(graph, saver, store, configurable, values, as_node),
@@ -174,14 +219,16 @@ class Threads:
         await commit.wait()
         return moved
 
-    async def _asking(
+    async def asking(
         self,
         graph_id: str,
         configurable: dict[str, Any],
         question: Callable[[Graph], Coroutine[Any, Any, T]],
         access: AccessContext = "threads.read",
+        like: ThreadId | None = None,
     ) -> T:
-        config = await self._config_for(graph_id, configurable["thread_id"])
+        """Ask a graph about a thread; a factory is told what the last run of it, or of one that is `like` it, was."""
+        config = await self._config_for(graph_id, like or configurable["thread_id"])
         config = {**config, "configurable": {**(config.get("configurable") or {}), **configurable}}
         return await self._reads.ask(graph_id, config, access, question)
 
@@ -197,19 +244,24 @@ class Threads:
         return {}
 
 
-_NO_GRAPH = (
-    "Thread '{thread_id}' has no assigned graph ID. This usually occurs when no runs have been made on this particular"
-    " thread. This operation requires a graph ID. Please ensure a run has been made for the thread or manually update"
-    " the thread metadata (by setting the 'graph_id' field) before running this operation."
-)
+def no_graph(thread_id: ThreadId) -> BadRequest:
+    return BadRequest(
+        f"Thread '{thread_id}' has no assigned graph ID. This usually occurs when no runs have been made on this"
+        " particular thread. This operation requires a graph ID. Please ensure a run has been made for the thread or"
+        " manually update the thread metadata (by setting the 'graph_id' field) before running this operation."
+    )
+
+
+def taken(thread_id: ThreadId) -> Conflict:
+    return Conflict(f"Thread with ID {thread_id} already exists")
 
 
 def _missing(thread_id: ThreadId) -> NotFound:
     return NotFound(f"Thread with ID {thread_id} not found")
 
 
-def _graph_of(thread: Thread) -> str | None:
-    graph_id = thread.metadata.get("graph_id")
+def graph_of(metadata: dict[str, Any]) -> str | None:
+    graph_id = metadata.get("graph_id")
     return graph_id if isinstance(graph_id, str) else None
 
 

@@ -95,6 +95,20 @@ class BroughtSaver:
     async def forget_thread(self, thread_id: ThreadId) -> None:
         await self._loop.run(lambda: self.saver.adelete_thread(thread_id))
 
+    async def copy_thread(self, source: ThreadId, target: ThreadId) -> None:
+        await self._loop.run(lambda: self.saver.acopy_thread(source, target))
+
+    async def prune(self, thread_id: ThreadId) -> None:
+        await self._loop.run(lambda: self.saver.aprune([thread_id], strategy="keep_latest"))
+
+    @property
+    def copies_threads(self) -> bool:
+        return type(self.saver).acopy_thread is not BaseCheckpointSaver.acopy_thread
+
+    @property
+    def prunes_threads(self) -> bool:
+        return type(self.saver).aprune is not BaseCheckpointSaver.aprune
+
     @property
     def forgets_threads(self) -> bool:
         return type(self.saver).adelete_thread is not BaseCheckpointSaver.adelete_thread

@@ -3,9 +3,10 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from threadwire.core.items import MAX_MINUTES
+from threadwire.core.records import ExpiryStrategy
 from threadwire.errors import ConfigError
 from threadwire.graphs.source import CodeSource, kind_of, split_source
 
@@ -34,6 +35,16 @@ class TtlConfig:
 
 
 @dataclass(frozen=True)
+class ThreadTtlConfig:
+    """How long threads are kept that do not say so themselves, what then happens, and how often it is looked."""
+
+    default: float | None = None
+    strategy: ExpiryStrategy = "delete"
+    sweep_every: float = DEFAULT_SWEEP_MINUTES
+    sweep_limit: int = 1000
+
+
+@dataclass(frozen=True)
 class StoreConfig:
     source: CodeSource | None = None
     """A store that the project brings; the others are for the server's own."""
@@ -47,6 +58,7 @@ class CheckpointerConfig:
     """A saver that the project brings; the others are for the server's own."""
     json_modules: Modules = None
     msgpack_modules: Modules = None
+    ttl: ThreadTtlConfig = field(default_factory=ThreadTtlConfig)
 
 
 def read_store(value: object) -> StoreConfig:
@@ -72,7 +84,20 @@ def read_checkpointer(value: object) -> CheckpointerConfig:
         source,
         json_modules=_modules("allowed_json_modules", serde),
         msgpack_modules=_modules("allowed_msgpack_modules", serde),
+        ttl=_thread_ttl(section.get("ttl")),
     )
+
+
+def _thread_ttl(value: object) -> ThreadTtlConfig:
+    where, standard = '"checkpointer"."ttl"', ThreadTtlConfig()
+    section = _object(where, value)
+    strategy, limit = section.get("strategy", standard.strategy), section.get("sweep_limit", standard.sweep_limit)
+    if strategy not in get_args(ExpiryStrategy):
+        raise ConfigError(f'{where}: "strategy" must be "delete" or "keep_latest".')
+    if type(limit) is not int or limit < 1:
+        raise ConfigError(f'{where}: "sweep_limit" must be a number of threads above 0.')
+    sweep = _minutes(where, section, "sweep_interval_minutes")
+    return ThreadTtlConfig(_minutes(where, section, "default_ttl"), strategy, sweep or standard.sweep_every, limit)
 
 
 def _index(value: object) -> IndexConfig | None:

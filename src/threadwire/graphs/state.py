@@ -10,12 +10,13 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.errors import InvalidUpdateError
 from langgraph.pregel import Pregel
 from langgraph.store.base import BaseStore
-from langgraph.types import StateSnapshot
+from langgraph.types import StateSnapshot, StateUpdate
 
 from threadwire.core.entries import Json
 from threadwire.core.json import native
-from threadwire.core.records import Settled
+from threadwire.core.records import Settled, Supersteps, Update
 from threadwire.errors import BadRequest, NotFound
+from threadwire.graphs.execution import decode_command
 from threadwire.graphs.normalize import resting
 
 Graph = Pregel[Any, Any, Any, Any]
@@ -70,8 +71,33 @@ async def update(
     bound = graph.copy(update={"checkpointer": saver, "store": store})
     with _refusals():
         moved = await bound.aupdate_state(_config(configurable), values, as_node=as_node)
-    snapshot = await bound.aget_state({"configurable": {"thread_id": configurable["thread_id"], "checkpoint_ns": ""}})
-    return dict(moved["configurable"]), settled(snapshot)
+    return dict(moved["configurable"]), (await _newest(bound, configurable["thread_id"]))[1]
+
+
+async def build(
+    graph: Graph, saver: Saver, store: BaseStore, configurable: dict[str, Any], supersteps: Supersteps
+) -> tuple[str | None, Settled]:
+    """Apply updates, step by step, to a thread that has none yet; where that leads."""
+    bound = graph.copy(update={"checkpointer": saver, "store": store})
+    steps = [[_state_update(each) for each in step] for step in supersteps]
+    with _refusals():
+        await bound.abulk_update_state(_config(configurable), steps)
+    return await _newest(bound, configurable["thread_id"])
+
+
+def _state_update(update: Update) -> StateUpdate:
+    values = update.values if update.command is None else decode_command(update.command)
+    return StateUpdate(values, update.as_node)  # type: ignore[arg-type]  # a command is what a node may return
+
+
+async def newest(graph: Graph, saver: Saver, thread_id: str) -> tuple[str | None, Settled]:
+    """The id of the newest checkpoint, and what a thread that stands there is left with."""
+    return await _newest(graph.copy(update={"checkpointer": saver}), thread_id)
+
+
+async def _newest(bound: Graph, thread_id: str) -> tuple[str | None, Settled]:
+    snapshot = await bound.aget_state({"configurable": {"thread_id": thread_id, "checkpoint_ns": ""}})
+    return snapshot.config["configurable"].get("checkpoint_id"), settled(snapshot)
 
 
 @contextmanager
@@ -129,12 +155,18 @@ def _task(task: Any) -> Json:
         "id": task.id,
         "name": task.name,
         "path": native(task.path),
-        "error": repr(task.error) if isinstance(task.error, BaseException) else native(task.error),
+        "error": _error(task.error),
         "interrupts": [resting(each) for each in task.interrupts],
         "checkpoint": native(pointer["configurable"]) if pointer else None,
         "state": render(nested) if nested is not None else None,
         "result": native(task.result),
     }
+
+
+def _error(error: Any) -> Json:
+    """Why a task failed. LangGraph notes a cancellation as an error too, but a run that was stopped has not failed."""
+    shown = repr(error) if isinstance(error, BaseException) else native(error)
+    return None if isinstance(shown, str) and shown.startswith("CancelledError(") else shown
 
 
 def _checkpoint(config: Any) -> dict[str, Any] | None:

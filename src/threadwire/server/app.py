@@ -9,9 +9,12 @@ from importlib.metadata import version
 from fastapi import APIRouter, FastAPI
 from starlette.types import ASGIApp
 
+from threadwire.core.records import Ttl
+from threadwire.engine.expiry import Expiry
 from threadwire.engine.lifecycle import Engine, open_engine
 from threadwire.errors import ConfigError
 from threadwire.graphs.http_section import HeaderChoice, HttpSection
+from threadwire.graphs.persistence import ThreadTtlConfig
 from threadwire.graphs.serializer import Serializer
 from threadwire.http import problems
 from threadwire.http.headers import Chosen, ConfigurableHeaders, RequestLog
@@ -73,6 +76,7 @@ async def open_server(settings: Settings, *, dev: bool = False) -> AsyncIterator
             drain=settings.drain_seconds,
             keep_temporary=settings.keep_temporary_seconds,
             webhooks=webhooks,
+            expiry=expiry_of(project.config.checkpointer.ttl),
         ) as engine,
         open_switch() as switch,
     ):
@@ -82,6 +86,11 @@ async def open_server(settings: Settings, *, dev: bool = False) -> AsyncIterator
             yield server
         finally:
             server.streams.close()
+
+
+def expiry_of(config: ThreadTtlConfig) -> Expiry:
+    default = None if config.default is None else Ttl(config.default, config.strategy)
+    return Expiry(default, config.sweep_every, config.sweep_limit)
 
 
 def open_storage(settings: Settings, serializer: Serializer) -> AbstractAsyncContextManager[Storage]:

@@ -7,7 +7,7 @@ import pytest
 
 from threadwire.errors import ConfigError
 from threadwire.graphs.config import load_config
-from threadwire.graphs.persistence import CheckpointerConfig, IndexConfig, StoreConfig, TtlConfig
+from threadwire.graphs.persistence import CheckpointerConfig, IndexConfig, StoreConfig, ThreadTtlConfig, TtlConfig
 from threadwire.graphs.serializer import checkpoint_serializer
 from threadwire.graphs.source import CodeSource
 
@@ -119,3 +119,34 @@ def test_a_pickle_is_neither_written_nor_read():
         serializer.dumps_typed({"lock": threading.Lock()})
     with pytest.raises(NotImplementedError):
         serializer.loads_typed(("pickle", pickle.dumps(1)))
+
+
+def test_threads_are_kept_for_ever_unless_the_project_says_otherwise(read):
+    for checkpointer in (None, {}, {"ttl": None}, {"ttl": {}}):
+        assert read(checkpointer=checkpointer).checkpointer.ttl == ThreadTtlConfig(None, "delete", 5.0, 1000)
+
+
+def test_a_project_may_say_how_long_threads_are_kept(read):
+    ttl = {"strategy": "keep_latest", "default_ttl": 43200, "sweep_interval_minutes": 0.5, "sweep_limit": 7}
+    assert read(checkpointer={"ttl": ttl}).checkpointer.ttl == ThreadTtlConfig(43200, "keep_latest", 0.5, 7)
+    assert read(checkpointer={"ttl": {"default_ttl": 60}}).checkpointer.ttl == ThreadTtlConfig(60)
+
+
+@pytest.mark.parametrize(
+    ("ttl", "mistake"),
+    [
+        (5, '"checkpointer"."ttl" must be an object, not a number.'),
+        ({"strategy": "forget"}, '"checkpointer"."ttl": "strategy" must be "delete" or "keep_latest".'),
+        ({"default_ttl": 0}, '"checkpointer"."ttl": "default_ttl" must be a number of minutes above 0.'),
+        ({"default_ttl": True}, '"checkpointer"."ttl": "default_ttl" must be a number of minutes above 0.'),
+        (
+            {"sweep_interval_minutes": "5"},
+            '"checkpointer"."ttl": "sweep_interval_minutes" must be a number of minutes above 0.',
+        ),
+        ({"sweep_limit": 0.5}, '"checkpointer"."ttl": "sweep_limit" must be a number of threads above 0.'),
+    ],
+)
+def test_a_ttl_of_threads_that_makes_no_sense_is_refused(read, ttl, mistake):
+    with pytest.raises(ConfigError) as caught:
+        read(checkpointer={"ttl": ttl})
+    assert caught.value.message.endswith(f": {mistake}")

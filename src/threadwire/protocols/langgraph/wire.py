@@ -4,7 +4,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from threadwire.core.entries import Json
-from threadwire.core.records import Assistant, AssistantVersion, Cron, Delivery, Run, Thread
+from threadwire.core.ids import ThreadId
+from threadwire.core.records import Assistant, AssistantVersion, CheckpointSizes, Cron, Delivery, Run, Size, Thread
 
 
 def iso(at: int | None) -> str | None:
@@ -42,8 +43,8 @@ def version_json(version: AssistantVersion) -> Json:
     }
 
 
-def thread_json(thread: Thread) -> Json:
-    """A thread. Until something has happened on it, it has neither values nor the keys that tell of an outcome."""
+def thread_json(thread: Thread, *, include_ttl: bool = False) -> Json:
+    """A thread. Until something has happened on it, it has no keys that tell of an outcome."""
     shown: dict[str, Json] = {
         "thread_id": thread.thread_id,
         "created_at": iso(thread.created_at),
@@ -51,11 +52,42 @@ def thread_json(thread: Thread) -> Json:
         "state_updated_at": iso(thread.state_updated_at),
         "metadata": thread.metadata,
         "status": thread.status,
-        "config": {},
+        "config": thread.config,
         "values": thread.values,
     }
     if thread.values is not None or thread.error is not None or thread.status != "idle":
-        shown |= {"config": {"configurable": {}}, "error": thread.error, "interrupts": thread.interrupts}
+        shown |= {"error": thread.error, "interrupts": thread.interrupts}
+    if include_ttl and thread.ttl is not None:
+        shown["ttl"] = {
+            "strategy": thread.ttl.strategy,
+            "ttl_minutes": thread.ttl.minutes,
+            "expires_at": iso(thread.expires_at),
+        }
+    return shown
+
+
+def storage_json(thread_id: ThreadId, sizes: CheckpointSizes) -> Json:
+    values = sizes.channels.values()
+    stored = Size(sum(each.count for each in values), sum(each.bytes for each in values))
+    by_channel = {name: {"versions": each.count, "bytes": each.bytes} for name, each in sizes.channels.items()}
+    return {
+        "thread_id": thread_id,
+        "total_bytes": sizes.checkpoints.bytes + stored.bytes + sizes.writes.bytes,
+        "checkpoints": {"count": sizes.checkpoints.count, "bytes": sizes.checkpoints.bytes},
+        "channel_values": {"count": stored.count, "bytes": stored.bytes, "by_channel": by_channel},
+        "pending_writes": {"count": sizes.writes.count, "bytes": sizes.writes.bytes},
+    }
+
+
+def state_json(state: Json, fields: frozenset[str] | None) -> Json:
+    """A state with the fields asked for: names, or `values.<key>` for a single value."""
+    if fields is None:
+        return state
+    shown = {key: value for key, value in state.items() if key in fields}
+    keys = {field.removeprefix("values.") for field in fields if field.startswith("values.")}
+    if keys and "values" not in fields:
+        values = state["values"] if isinstance(state["values"], dict) else {}
+        shown["values"] = {key: value for key, value in values.items() if key in keys}
     return shown
 
 

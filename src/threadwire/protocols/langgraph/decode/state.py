@@ -21,6 +21,7 @@ class StateUpdate(RequestBody):
 class StateAtCheckpoint(RequestBody):
     checkpoint: Object
     subgraphs: bool = False
+    select: list[str] | None = None
 
 
 class HistoryBody(RequestBody):
@@ -28,6 +29,7 @@ class HistoryBody(RequestBody):
     before: str | Object | None = None
     metadata: OptionalObject = Field(default_factory=dict)
     checkpoint: Object | None = None
+    select: list[str] | None = None
 
     def bound(self) -> Object | None:
         """`before` is a checkpoint's id, a checkpoint, or a config that holds one."""
@@ -52,4 +54,29 @@ def checkpoint_at(checkpoint: Object | None, checkpoint_id: str | None) -> Objec
     return at or None
 
 
+STATE_FIELDS = frozenset(
+    {
+        "values",
+        "next",
+        "tasks",
+        "checkpoint",
+        "metadata",
+        "created_at",
+        "parent_checkpoint",
+        "interrupts",
+        "checkpoint_id",
+        "parent_checkpoint_id",
+    }
+)
+
+
+def decode_state_fields(select: list[str] | None) -> frozenset[str] | None:
+    """Fields of a state, or `values.<key>` for one value; None for all."""
+    for each in select or ():
+        if each not in STATE_FIELDS and not each.startswith(VALUE):
+            raise Invalid(f"select: {each[:60]!r} is neither values.<key> nor one of {', '.join(sorted(STATE_FIELDS))}")
+    return frozenset(select or ()) or None
+
+
+VALUE = "values."
 _CHECKPOINT_KEYS = frozenset({"checkpoint_id", "checkpoint_ns", "checkpoint_map"})

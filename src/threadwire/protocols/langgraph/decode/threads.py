@@ -1,54 +1,148 @@
 """How threads are made, changed and looked for."""
 
-from typing import Literal
+from dataclasses import replace
+from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator, model_validator
 
 from threadwire.core.ids import ThreadId, parse_uuid
-from threadwire.core.records import ThreadQuery
-from threadwire.errors import Invalid
+from threadwire.core.records import Supersteps, ThreadQuery, Ttl, Update
+from threadwire.errors import BadRequest, Invalid
 from threadwire.protocols.langgraph.decode.body import MAX_PAGE, OptionalObject, RequestBody
+from threadwire.protocols.langgraph.decode.paths import Path, parse_extract
+from threadwire.protocols.langgraph.decode.runs import CommandBody
+
+MAX_SUPERSTEPS = 10_000
+MAX_PRUNED = 10_000
+MAX_TTL = 100 * 366 * 24 * 60.0
+
+ThreadField = Literal[
+    "thread_id",
+    "created_at",
+    "updated_at",
+    "state_updated_at",
+    "metadata",
+    "config",
+    "status",
+    "values",
+    "interrupts",
+    "error",
+]
+
+
+class TtlBody(RequestBody):
+    ttl: float = Field(gt=0, le=MAX_TTL, description="Minutes from the last update.")
+    strategy: Literal["delete", "keep_latest"] = "delete"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _minutes_alone(cls, given: Any) -> Any:
+        return {"ttl": given} if isinstance(given, int | float) and not isinstance(given, bool) else given
+
+    def record(self) -> Ttl:
+        return Ttl(self.ttl, self.strategy)
+
+
+class UpdateBody(RequestBody):
+    values: Any = None
+    command: CommandBody | None = None
+    as_node: str
+
+    @model_validator(mode="after")
+    def _one_intent(self) -> "UpdateBody":
+        if self.command is not None and self.values is not None:
+            raise ValueError("Cannot specify both values and command")
+        return self
+
+    def update(self) -> Update:
+        command = None if self.command is None else self.command.model_dump(exclude_none=True)
+        return Update(self.as_node, self.values, command)
+
+
+class SuperstepBody(RequestBody):
+    updates: list[UpdateBody]
 
 
 class ThreadBody(RequestBody):
     thread_id: str | None = None
     metadata: OptionalObject = Field(default_factory=dict)
     if_exists: Literal["raise", "do_nothing"] = "raise"
-    ttl: None = Field(default=None, description="Thread TTLs are not offered yet; naming one is refused.")
-    supersteps: None = Field(default=None, description="Creating from supersteps is not offered yet.")
+    ttl: TtlBody | None = None
+    supersteps: list[SuperstepBody] | None = Field(default=None, max_length=MAX_SUPERSTEPS)
+
+    def steps(self) -> Supersteps:
+        steps = [[each.update() for each in step.updates] for step in self.supersteps or ()]
+        if not all(steps):
+            raise BadRequest("No updates provided")
+        return steps
 
 
 class ThreadPatch(RequestBody):
     metadata: OptionalObject = Field(default_factory=dict)
-    ttl: None = Field(default=None, description="Thread TTLs are not offered yet; naming one is refused.")
+    ttl: TtlBody | None = None
 
 
-class ThreadSearch(RequestBody):
+class StatePatch(RequestBody):
+    metadata: OptionalObject = Field(default_factory=dict)
+
+
+class ThreadPrune(RequestBody):
+    thread_ids: list[str] = Field(max_length=MAX_PRUNED)
+    strategy: Literal["delete", "keep_latest"] = "delete"
+
+    def ids(self) -> list[ThreadId]:
+        return [_thread_id(each) for each in self.thread_ids]
+
+
+class ThreadCount(RequestBody):
     ids: list[str] | None = None
     metadata: OptionalObject = Field(default_factory=dict)
     values: OptionalObject = Field(default_factory=dict)
     status: Literal["idle", "busy", "interrupted", "error"] | None = None
+
+    def query(self) -> ThreadQuery:
+        return ThreadQuery(
+            ids=tuple(_thread_id(each) for each in self.ids or ()),
+            metadata=self.metadata,
+            values=self.values,
+            status=self.status,
+        )
+
+
+class ThreadSearch(ThreadCount):
     limit: int = Field(default=10, ge=1, le=MAX_PAGE)
     offset: int = Field(default=0, ge=0, le=2**53)
     sort_by: Literal["thread_id", "status", "created_at", "updated_at", "state_updated_at"] | None = None
     sort_order: Literal["asc", "desc"] | None = None
-    select: list[str] | None = None
-    extract: None = Field(default=None, description="Extracting from values is not offered yet; asking is refused.")
+    select: list[ThreadField] | None = None
+    extract: dict[str, str] | None = None
+
+    @field_validator("select")
+    @classmethod
+    def _none_is_all(cls, select: list[ThreadField] | None) -> list[ThreadField] | None:
+        return select or None
+
+    def paths(self) -> dict[str, Path]:
+        return parse_extract(self.extract or {})
 
     def query(self) -> ThreadQuery:
-        return ThreadQuery(
-            ids=tuple(ThreadId(_uuid(each, "thread ID")) for each in self.ids or ()),
-            metadata=self.metadata,
-            values=self.values,
-            status=self.status,
+        return replace(
+            super().query(),
             limit=self.limit,
             offset=self.offset,
             sort_by=self.sort_by or "created_at",
             descending=self.sort_order != "asc",
+            with_state=self._needs_state(),
         )
 
+    def _needs_state(self) -> bool:
+        if self.select is None:
+            return True
+        shown = {*self.select, *(path[0] for path in self.paths().values())}
+        return bool(shown & {"values", "interrupts"})
 
-def _uuid(text: str, what: str) -> str:
+
+def _thread_id(text: str) -> ThreadId:
     if (parsed := parse_uuid(text)) is None:
-        raise Invalid(f"Invalid {what}: must be a UUID")
-    return parsed
+        raise Invalid("Invalid thread ID: must be a UUID")
+    return ThreadId(parsed)

@@ -19,7 +19,7 @@ from threadwire.protocols.langgraph.routes.ui import ui_routes
 def langgraph_routes(engine: Engine, streams: OpenStreams) -> APIRouter:
     router = APIRouter(route_class=JsonRoute, default_response_class=Json)
     assistant_routes(router, engine)
-    thread_routes(router, engine)
+    thread_routes(router, engine, streams)
     state_routes(router, engine)
     run_routes(router, engine, streams)
     cron_routes(router, engine)

@@ -8,14 +8,25 @@ from threadwire.core.ids import parse_thread_id
 from threadwire.engine.lifecycle import Engine
 from threadwire.http.problems import Json
 from threadwire.protocols.langgraph.decode.body import MAX_PAGE
-from threadwire.protocols.langgraph.decode.state import HistoryBody, StateAtCheckpoint, StateUpdate, checkpoint_at
-from threadwire.protocols.langgraph.wire import update_json
+from threadwire.protocols.langgraph.decode.query import names_in_query
+from threadwire.protocols.langgraph.decode.state import (
+    HistoryBody,
+    StateAtCheckpoint,
+    StateUpdate,
+    checkpoint_at,
+    decode_state_fields,
+)
+from threadwire.protocols.langgraph.wire import state_json, update_json
+
+Fields = Annotated[list[str] | None, Query()]
 
 
 def state_routes(router: APIRouter, engine: Engine) -> None:
     @router.get("/threads/{thread_id}/state", tags=["state"])
-    async def get_state(thread_id: str, subgraphs: bool = False) -> Json:
-        return Json(await engine.threads.state(parse_thread_id(thread_id), subgraphs=subgraphs))
+    async def get_state(thread_id: str, subgraphs: bool = False, select: Fields = None) -> Json:
+        fields = decode_state_fields(names_in_query(select or [], "select"))
+        found = await engine.threads.state(parse_thread_id(thread_id), subgraphs=subgraphs)
+        return Json(state_json(found, fields))
 
     @router.post("/threads/{thread_id}/state", tags=["state"])
     async def update_state(thread_id: str, body: Annotated[StateUpdate, Body()]) -> Json:
@@ -23,14 +34,18 @@ def state_routes(router: APIRouter, engine: Engine) -> None:
         return Json(update_json(moved))
 
     @router.get("/threads/{thread_id}/state/{checkpoint_id}", tags=["state"])
-    async def get_state_at(thread_id: str, checkpoint_id: str, subgraphs: bool = False) -> Json:
+    async def get_state_at(thread_id: str, checkpoint_id: str, subgraphs: bool = False, select: Fields = None) -> Json:
+        fields = decode_state_fields(names_in_query(select or [], "select"))
         at = checkpoint_at(None, checkpoint_id)
-        return Json(await engine.threads.state(parse_thread_id(thread_id), at, subgraphs=subgraphs))
+        found = await engine.threads.state(parse_thread_id(thread_id), at, subgraphs=subgraphs)
+        return Json(state_json(found, fields))
 
     @router.post("/threads/{thread_id}/state/checkpoint", tags=["state"])
     async def get_state_at_checkpoint(thread_id: str, body: Annotated[StateAtCheckpoint, Body()]) -> Json:
+        fields = decode_state_fields(body.select)
         at = checkpoint_at(body.checkpoint, None)
-        return Json(await engine.threads.state(parse_thread_id(thread_id), at, subgraphs=body.subgraphs))
+        found = await engine.threads.state(parse_thread_id(thread_id), at, subgraphs=body.subgraphs)
+        return Json(state_json(found, fields))
 
     @router.get("/threads/{thread_id}/history", tags=["state"])
     async def get_history(
@@ -41,6 +56,7 @@ def state_routes(router: APIRouter, engine: Engine) -> None:
 
     @router.post("/threads/{thread_id}/history", tags=["state"])
     async def post_history(thread_id: str, body: Annotated[HistoryBody, Body()]) -> Json:
+        fields = decode_state_fields(body.select)
         found = await engine.threads.history(
             parse_thread_id(thread_id),
             limit=body.limit,
@@ -48,4 +64,4 @@ def state_routes(router: APIRouter, engine: Engine) -> None:
             metadata=body.metadata,
             checkpoint=checkpoint_at(body.checkpoint, None),
         )
-        return Json(found)
+        return Json([state_json(each, fields) for each in found])

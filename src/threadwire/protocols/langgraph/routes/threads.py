@@ -1,48 +1,128 @@
 """Threads over HTTP."""
 
+from functools import partial
 from typing import Annotated
 
-from fastapi import APIRouter, Body, Header
+from fastapi import APIRouter, Body, Header, Query
 from starlette.responses import Response
 
-from threadwire.core.ids import parse_thread_id
+from threadwire.core.entries import START, parse_cursor
+from threadwire.core.ids import Seq, parse_thread_id
 from threadwire.engine.lifecycle import Engine
 from threadwire.http.problems import Json
-from threadwire.protocols.langgraph.decode.threads import ThreadBody, ThreadPatch, ThreadSearch
+from threadwire.http.streaming import OpenStreams, event_stream
+from threadwire.protocols.langgraph.decode.paths import follow_path
+from threadwire.protocols.langgraph.decode.query import decode_include, decode_thread_modes
+from threadwire.protocols.langgraph.decode.threads import (
+    StatePatch,
+    ThreadBody,
+    ThreadCount,
+    ThreadPatch,
+    ThreadPrune,
+    ThreadSearch,
+)
+from threadwire.protocols.langgraph.encode_thread import ThreadStreamEncoder
 from threadwire.protocols.langgraph.routes.pages import page, selected
-from threadwire.protocols.langgraph.wire import thread_json
+from threadwire.protocols.langgraph.wire import storage_json, thread_json
+
+Names = Annotated[list[str] | None, Query()]
 
 
-def thread_routes(router: APIRouter, engine: Engine) -> None:
+def thread_routes(router: APIRouter, engine: Engine, streams: OpenStreams) -> None:
+    _many_threads(router, engine)
+    _one_thread(router, engine)
+    _watch_thread(router, engine, streams)
+
+
+def _many_threads(router: APIRouter, engine: Engine) -> None:
     @router.post("/threads", tags=["threads"])
     async def create_thread(body: Annotated[ThreadBody, Body()]) -> Json:
         thread_id = parse_thread_id(body.thread_id) if body.thread_id is not None else None
-        thread = await engine.threads.create(thread_id, body.metadata, body.if_exists)
-        return Json(thread_json(thread))
+        ttl = None if body.ttl is None else body.ttl.record()
+        asked = (thread_id, body.metadata, body.if_exists, ttl)
+        if steps := body.steps():
+            return Json(thread_json(await engine.beginnings.from_supersteps(steps, *asked)))
+        return Json(thread_json(await engine.threads.create(*asked)))
 
     @router.post("/threads/search", tags=["threads"])
     async def search_threads(body: Annotated[ThreadSearch, Body()]) -> Json:
-        query = body.query()
-        found = await engine.threads.search(query)
-        total = await engine.threads.count(query)
-        return page([selected(thread_json(each), body.select) for each in found], total, body.offset)
+        paths = body.paths()
+        found, total = await engine.threads.search(body.query())
+        rows = []
+        for thread in map(thread_json, found):
+            row = selected(thread, body.select)
+            if paths:
+                row = {**row, "extracted": {alias: follow_path(path, thread) for alias, path in paths.items()}}
+            rows.append(row)
+        return page(rows, total, body.offset)
 
     @router.post("/threads/count", tags=["threads"])
-    async def count_threads(body: Annotated[ThreadSearch, Body()]) -> Json:
+    async def count_threads(body: Annotated[ThreadCount, Body()]) -> Json:
         return Json(await engine.threads.count(body.query()))
 
+    @router.post("/threads/prune", tags=["threads"])
+    async def prune_threads(body: Annotated[ThreadPrune, Body()]) -> Json:
+        return Json({"pruned_count": await engine.threads.prune(body.ids(), body.strategy)})
+
+
+def _one_thread(router: APIRouter, engine: Engine) -> None:
     @router.get("/threads/{thread_id}", tags=["threads"])
-    async def get_thread(thread_id: str) -> Json:
-        return Json(thread_json(await engine.threads.get(parse_thread_id(thread_id))))
+    async def get_thread(thread_id: str, include: Names = None) -> Json:
+        wanted = decode_include(include or [])
+        thread = await engine.threads.get(parse_thread_id(thread_id))
+        return Json(thread_json(thread, include_ttl="ttl" in wanted))
 
     @router.patch("/threads/{thread_id}", tags=["threads"])
     async def update_thread(
         thread_id: str, body: Annotated[ThreadPatch, Body()], prefer: Annotated[str | None, Header()] = None
     ) -> Response:
-        thread = await engine.threads.update(parse_thread_id(thread_id), body.metadata)
-        return Response(status_code=204) if prefer == "return=minimal" else Json(thread_json(thread))
+        ttl = None if body.ttl is None else body.ttl.record()
+        thread = await engine.threads.update(parse_thread_id(thread_id), body.metadata, ttl)
+        return Response(status_code=204) if _wants_little(prefer) else Json(thread_json(thread))
+
+    @router.patch("/threads/{thread_id}/state", tags=["threads"])
+    async def patch_state(thread_id: str, body: Annotated[StatePatch, Body()]) -> Json:
+        return Json(thread_json(await engine.threads.update(parse_thread_id(thread_id), body.metadata)))
 
     @router.delete("/threads/{thread_id}", tags=["threads"], status_code=204)
     async def delete_thread(thread_id: str) -> Response:
         await engine.threads.delete(parse_thread_id(thread_id))
         return Response(status_code=204)
+
+    @router.post("/threads/{thread_id}/copy", tags=["threads"])
+    async def copy_thread(thread_id: str) -> Json:
+        return Json(thread_json(await engine.beginnings.copy_of(parse_thread_id(thread_id))))
+
+    @router.get("/threads/{thread_id}/storage", tags=["threads"])
+    async def get_storage(thread_id: str) -> Json:
+        parsed = parse_thread_id(thread_id)
+        return Json(storage_json(parsed, await engine.threads.sizes(parsed)))
+
+
+def _watch_thread(router: APIRouter, engine: Engine, streams: OpenStreams) -> None:
+    @router.get("/threads/{thread_id}/stream", tags=["threads"])
+    async def join_thread_stream(
+        thread_id: str,
+        stream_mode: Names = None,
+        stream_modes: Names = None,
+        last_event_id: Annotated[str | None, Header(alias="last-event-id")] = None,
+    ) -> Response:
+        modes = decode_thread_modes([*(stream_mode or []), *(stream_modes or [])])
+        follower = await engine.threads.follow(
+            parse_thread_id(thread_id),
+            ("langgraph", modes),
+            partial(ThreadStreamEncoder, modes),
+            _position(last_event_id),
+        )
+        return event_stream(follower, streams)
+
+
+def _position(last_event_id: str | None) -> Seq | None:
+    """On this stream `-` means from the start, too."""
+    if last_event_id is None:
+        return None
+    return START if last_event_id == "-" else parse_cursor(last_event_id)
+
+
+def _wants_little(prefer: str | None) -> bool:
+    return "return=minimal" in [each.strip().lower() for each in (prefer or "").replace(";", ",").split(",")]

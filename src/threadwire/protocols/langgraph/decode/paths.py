@@ -1,0 +1,54 @@
+"""Paths into a thread, like `values.messages[-1].content`: read once, then followed in every row."""
+
+import re
+
+from threadwire.core.entries import Json
+from threadwire.errors import Invalid
+
+Path = tuple[str | int, ...]
+
+ROOTS = ("config", "interrupts", "metadata", "values")
+MAX_PATHS = 10
+
+_ALIAS = re.compile(r"[A-Za-z0-9_]+")
+_STEP = re.compile(r"\.([^.\[\]]+)|\[(-?[0-9]{1,9})\]")
+
+
+def parse_extract(extract: dict[str, str]) -> dict[str, Path]:
+    if len(extract) > MAX_PATHS:
+        raise Invalid(f"extract: at most {MAX_PATHS} paths")
+    return {_alias(alias): parse_path(alias, path) for alias, path in extract.items()}
+
+
+def _alias(alias: str) -> str:
+    if not _ALIAS.fullmatch(alias):
+        raise Invalid(f"Extract key {alias[:60]!r} must be a valid identifier (letters, digits, underscores)")
+    return alias
+
+
+def parse_path(alias: str, text: str) -> Path:
+    if not text:
+        raise Invalid(f"Extract path for {alias[:60]!r} must be a non-empty string")
+    root = re.match(r"[^.\[\]]*", text)
+    assert root is not None
+    if root[0] not in ROOTS:
+        raise Invalid(f"Extract path {text[:100]!r} must start with one of: {', '.join(ROOTS)}")
+    path: list[str | int] = [root[0]]
+    at = root.end()
+    while at < len(text):
+        if (step := _STEP.match(text, at)) is None:
+            raise Invalid(f"Extract path {text[:100]!r} is not a path like values.messages[-1].content")
+        path.append(step[1] if step[1] is not None else int(step[2]))
+        at = step.end()
+    return tuple(path)
+
+
+def follow_path(path: Path, value: Json) -> Json:
+    """What lies there; None if nothing does."""
+    for step in path:
+        if isinstance(step, str):
+            value = value.get(step) if isinstance(value, dict) else None
+        else:
+            there = isinstance(value, list) and -len(value) <= step < len(value)
+            value = value[step] if there else None
+    return value

@@ -1,0 +1,157 @@
+"""Finding threads: by what they hold, with parts of them taken out, whatever the keys are."""
+
+import pytest
+from clients import fresh_id, human, refused
+
+pytestmark = pytest.mark.anyio
+
+HOSTILE = [
+    "'",
+    '"',
+    '\\"',
+    "a.b",
+    "$",
+    "$.mark",
+    "$[0]",
+    "%",
+    "' OR 1=1 --",
+    "'; DROP TABLE threads; --",
+    "ключ \U0001f511",
+    "\u202e\u0000",
+    "[*]",
+    "?",
+    "x" * 10_000,
+]
+
+
+@pytest.fixture
+async def talk(sdk, mark):
+    """A thread on which something was said."""
+    thread_id = await sdk.thread(metadata={"mark": mark, "deep": {"list": [1, [2, 3]]}})
+    await sdk.runs.wait(thread_id, "chat", input=human("hello"), config={"tags": ["t"]})
+    return thread_id
+
+
+async def test_parts_of_a_thread_are_taken_out_by_their_paths(sdk, mark, talk):
+    extract = {
+        "first": "values.messages[0].content",
+        "last": "values.messages[-1].content",
+        "mark": "metadata.mark",
+        "deep": "metadata.deep.list[1][0]",
+        "whole": "metadata.deep",
+        "tags": "config.tags",
+        "interrupts": "interrupts",
+    }
+    (row,) = await sdk.threads.search(metadata={"mark": mark}, extract=extract)
+    assert row["extracted"] == {
+        "first": "hello",
+        "last": "You said: hello",
+        "mark": mark,
+        "deep": 2,
+        "whole": {"list": [1, [2, 3]]},
+        "tags": ["t"],
+        "interrupts": {},
+    }
+    assert row["thread_id"] == talk
+    assert row["values"]["messages"][0]["content"] == "hello"
+
+
+async def test_what_is_not_there_is_taken_out_as_null(sdk, mark, talk):
+    extract = {
+        "key": "values.nothing.deeper",
+        "index": "values.messages[99]",
+        "negative": "values.messages[-99].content",
+        "no_list": "metadata.mark[0]",
+        "no_object": "values.messages.content",
+    }
+    (row,) = await sdk.threads.search(metadata={"mark": mark}, extract=extract, select=["thread_id"])
+    assert row == {"thread_id": talk, "extracted": dict.fromkeys(extract)}
+
+
+async def test_values_can_be_taken_out_without_being_selected(sdk, mark, talk):
+    for path, value in (("values.messages[0].type", "human"), ("metadata.mark", mark)):
+        (row,) = await sdk.threads.search(metadata={"mark": mark}, select=["status"], extract={"it": path})
+        assert row == {"status": "idle", "extracted": {"it": value}}
+
+
+@pytest.mark.parametrize(
+    ("extract", "detail"),
+    [
+        ({"a": ""}, "Extract path for 'a' must be a non-empty string"),
+        ({"a": "status"}, "Extract path 'status' must start with one of: config, interrupts, metadata, values"),
+        ({"a": "$.values"}, "Extract path '$.values' must start with one of: config, interrupts, metadata, values"),
+        ({"a b": "values"}, "Extract key 'a b' must be a valid identifier (letters, digits, underscores)"),
+        ({"a": "values."}, "Extract path 'values.' is not a path like values.messages[-1].content"),
+        ({"a": "values..x"}, "Extract path 'values..x' is not a path like values.messages[-1].content"),
+        ({"a": "values.x["}, "Extract path 'values.x[' is not a path like values.messages[-1].content"),
+        ({"a": "values.x[*]"}, "Extract path 'values.x[*]' is not a path like values.messages[-1].content"),
+        ({f"a{at}": "values.x" for at in range(11)}, "extract: at most 10 paths"),
+    ],
+)
+async def test_paths_that_are_none_are_refused(sdk, extract, detail):
+    with refused(422, detail):
+        await sdk.threads.search(extract=extract)
+
+
+async def test_an_unknown_field_cannot_be_selected(sdk, http):
+    answer = await http.post("/threads/search", json={"select": ["thread_id", "nope"]})
+    assert answer.status_code == 422
+    assert "select" in answer.json()["detail"]
+    for name in ("ids", "select", "extract", "status", "sort_by", "sort_order", "metadata", "values", "limit"):
+        answer = await http.post("/threads/search", json={name: 5.5})
+        assert answer.status_code == 422, name
+
+
+async def test_selecting_nothing_gives_everything(http, mark):
+    await http.post("/threads", json={"metadata": {"mark": mark}})
+    (row,) = (await http.post("/threads/search", json={"metadata": {"mark": mark}, "select": []})).json()
+    assert {"thread_id", "status", "values", "metadata"} <= row.keys()
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=lambda text: ascii(text)[:20])
+async def test_any_key_and_any_value_is_only_looked_for(sdk, mark, text):
+    innocent = [
+        await sdk.thread(metadata={"mark": mark, "a": {"b": 1}}),
+        await sdk.thread(metadata={"mark": mark}),
+    ]
+    for wanted in ({text: 1}, {text: {text: 1}}, {"mark": text}, {"a": {text: [text]}}):
+        assert await sdk.threads.search(metadata={**wanted}) == []
+        assert await sdk.threads.search(values={**wanted}) == []
+        assert await sdk.threads.count(metadata={**wanted}) == 0
+    mine = await sdk.thread(metadata={"mark": mark, text: {text: text}})
+    (found,) = await sdk.threads.search(metadata={"mark": mark, text: {text: text}})
+    assert found["thread_id"] == mine
+    assert await sdk.threads.count(metadata={text: {text: text}, "mark": mark}) == 1
+    assert await sdk.threads.count(metadata={"mark": mark}) == len(innocent) + 1
+    await sdk.threads.delete(mine)
+
+
+async def test_counting_takes_the_same_filters(sdk, mark, talk, http):
+    assert await sdk.threads.count(metadata={"mark": mark}, status="idle") == 1
+    assert await sdk.threads.count(metadata={"mark": mark}, status="error") == 0
+    assert await sdk.threads.count(metadata={"mark": mark}, values={"messages": [{"content": "hello"}]}) == 1
+    assert await sdk.threads.count(values={"messages": [{"content": mark}]}) == 0
+    counted = await http.post("/threads/count", json={"ids": [talk, fresh_id()]})
+    assert counted.json() == 1
+    assert (await http.post("/threads/count", json={"status": "nope"})).status_code == 422
+
+
+async def test_totals_are_true_on_every_page(http, mark):
+    for _ in range(5):
+        await http.post("/threads", json={"metadata": {"mark": mark}})
+
+    async def page(**body):
+        answer = await http.post("/threads/search", json={"metadata": {"mark": mark}, **body})
+        return len(answer.json()), answer.headers["x-pagination-total"], answer.headers.get("x-pagination-next")
+
+    assert await page(limit=2) == (2, "5", "2")
+    assert await page(limit=2, offset=2) == (2, "5", "4")
+    assert await page(limit=2, offset=4) == (1, "5", None)
+    assert await page(limit=5) == (5, "5", None)
+    assert await page(limit=10) == (5, "5", None)
+    assert await page(limit=2, offset=9) == (0, "5", None)
+
+
+async def test_a_search_for_an_id_that_is_none_is_refused(sdk):
+    with refused(422, "Invalid thread ID: must be a UUID"):
+        await sdk.threads.search(ids=["nope"])

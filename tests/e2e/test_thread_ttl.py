@@ -1,0 +1,161 @@
+"""How long threads are kept."""
+
+import json
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import anyio
+import pytest
+from clients import eventually, fresh_id, has_begun, open_async, refused
+
+from threadwire.testing.server import running_server
+
+pytestmark = pytest.mark.anyio
+
+MOMENT = 0.001
+"""Minutes: sixty milliseconds."""
+
+
+async def ttl_of(sdk, thread_id):
+    thread = await sdk.threads.get(thread_id, include=["ttl"])
+    ttl = thread.get("ttl")
+    if ttl is not None:
+        expires = datetime.fromisoformat(thread["updated_at"]) + timedelta(minutes=ttl["ttl_minutes"])
+        assert datetime.fromisoformat(ttl["expires_at"]) == expires
+        return ttl["ttl_minutes"], ttl["strategy"]
+    return None
+
+
+async def test_a_thread_tells_how_long_it_is_kept_only_when_asked(sdk):
+    thread = await sdk.threads.create(ttl=60)
+    assert "ttl" not in thread
+    assert "ttl" not in await sdk.threads.get(thread["thread_id"])
+    assert await ttl_of(sdk, thread["thread_id"]) == (60, "delete")
+    assert await ttl_of(sdk, await sdk.thread()) is None
+
+
+async def test_a_ttl_is_minutes_or_minutes_and_a_strategy(sdk, http):
+    assert await ttl_of(sdk, await sdk.thread(ttl={"ttl": 1.5, "strategy": "keep_latest"})) == (1.5, "keep_latest")
+    assert await ttl_of(sdk, await sdk.thread(ttl={"ttl": 90})) == (90, "delete")
+    plain = (await http.post("/threads", json={"ttl": 30})).json()
+    assert await ttl_of(sdk, plain["thread_id"]) == (30, "delete")
+
+
+async def test_an_update_may_change_the_ttl_and_otherwise_keeps_it(sdk):
+    thread_id = await sdk.thread()
+    await sdk.threads.update(thread_id, metadata={}, ttl={"ttl": 5, "strategy": "keep_latest"})
+    assert await ttl_of(sdk, thread_id) == (5, "keep_latest")
+    await sdk.threads.update(thread_id, metadata={"a": 1})
+    assert await ttl_of(sdk, thread_id) == (5, "keep_latest")
+    await sdk.threads.update(thread_id, metadata={}, ttl=7)
+    assert await ttl_of(sdk, thread_id) == (7, "delete")
+
+
+async def test_copies_and_supersteps_have_a_ttl_too(sdk):
+    source = await sdk.thread(ttl=60)
+    assert await ttl_of(sdk, (await sdk.threads.copy(source))["thread_id"]) == (60, "delete")
+    steps = [{"updates": [{"values": {"text": "x"}, "as_node": "__start__"}]}]
+    assert await ttl_of(sdk, await sdk.thread(graph_id="echo", supersteps=steps, ttl=5)) == (5, "delete")
+
+
+async def test_a_ttl_that_makes_no_sense_is_refused(sdk, http):
+    thread_id = await sdk.thread()
+    for ttl in (
+        0,
+        -1,
+        "x",
+        True,
+        {"ttl": 0},
+        {"strategy": "delete"},
+        {"ttl": 5, "strategy": "nope"},
+        {"ttl": 1e300},
+        [],
+    ):
+        for answer in (
+            await http.post("/threads", json={"ttl": ttl}),
+            await http.patch(f"/threads/{thread_id}", json={"ttl": ttl}),
+        ):
+            assert answer.status_code == 422, ttl
+            assert "ttl" in answer.json()["detail"]
+    with refused(422, "include: 'nope' is not one of ttl"):
+        await sdk.threads.get(thread_id, include=["ttl", "nope"])
+    unknown = fresh_id()
+    with refused(404, f"Thread with ID {unknown} not found"):
+        await sdk.threads.get(unknown, include=["ttl"])
+
+
+# -- with the server that carries it out ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def sweeping(tmp_path, project):
+    """A project whose threads live a moment unless they say otherwise, and are looked at several times a second."""
+
+    def config(**ttl):
+        content = json.loads(project.read_text())
+        content["dependencies"] = [str(project.parent)]
+        for name, graph in content["graphs"].items():
+            path = graph if isinstance(graph, str) else graph["path"]
+            content["graphs"][name] = str(project.parent / path)
+        content["checkpointer"] = {"ttl": {"sweep_interval_minutes": 0.002, **ttl}}
+        path = tmp_path / "langgraph.json"
+        path.write_text(json.dumps(content))
+        return path
+
+    return config
+
+
+async def gone(sdk, thread_id):
+    async def check():
+        return await sdk.threads.search(ids=[thread_id]) == []
+
+    await eventually(check)
+
+
+async def test_threads_that_have_outlived_their_time_are_removed_and_busy_ones_are_not(sweeping, tmp_path: Path, gate):
+    with running_server(sweeping(default_ttl=MOMENT), tmp_path / "data") as server:
+        async with open_async(server.url) as sdk:
+            kept = await sdk.thread(ttl=60)
+            busy = await sdk.thread(ttl=60)
+            run = await sdk.runs.create(busy, "slow", input={"until": str(gate)})
+            await has_begun(sdk, run)
+            await sdk.threads.update(busy, metadata={}, ttl=MOMENT)
+            short = await sdk.thread()
+            brought = fresh_id()
+            await sdk.runs.wait(brought, "echo", input={"text": 1}, if_not_exists="create")
+            await gone(sdk, short)
+            await gone(sdk, brought)
+            assert (await sdk.threads.get(busy))["status"] == "busy"
+            gate.touch()
+            await gone(sdk, busy)
+            assert (await sdk.threads.get(kept))["status"] == "idle"
+
+
+async def test_a_thread_may_lose_its_past_and_keep_its_state(sweeping, tmp_path: Path):
+    with running_server(sweeping(), tmp_path / "data") as server:
+        async with open_async(server.url) as sdk:
+            thread_id = await sdk.thread()
+            await sdk.runs.wait(thread_id, "steps", input={"count": 3})
+            assert len(await sdk.threads.get_history(thread_id)) == 5
+            await sdk.threads.update(thread_id, metadata={}, ttl={"ttl": MOMENT, "strategy": "keep_latest"})
+
+            async def pruned():
+                return len(await sdk.threads.get_history(thread_id)) == 1
+
+            await eventually(pruned)
+            assert (await sdk.threads.get_state(thread_id))["values"]["done"] == [1, 2, 3]
+            await sdk.runs.wait(thread_id, "steps", input={"count": 4})
+            await eventually(pruned)
+
+
+async def test_what_became_due_while_the_server_was_down_is_removed_at_its_start(sweeping, tmp_path: Path):
+    config = sweeping(sweep_interval_minutes=60)
+    with running_server(config, tmp_path / "data") as server:
+        async with open_async(server.url) as sdk:
+            thread_id = await sdk.thread(ttl=MOMENT)
+            await anyio.sleep(2 * MOMENT * 60)
+            assert (await sdk.threads.get(thread_id))["status"] == "idle"
+        server.kill()
+        server.start()
+        async with open_async(server.url) as sdk:
+            await gone(sdk, thread_id)
