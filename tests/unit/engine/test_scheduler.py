@@ -90,7 +90,8 @@ async def stage(tmp_path: Path) -> AsyncIterator[Stage]:
                     clock=lambda: 0,
                 )
                 reads = GraphReads(registry, loop, store)
-                threads = Threads(storage, registry, reads, worker, checkpointing, store, lambda: 0)
+                followers = Followers(storage.log)
+                threads = Threads(storage, registry, reads, worker, checkpointing, store, followers, lambda: 0)
             assistants = Assistants(storage, registry, reads, threads, lambda: 0)
             await assistants.ensure_graphs()
             yield Stage(storage, assistants, worker, checkpointing)
