@@ -138,10 +138,13 @@ class Threads:
         await self._checkpointing.prune(thread_id)
         return True
 
-    async def search(self, query: ThreadQuery) -> tuple[list[Thread], int]:
-        """One page, and how many there are on all pages. A page that is not full is the last: nothing needs to be
-        counted."""
-        found = await self._storage.threads.search(query)
+    async def search(self, query: ThreadQuery) -> list[Thread]:
+        return await self._storage.threads.search(query)
+
+    async def page(self, query: ThreadQuery) -> tuple[list[Thread], int]:
+        """What a search finds, and how many there are on all pages. A page that is not full is the last: nothing needs
+        to be counted."""
+        found = await self.search(query)
         if len(found) < query.limit and (found or query.offset == 0):
             return found, query.offset + len(found)
         return found, await self.count(query)

@@ -47,7 +47,7 @@ def _many_threads(router: APIRouter, engine: Engine) -> None:
     @router.post("/threads/search", tags=["threads"])
     async def search_threads(body: Annotated[ThreadSearch, Body()]) -> Json:
         paths = body.paths()
-        found, total = await engine.threads.search(body.query())
+        found, total = await engine.threads.page(body.query())
         rows = []
         for thread in map(thread_json, found):
             row = selected(thread, body.select)
