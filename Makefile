@@ -6,7 +6,9 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .PHONY: help setup run test check bench soak clean
+NPM_CI := npm ci --no-audit --no-fund --prefix
 JS     := tests/js/node_modules/.ready
+AG_UI  := js/packages/ag-ui/dist/.ready
 
 help:  ## Say what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -18,8 +20,13 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	$(PIP) install --constraint constraints.txt --editable '.[dev]'
 	touch $@
 
-$(JS): tests/js/package-lock.json
-	npm ci --prefix tests/js --no-audit --no-fund
+# The packages of a folder, at the versions of its lock file.
+%/node_modules/.ready: %/package-lock.json
+	$(NPM_CI) $*
+	touch $@
+
+$(AG_UI): js/node_modules/.ready $(wildcard js/packages/ag-ui/src/*.ts js/packages/ag-ui/*.json)
+	npm run build --prefix js
 	touch $@
 
 run: setup  ## Serve the example agents on http://127.0.0.1:2024
@@ -31,7 +38,8 @@ check: setup  ## Lint, types, import contracts
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-test: check $(JS)  ## Everything that must hold
+test: check $(JS) $(AG_UI)  ## Everything that must hold
+	npm test --prefix js
 	$(BIN)/pytest
 
 bench: setup  ## Print the budget table, beside bare graph.astream and, where installed, the stock dev server
@@ -42,4 +50,4 @@ soak: setup  ## The long loops: 500 kills, and thousands of stories of the stora
 	THREADWIRE_HYPOTHESIS_EXAMPLES=2000 $(BIN)/pytest tests/conformance --timeout 7200
 
 clean:  ## Remove what was built
-	rm -rf $(VENV) tests/js/node_modules build dist src/*.egg-info
+	rm -rf $(VENV) tests/js/node_modules js/node_modules js/packages/*/dist build dist src/*.egg-info

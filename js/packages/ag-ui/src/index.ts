@@ -1,0 +1,3 @@
+export { ThreadwireAgent, type ThreadwireAgentConfig } from "./agent.js";
+export type { Connection, ConnectionStatus, StatusListener } from "./connection.js";
+export type { RetryPolicy } from "./retry.js";
