@@ -430,12 +430,54 @@ async def test_a_thread_is_followed_over_many_runs(page: MakePage, http: httpx.A
         async with asyncio.timeout(PATIENCE):
             for number in (2, 3):
                 await here.say(str(number), f"u{number}")
-                while sent.count(b"RUN_FINISHED") < number - 1:
+                while sent.count(b"RUN_FINISHED") < number:
                     sent += await anext(chunks)
     seen = agui.check(sent)
 
-    assert kinds(events_in(sent)).count("RUN_STARTED") == 2
+    assert kinds(events_in(sent)).count("RUN_STARTED") == 3
     assert seen.messages == here.messages
+
+
+async def test_following_begins_with_a_thread_at_rest_as_it_is(
+    page: MakePage, http: httpx.AsyncClient, agui: AgUi
+) -> None:
+    here = page("chat")
+    await here.say("one", "u1")
+    async with asyncio.timeout(PATIENCE), http.stream("GET", f"{here.url}/threads/{here.thread_id}/events") as response:
+        sent = b""
+        async for chunk in response.aiter_raw():
+            sent += chunk
+            if b"RUN_FINISHED" in sent:
+                break
+    seen = agui.check(sent)
+
+    assert kinds(events_in(sent)) == ["RUN_STARTED", "STATE_SNAPSHOT", "MESSAGES_SNAPSHOT", "RUN_FINISHED"]
+    assert (seen.messages, seen.state) == (here.messages, here.state)
+
+
+async def test_following_joins_a_run_in_the_middle_of_its_answer(
+    page: MakePage, http: httpx.AsyncClient, agui: AgUi
+) -> None:
+    here = page("chat")
+    messages = [{"id": "u1", "role": "user", "content": "one two three four five six seven"}]
+    async with here.open(messages=messages, state={"delay": 0.03}) as own:
+        await own.until('"delta":" three"')
+        async with (
+            asyncio.timeout(PATIENCE),
+            http.stream("GET", f"{here.url}/threads/{here.thread_id}/events") as response,
+        ):
+            sent = b""
+            async for chunk in response.aiter_raw():
+                sent += chunk
+                if b"RUN_FINISHED" in sent:
+                    break
+    seen = agui.check(sent)
+
+    assert kinds(events_in(sent)).count("RUN_STARTED") == 1
+    assert [(each["role"], each["content"]) for each in seen.messages] == [
+        ("user", messages[0]["content"]),
+        ("assistant", "You said: " + messages[0]["content"]),
+    ]
 
 
 async def test_following_goes_on_from_a_position(page: MakePage, http: httpx.AsyncClient, agui: AgUi) -> None:

@@ -14,7 +14,7 @@ import {
 import { Connection } from "./connection.js";
 import { Following } from "./following.js";
 import { isEnd, isSnapshot, isStart } from "./openings.js";
-import { PATIENT, type RetryPolicy } from "./retry.js";
+import { PATIENT, reasonOf, type RetryPolicy } from "./retry.js";
 import { type Frame, writeFrame } from "./sse.js";
 import { parse } from "./stitch.js";
 import { framesOf, responseOf, type Sink, type Source } from "./stream.js";
@@ -118,6 +118,7 @@ export class ThreadwireAgent extends HttpAgent {
     const following = new Following({
       frames: (cursor, signal) => this.threadFrames(cursor, signal),
       apply: (run) => this.applyFollowed(run, subscriber),
+      failed: (error) => this.connection.report({ state: "error", reason: reasonOf(error) }),
     });
     this.following = following;
     void this.unfollowed.then(() => {

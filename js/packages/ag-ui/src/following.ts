@@ -8,6 +8,8 @@ export interface Followed {
   frames(cursor: string | undefined, signal: AbortSignal): AsyncGenerator<Frame, void>;
   /** Apply one run's frames, as those of a run of one's own. */
   apply(run: Response): Promise<unknown>;
+  /** Told when a run cannot be applied, and following therefore ends. */
+  failed(error: unknown): void;
 }
 
 /**
@@ -52,7 +54,7 @@ export class Following {
 
   private take(frame: Frame): void {
     const event = parse(frame);
-    if (isStart(event) || this.run === undefined) this.beginRun();
+    if (isStart(event)) this.beginRun();
     this.run?.write(frame);
     if (isEnd(event)) this.endRun();
   }
@@ -60,7 +62,12 @@ export class Following {
   private beginRun(): void {
     const run = new Run();
     this.run = run;
-    this.applied = this.applied.then(() => this.followed.apply(run.response));
+    this.applied = this.applied.then(() => this.followed.apply(run.response)).catch((error) => this.fail(error));
+  }
+
+  private fail(error: unknown): void {
+    this.leaving.abort();
+    this.followed.failed(error);
   }
 
   private endRun(): void {

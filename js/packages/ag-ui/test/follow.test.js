@@ -141,6 +141,17 @@ describe("following a thread", () => {
     assert.equal(thread.requests[2]?.cursor, null);
   });
 
+  it("ends, and says why, when what comes makes no sense", async () => {
+    const thread = liveThread(5);
+    const nonsense = [{ seq: 1, events: [{ type: "RUN_STARTED", threadId: "t", runId: "r" }, { type: "TEXT_MESSAGE_END", messageId: "x" }] }];
+    thread.instead = [async () => thread.stream({ begin: "", entries: nonsense })];
+    const page = openPage(thread);
+    follow(page);
+    await until(() => page.agent.connection.status.state === "error", "it is given up");
+    assert.match(page.statuses.at(-1).reason, /TEXT_MESSAGE_END/);
+    assert.equal(thread.requests.length, 1);
+  });
+
   it("can be left and taken up again at once", async () => {
     const thread = liveThread(5);
     const page = openPage(thread);

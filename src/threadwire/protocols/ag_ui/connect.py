@@ -60,6 +60,22 @@ async def snapshot(engine: Engine, thread: Thread, options: Options) -> list[Eve
     return settled(thread.values)
 
 
+async def follow(engine: Engine, thread: Thread, options: Options) -> Watcher:
+    """The thread as it is, then everything that happens on it."""
+    newest = await engine.runs.newest(thread.thread_id)
+    # Read after the position: what it has too much comes again, with a run that begins by telling its state. What it
+    # had too little would be lost.
+    thread = await engine.threads.get(thread.thread_id)
+    encoder = ThreadEncoder(options)
+
+    def as_it_is() -> bytes:
+        if under_way := encoder.joined(thread.values):
+            return frames(under_way)
+        return _at_rest(options, thread, settled(thread.values))
+
+    return engine.runs.follow_thread(thread.thread_id, encoder, newest, arrived=as_it_is)
+
+
 async def _attach(engine: Engine, thread: Thread, options: Options, run: Run) -> Connection | None:
     """The thread as it is, then the rest of the run; None if that has ended meanwhile."""
     upto = await engine.runs.newest(thread.thread_id)

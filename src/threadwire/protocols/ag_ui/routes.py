@@ -15,7 +15,7 @@ from threadwire.http.limits import JsonRoute
 from threadwire.http.problems import Json, status_of
 from threadwire.http.streaming import STREAM_HEADERS, OpenStreams, event_stream
 from threadwire.protocols.ag_ui.capabilities import agent_json
-from threadwire.protocols.ag_ui.connect import Connection, connect, empty
+from threadwire.protocols.ag_ui.connect import Connection, connect, empty, follow
 from threadwire.protocols.ag_ui.decode import ConnectInput, RunInput, StopInput
 from threadwire.protocols.ag_ui.encode import Options, RunEncoder
 from threadwire.protocols.ag_ui.running import Manners, find_agent, find_thread, start, stop
@@ -61,9 +61,12 @@ def ag_ui_routes(engine: Engine, streams: OpenStreams, manners: Manners) -> APIR
     async def follow_thread(agent: str, thread_id: str, last_event_id: Cursor = None) -> Response:
         await find_agent(engine, agent)
         thread = await find_thread(engine, thread_id)
-        encoder = ThreadEncoder(Options(thread_id))
-        after = await engine.runs.newest(thread.thread_id) if last_event_id is None else parse_cursor(last_event_id)
-        watcher = engine.runs.follow_thread(thread.thread_id, encoder, after)
+        options = Options(thread_id)
+        if last_event_id is None:
+            watcher = await follow(engine, thread, options)
+        else:
+            after = parse_cursor(last_event_id)
+            watcher = engine.runs.follow_thread(thread.thread_id, ThreadEncoder(options), after)
         return event_stream(watcher, streams, heartbeat=KEEP_ALIVE)
 
     return router

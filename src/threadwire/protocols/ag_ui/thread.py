@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from threadwire.core.entries import Entry, Kind
+from threadwire.core.entries import Entry, Json, Kind
 from threadwire.core.ids import RunId
 from threadwire.protocols.ag_ui.encode import Options, RunEncoder, settled
 from threadwire.protocols.ag_ui.wire import Event, frames, run_finished, run_started
@@ -32,6 +32,12 @@ class ThreadEncoder:
         """The beginning of the run under way and of whatever is open in it, for somebody who has the rest."""
         for run_id, encoder in self._runs.items():
             return [run_started(self._options.thread_id, run_id), *encoder.reopened()]
+        return []
+
+    def joined(self, base: Json) -> list[Event]:
+        """The run under way, for somebody who comes with nothing; `base` as for a run alone."""
+        for run_id, encoder in self._runs.items():
+            return [run_started(self._options.thread_id, run_id), *encoder.joined(base)]
         return []
 
     def _moved(self, entry: Entry) -> bytes:
