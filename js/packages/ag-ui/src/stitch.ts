@@ -7,7 +7,7 @@ import type { Frame } from "./sse.js";
  * Frames come in groups, one for each entry of the thread's log, and only the last frame of a group has an id: the
  * *cursor*. After a drop the server is given the cursor and sends
  *
- * 1. the start of the run and of whatever was open at the cursor, without ids, so that the answer is a whole stream for
+ * 1. the start of the run and of whatever was open at the cursor, so that the answer is a whole stream for
  *    others. This reader is in the middle of those already, and leaves them out;
  * 2. everything after the cursor. If some frames of a group came before the drop, they come again, and are left out;
  * 3. what is new.
@@ -50,6 +50,7 @@ export class Stitch {
   /** What of this frame is new, and what has to be said before it. */
   take(frame: Frame): Frame[] {
     const event = parse(frame);
+    if (this.isUnderWay(frame, event)) return [];
     if (this.phase === "repeating") {
       if (this.isKnown(frame, event)) return [];
       const stale = this.repeated.length > 0 || (frame.id === undefined && isSnapshot(event));
@@ -58,9 +59,15 @@ export class Stitch {
     return this.phase === "rehydrating" ? this.rehydrate(frame, event) : [this.give(frame, event)];
   }
 
+  /** The start of a run that has started. It has an id if the drop came before the server had begun with it. */
+  private isUnderWay({ id }: Frame, event: WireEvent): boolean {
+    if (!isStart(event) || !(this.given.running || this.certain.running)) return false;
+    this.at = id ?? this.at;
+    return true;
+  }
+
   private isKnown(frame: Frame, event: WireEvent): boolean {
     if (frame.id !== undefined) return false;
-    if (isStart(event) && this.certain.running) return true;
     const name = opened(event);
     if (name !== undefined && this.awaited.delete(name)) {
       this.reopened.add(name);
@@ -73,7 +80,6 @@ export class Stitch {
 
   private rehydrate(frame: Frame, event: WireEvent): Frame[] {
     this.uncertain = [];
-    if (isStart(event) && this.given.running) return [];
     const name = opened(event);
     if (name !== undefined) this.reopened.add(name);
     if (this.given.has(name)) return [];

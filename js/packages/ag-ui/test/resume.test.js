@@ -118,6 +118,21 @@ describe("a run whose connection drops", () => {
     }
   });
 
+  it("begins once when the drop came before the server had begun with it", async () => {
+    const begun = { seq: 8, events: [{ type: "RUN_STARTED", threadId: "thread-1", runId: "other" }] };
+    const connects = (/** @type {number} */ after) => [begun, ...story.slice(1)].filter(({ seq }) => seq > after);
+    const [first, second] = [bytesOf(story[0]), bytesOf(begun)];
+    // Also when it is cut again among events that had come already.
+    for (const cuts of [[first], [first + 120, second], [first + 120, second + 120], [first + 120, second + 300]]) {
+      const thread = new FakeThread(story);
+      thread.cuts = cuts;
+      thread.answer = async ({ path, cursor }) => ({ begin: "", entries: path.endsWith("/connect") ? connects(Number(cursor)) : story });
+      const page = open(thread);
+      await page.agent.runAgent();
+      assert.deepEqual(page.events, whole, `cut at ${cuts}`);
+    }
+  });
+
   it("goes on when the stream ends without the end of the run", async () => {
     const thread = new FakeThread(story);
     thread.instead = [async () => thread.stream({ begin: "", entries: story.slice(0, 6) })];

@@ -1,0 +1,34 @@
+"""`@threadwire/ag-ui`, as `make test` builds it, against a running server: see tests/js/threadwire-agent."""
+
+from pathlib import Path
+
+from relay import relay_to
+from test_js_clients import JS, KILL, WITHIN, node
+
+from threadwire.testing.server import RunningServer, running_server
+
+PACKAGE = JS.parent.parent / "js" / "packages" / "ag-ui" / "dist" / "index.js"
+
+
+def test_its_streams_outlive_their_connections(server: RunningServer) -> None:
+    assert PACKAGE.exists(), "the package is not built: run `make test`"
+    with node("threadwire-agent/thread.test.js", "@ag-ui/client", server.url) as process:
+        printed, _ = process.communicate(timeout=WITHIN)
+    assert process.returncode == 0, printed
+
+
+def test_an_answer_survives_the_server(project: Path, tmp_path: Path) -> None:
+    printed: list[str] = []
+    with (
+        running_server(project, tmp_path / "data") as server,
+        relay_to(server.url) as url,
+        node("threadwire-agent/killed.test.js", "@ag-ui/client", url) as process,
+    ):
+        assert process.stdout is not None
+        for line in process.stdout:
+            printed.append(line)
+            if line.strip() == KILL:
+                server.kill()
+                server.start()
+    assert process.returncode == 0, "".join(printed)
+    assert f"{KILL}\n" in printed
