@@ -5,10 +5,13 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: help setup run test check bench soak clean
+.PHONY: help setup run page test check bench soak clean
 NPM_CI := npm ci --no-audit --no-fund --prefix
 JS     := tests/js/node_modules/.ready
 AG_UI  := js/packages/ag-ui/dist/.ready
+PAGE   := examples/dashboard-page
+BUILT  := $(PAGE)/dist/.ready
+CHROME := tests/js/node_modules/.chromium
 
 help:  ## Say what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -29,7 +32,21 @@ $(AG_UI): js/node_modules/.ready $(wildcard js/packages/ag-ui/src/*.ts js/packag
 	npm run build --prefix js
 	touch $@
 
-run: setup  ## Serve the example agents on http://127.0.0.1:2024
+$(BUILT): $(AG_UI) $(PAGE)/node_modules/.ready $(wildcard $(PAGE)/src/* $(PAGE)/*.js $(PAGE)/*.json $(PAGE)/*.html)
+	npm run check --prefix $(PAGE)
+	npm run build --prefix $(PAGE)
+	touch $@
+
+# Playwright drives the browser of the system.
+$(CHROME): $(JS)
+	command -v chromium || command -v google-chrome || { apt-get update --quiet \
+	  && DEBIAN_FRONTEND=noninteractive apt-get install --quiet --yes --no-install-recommends chromium; }
+	touch $@
+
+page: $(BUILT)  ## Build the dashboard page, with Node
+
+run: setup  ## Serve the example agents on http://127.0.0.1:2024, and with Node the page /dashboard
+	-command -v npm > /dev/null && $(MAKE) --no-print-directory page
 	$(BIN)/threadwire dev --config examples/langgraph.json --data .threadwire
 
 check: setup  ## Lint, types, import contracts
@@ -38,7 +55,7 @@ check: setup  ## Lint, types, import contracts
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-test: check $(JS) $(AG_UI)  ## Everything that must hold
+test: check $(JS) $(AG_UI) $(BUILT) $(CHROME)  ## Everything that must hold
 	npm test --prefix js
 	$(BIN)/pytest
 
@@ -50,4 +67,4 @@ soak: setup  ## The long loops: 500 kills, and thousands of stories of the stora
 	THREADWIRE_HYPOTHESIS_EXAMPLES=2000 $(BIN)/pytest tests/conformance --timeout 7200
 
 clean:  ## Remove what was built
-	rm -rf $(VENV) tests/js/node_modules js/node_modules js/packages/*/dist build dist src/*.egg-info
+	rm -rf $(VENV) tests/js/node_modules js/node_modules js/packages/*/dist $(PAGE)/node_modules $(PAGE)/dist build dist src/*.egg-info

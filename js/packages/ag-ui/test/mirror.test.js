@@ -61,6 +61,16 @@ describe("a mirrored page", () => {
     unfollow();
   });
 
+  it("drops an answer that the server has taken back, once its own run was cut off", async () => {
+    const { agent, unfollow } = await followedThread();
+    const page = stockPage(() => Promise.reject(new TypeError("terminated")));
+    page.setMessages([says("one"), says("half an answer")]);
+    mirror(agent, page);
+    await assert.rejects(page.runAgent(), /terminated/);
+    assert.deepEqual(page.messages, [says("one")]);
+    unfollow();
+  });
+
   it("is left alone on another thread", async () => {
     const { agent, unfollow } = await followedThread();
     const page = stockPage();

@@ -1,0 +1,39 @@
+"""The dashboard page in a real browser, against the example agents: see tests/js/pages."""
+
+from pathlib import Path
+
+from relay import relay_to
+from test_js_clients import JS, KILL, WITHIN, node
+
+from threadwire.testing.server import running_server
+
+EXAMPLES = JS.parent.parent / "examples"
+SCRIPTED = {"THREADWIRE_EXAMPLE_MODEL": "scripted"}
+SLOWLY = {"THREADWIRE_EXAMPLE_DELAY": "0.15"}
+
+
+def test_a_person_can_use_it(tmp_path: Path) -> None:
+    assert (EXAMPLES / "dashboard-page" / "dist" / "index.html").exists(), "the page is not built: run `make page`"
+    with (
+        running_server(EXAMPLES / "langgraph.json", tmp_path / "data", env=SCRIPTED) as server,
+        node("pages/dashboard.test.js", "playwright-core", server.url) as process,
+    ):
+        printed, _ = process.communicate(timeout=WITHIN)
+    assert process.returncode == 0, printed
+
+
+def test_it_survives_its_server(tmp_path: Path) -> None:
+    printed: list[str] = []
+    with (
+        running_server(EXAMPLES / "langgraph.json", tmp_path / "data", env=SCRIPTED | SLOWLY) as server,
+        relay_to(server.url) as url,
+        node("pages/dashboard-killed.test.js", "playwright-core", url) as process,
+    ):
+        assert process.stdout is not None
+        for line in process.stdout:
+            printed.append(line)
+            if line.strip() == KILL:
+                server.kill()
+                server.start()
+    assert process.returncode == 0, "".join(printed)
+    assert f"{KILL}\n" in printed
