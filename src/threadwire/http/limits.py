@@ -19,7 +19,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from threadwire.errors import Invalid, TooDeep
-from threadwire.http.problems import problem
+from threadwire.http.problems import Responses, foreseen, problem
 
 MAX_DEPTH = 100
 LOOPBACK_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]"})
@@ -64,7 +64,19 @@ class JsonRoute(APIRoute):
     Binding a call's arguments takes FastAPI longer than parsing and checking the body. So a plain request to a route
     that takes nothing but its path and a body is bound here. Anything else, and whatever is to be refused, goes
     FastAPI's way: there is one way an error looks.
+
+    What any such route may refuse is described here; a route names only what is its own.
     """
+
+    def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
+        named, asked = "{" in path, bool(signature(endpoint).parameters)
+        options["responses"] = {**self.refusals(named=named, asked=asked), **(options.get("responses") or {})}
+        super().__init__(path, endpoint, **options)
+
+    @staticmethod
+    def refusals(*, named: bool, asked: bool) -> Responses:
+        """Of a route whose path names something, and of one that is asked in words."""
+        return {**(foreseen(404) if named else {}), **(foreseen(422) if asked else {})}
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         thoroughly = super().get_route_handler()

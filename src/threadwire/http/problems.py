@@ -1,15 +1,16 @@
 """The one table from errors to HTTP, in the shape LangGraph's clients read: `{"detail": "a sentence"}`."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
 import structlog
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 
 from threadwire import errors
 from threadwire.core.json import dumps
@@ -33,19 +34,44 @@ def status_of(error: errors.ThreadwireError) -> int:
     return next((STATUS[kind] for kind in type(error).__mro__ if kind in STATUS), 500)
 
 
-class Json(Response):
+class Json(JSONResponse):
     """A JSON response; encoding cannot fail."""
-
-    media_type = "application/json"
 
     def render(self, content: object) -> bytes:
         return dumps(content)
 
 
-class Problem(BaseModel):
-    """How the API describes its errors."""
+Responses = dict[int | str, dict[str, Any]]
+"""What a route may answer, as FastAPI takes it."""
 
-    detail: str
+
+class Problem(BaseModel):
+    """How an error looks."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    detail: str = Field(description="What is wrong, in a sentence.")
+
+
+_MEANING = {
+    400: "Not at this moment, or not in this combination",
+    404: "There is no such thing",
+    409: "It exists already, or something else is under way",
+    415: "Not JSON",
+    422: "The request makes no sense",
+    502: "The graph's own code raised an error",
+    503: "The graph's code could not be loaded, or the database refused",
+}
+
+
+def foreseen(*statuses: int, shape: type[BaseModel] = Problem) -> Responses:
+    """Errors that a route may answer with, for its description in the API."""
+    return {status: {"model": shape, "description": _MEANING[status]} for status in statuses}
+
+
+ACCEPTED: Responses = {202: {"description": "It will be done"}}
+GRAPH_CODE = foreseen(502, 503)
+"""What may go wrong where a route asks the graph's own code."""
 
 
 def problem(status: int, detail: str) -> Json:
@@ -57,6 +83,22 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(RequestValidationError, _malformed)
     app.add_exception_handler(HTTPException, _http)
     app.add_exception_handler(Exception, _unexpected)
+    setattr(app, "openapi", partial(_described, app.openapi))  # noqa: B010 - FastAPI means it to be replaced
+
+
+def _described(describe: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """The description without the lists of mistakes that FastAPI would answer with, and we do not."""
+    api = describe()
+    for methods in api["paths"].values():
+        for operation in methods.values():
+            if _LIST_OF_MISTAKES in str(operation["responses"].get("422")):
+                del operation["responses"]["422"]
+    for name in (_LIST_OF_MISTAKES, "ValidationError"):
+        api["components"]["schemas"].pop(name, None)
+    return api
+
+
+_LIST_OF_MISTAKES = "HTTPValidationError"
 
 
 def _expected(request: Request, error: Exception) -> Response:
@@ -79,15 +121,20 @@ def _malformed(request: Request, error: Exception) -> Response:
 
 def sentences(found: Sequence[dict[str, Any]]) -> str:
     """What pydantic found, one line for each mistake."""
-    return "\n".join(_sentence(each) for each in found[:10])
+    return "\n".join(dict.fromkeys(_sentence(each) for each in found[:10]))
 
 
 def _sentence(found: dict[str, object]) -> str:
     place = found.get("loc")
-    names = [str(name) for name in place if name not in ("body", "query", "path")] if isinstance(place, tuple) else []
+    names = [str(name) for name in place if _is_named(name)] if isinstance(place, tuple) else []
     if found.get("type") == "missing":
         return f'"{names[-1]}" is a required property' if names else "A request body is required"
     return f"{'.'.join(names) or 'body'}: {found.get('msg')}"
+
+
+def _is_named(name: object) -> bool:
+    """Not where a request carries it, nor which of several types was tried: `literal['a','b']`."""
+    return name not in ("body", "query", "path") and "[" not in str(name)
 
 
 def _unexpected(request: Request, error: Exception) -> Response:

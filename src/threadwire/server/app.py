@@ -113,7 +113,6 @@ def build_api(engine: Engine, streams: OpenStreams, settings: Settings, http: Ht
         title="Threadwire",
         description="LangGraph agents over one durable log per thread.",
         version=version("threadwire"),
-        responses={"4XX": {"model": problems.Problem, "description": "Refused; the sentence says why."}},
         redirect_slashes=False,
         docs_url=None,
         redoc_url=None,

@@ -12,7 +12,7 @@ from threadwire.core.records import Assistant
 from threadwire.engine.lifecycle import Engine
 from threadwire.errors import AgentNotFound, ThreadNotFound, ThreadwireError, UnknownInterrupt
 from threadwire.http.limits import JsonRoute
-from threadwire.http.problems import Json, status_of
+from threadwire.http.problems import Json, foreseen, status_of
 from threadwire.http.streaming import STREAM_HEADERS, OpenStreams, event_stream
 from threadwire.protocols.ag_ui.capabilities import agent_json
 from threadwire.protocols.ag_ui.connect import Connection, connect, empty, follow
@@ -57,7 +57,7 @@ def ag_ui_routes(engine: Engine, streams: OpenStreams, manners: Manners) -> APIR
         stopped = await stop(engine, thread_id_named(thread_id), thread_id, run_id, manners)
         return Json(stopped_json(stopped.run is not None, stopped.reason))
 
-    @router.get("/{agent}/threads/{thread_id}/events")
+    @router.get("/{agent}/threads/{thread_id}/events", responses=foreseen(400))
     async def follow_thread(agent: str, thread_id: str, last_event_id: Cursor = None) -> Response:
         await find_agent(engine, agent)
         thread = await find_thread(engine, thread_id)

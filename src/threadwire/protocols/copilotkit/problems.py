@@ -4,13 +4,14 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
 from threadwire import errors
 from threadwire.http.limits import JsonRoute
-from threadwire.http.problems import Json, sentences, status_of
+from threadwire.http.problems import Json, Responses, foreseen, sentences, status_of
 
 _WORDS: dict[type[errors.ThreadwireError], str] = {
     errors.AgentNotFound: "Agent not found",
@@ -21,8 +22,27 @@ _WORDS: dict[type[errors.ThreadwireError], str] = {
 }
 
 
+class RuntimeProblem(BaseModel):
+    """How an error looks to CopilotKit's clients."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    error: str = Field(description="What is wrong, in a word or a sentence.")
+    message: str | None = None
+    details: str | None = None
+    retryable: bool | None = None
+
+
+def refused_with(*statuses: int) -> Responses:
+    return foreseen(*statuses, shape=RuntimeProblem)
+
+
 class RuntimeRoute(JsonRoute):
     """A route whose refusals are put in these words. What is a defect of ours is reported as everywhere else."""
+
+    @staticmethod
+    def refusals(*, named: bool, asked: bool) -> Responses:
+        return {**(refused_with(404) if named else {}), **(refused_with(400) if asked else {})}
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         answer = super().get_route_handler()

@@ -25,7 +25,7 @@ from threadwire.protocols.copilotkit.envelope import open_envelope
 from threadwire.protocols.copilotkit.forwarding import Forwarded
 from threadwire.protocols.copilotkit.info import runtime_info
 from threadwire.protocols.copilotkit.inspection import events_of, messages_of, state_of
-from threadwire.protocols.copilotkit.problems import RuntimeRoute, not_allowed, not_found
+from threadwire.protocols.copilotkit.problems import RuntimeRoute, not_allowed, not_found, refused_with
 from threadwire.protocols.copilotkit.suggesting import is_suggestion, suggest, throwaway_thread
 from threadwire.protocols.copilotkit.threads import archive_thread, delete_thread, list_threads, update_thread
 
@@ -42,11 +42,11 @@ def copilotkit_routes(engine: Engine, streams: OpenStreams, agents: Agents, mann
     _agent_routes(router, engine, streams, agents, manners)
     _thread_routes(router, engine, agents)
 
-    @router.post("")
+    @router.post("", responses=refused_with(404, 415))
     async def one_address_for_all(request: Request) -> Response:
         return await open_envelope(request)
 
-    @router.post("/transcribe")
+    @router.post("/transcribe", responses=refused_with(503))
     async def transcribe() -> Json:
         return Json({"error": "service_not_configured", "message": _NO_TRANSCRIPTION, "retryable": False}, 503)
 
@@ -96,7 +96,7 @@ def _agent_routes(router: APIRouter, engine: Engine, streams: OpenStreams, agent
 
 
 def _thread_routes(router: APIRouter, engine: Engine, agents: Agents) -> None:
-    @router.get("/threads")
+    @router.get("/threads", responses=refused_with(404))
     async def list_of_threads(
         agent_id: Annotated[str | None, Query(alias="agentId")] = None,
         include_archived: Annotated[bool, Query(alias="includeArchived")] = False,
@@ -108,11 +108,11 @@ def _thread_routes(router: APIRouter, engine: Engine, agents: Agents) -> None:
         )
         return Json(page)
 
-    @router.post("/threads/subscribe")
+    @router.post("/threads/subscribe", responses=refused_with(422))
     async def subscribe_to_threads() -> Json:
         return Json({"error": _NO_REALTIME}, 422)
 
-    @router.post("/threads/clear")
+    @router.post("/threads/clear", responses=refused_with(422))
     async def clear_threads() -> Json:
         return Json({"error": _NOT_CLEARED}, 422)
 

@@ -8,7 +8,7 @@ from starlette.responses import Response
 from threadwire.core.ids import parse_assistant_id
 from threadwire.core.records import Assistant
 from threadwire.engine.lifecycle import Engine
-from threadwire.http.problems import Json
+from threadwire.http.problems import GRAPH_CODE, Json, foreseen
 from threadwire.protocols.langgraph.decode.assistants import (
     AssistantBody,
     AssistantFilter,
@@ -28,7 +28,7 @@ def assistant_routes(router: APIRouter, engine: Engine) -> None:
     async def found(assistant_id: str) -> Assistant:
         return await assistants.get(parse_assistant_id(assistant_id))
 
-    @router.post("/assistants", tags=["assistants"])
+    @router.post("/assistants", tags=["assistants"], responses=foreseen(400, 404, 409))
     async def create_assistant(body: Annotated[AssistantBody, Body()]) -> Json:
         return Json(assistant_json(await assistants.create(body.new())))
 
@@ -51,7 +51,7 @@ def assistant_routes(router: APIRouter, engine: Engine) -> None:
     async def update_assistant(assistant_id: str, body: Annotated[AssistantPatch, Body()]) -> Json:
         return Json(assistant_json(await assistants.update(parse_assistant_id(assistant_id), body.change())))
 
-    @router.delete("/assistants/{assistant_id}", tags=["assistants"], status_code=204)
+    @router.delete("/assistants/{assistant_id}", tags=["assistants"], status_code=204, responses=foreseen(409))
     async def delete_assistant(assistant_id: str, delete_threads: bool = False) -> Response:
         await assistants.delete(parse_assistant_id(assistant_id), delete_threads=delete_threads)
         return Response(status_code=204)
@@ -67,19 +67,19 @@ def assistant_routes(router: APIRouter, engine: Engine) -> None:
     async def set_latest_version(assistant_id: str, body: Annotated[LatestVersion, Body()]) -> Json:
         return Json(assistant_json(await assistants.set_latest(parse_assistant_id(assistant_id), body.version)))
 
-    @router.get("/assistants/{assistant_id}/graph", tags=["assistants"])
+    @router.get("/assistants/{assistant_id}/graph", tags=["assistants"], responses=GRAPH_CODE)
     async def get_graph(assistant_id: str, xray: Annotated[str | None, Query()] = None) -> Json:
         assistant = assistants.of_graph(assistant_id) or await found(assistant_id)
         return Json(await assistants.drawing(assistant, decode_xray(xray)))
 
-    @router.get("/assistants/{assistant_id}/schemas", tags=["assistants"])
+    @router.get("/assistants/{assistant_id}/schemas", tags=["assistants"], responses=GRAPH_CODE)
     async def get_schemas(assistant_id: str) -> Json:
         return Json(await assistants.schemas(await found(assistant_id)))
 
-    @router.get("/assistants/{assistant_id}/subgraphs", tags=["assistants"])
+    @router.get("/assistants/{assistant_id}/subgraphs", tags=["assistants"], responses=GRAPH_CODE)
     async def get_subgraphs(assistant_id: str, recurse: bool = False) -> Json:
         return Json(await assistants.subgraphs(await found(assistant_id), None, recurse=recurse))
 
-    @router.get("/assistants/{assistant_id}/subgraphs/{namespace:path}", tags=["assistants"])
+    @router.get("/assistants/{assistant_id}/subgraphs/{namespace:path}", tags=["assistants"], responses=GRAPH_CODE)
     async def get_subgraphs_of(assistant_id: str, namespace: str, recurse: bool = False) -> Json:
         return Json(await assistants.subgraphs(await found(assistant_id), namespace, recurse=recurse))

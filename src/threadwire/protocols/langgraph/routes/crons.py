@@ -7,19 +7,19 @@ from starlette.responses import Response
 
 from threadwire.core.ids import CronId, parse_cron_id, parse_thread_id, uuid7
 from threadwire.engine.lifecycle import Engine
-from threadwire.http.problems import Json
+from threadwire.http.problems import Json, foreseen
 from threadwire.protocols.langgraph.decode.crons import CronBody, CronFilter, CronPatch, CronSearch
 from threadwire.protocols.langgraph.routes.pages import page, selected
 from threadwire.protocols.langgraph.wire import cron_json
 
 
 def cron_routes(router: APIRouter, engine: Engine) -> None:
-    @router.post("/runs/crons", tags=["crons"])
+    @router.post("/runs/crons", tags=["crons"], responses=foreseen(400, 404))
     async def create_cron(body: Annotated[CronBody, Body()]) -> Json:
         cron = body.cron(CronId(uuid7()), None)
         return Json(cron_json(await engine.crons.create(cron, body.assistant_id)))
 
-    @router.post("/threads/{thread_id}/runs/crons", tags=["crons"])
+    @router.post("/threads/{thread_id}/runs/crons", tags=["crons"], responses=foreseen(400))
     async def create_cron_of_thread(thread_id: str, body: Annotated[CronBody, Body()]) -> Json:
         cron = body.cron(CronId(uuid7()), parse_thread_id(thread_id))
         return Json(cron_json(await engine.crons.create(cron, body.assistant_id)))
@@ -39,7 +39,7 @@ def cron_routes(router: APIRouter, engine: Engine) -> None:
     async def get_cron(cron_id: str) -> Json:
         return Json(cron_json(await engine.crons.get(parse_cron_id(cron_id))))
 
-    @router.patch("/runs/crons/{cron_id}", tags=["crons"])
+    @router.patch("/runs/crons/{cron_id}", tags=["crons"], responses=foreseen(400))
     async def update_cron(cron_id: str, body: Annotated[CronPatch, Body()]) -> Json:
         body.refuse_nothing()
         return Json(cron_json(await engine.crons.update(parse_cron_id(cron_id), body.change)))

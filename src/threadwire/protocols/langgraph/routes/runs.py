@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from threadwire.core.ids import parse_run_id, parse_thread_id
 from threadwire.engine.lifecycle import Engine
-from threadwire.http.problems import Json
+from threadwire.http.problems import ACCEPTED, Json, foreseen
 from threadwire.http.streaming import OpenStreams
 from threadwire.protocols.langgraph.decode.body import MAX_PAGE
 from threadwire.protocols.langgraph.decode.query import decode_query_list
@@ -30,21 +30,21 @@ def run_routes(router: APIRouter, engine: Engine, streams: OpenStreams) -> None:
 
 
 def _start_runs(router: APIRouter, engine: Engine, answers: RunAnswers) -> None:
-    @router.post("/threads/{thread_id}/runs", tags=["runs"])
+    @router.post("/threads/{thread_id}/runs", tags=["runs"], responses=foreseen(400, 409))
     async def create_run(
         thread_id: str, body: Annotated[RunBody, Body()], idempotency_key: IdempotencyKey = None
     ) -> Json:
         run = await engine.runs.start(body.start(parse_thread_id(thread_id), idempotency_key=idempotency_key))
         return Json(run_json(run), headers={"content-location": run_path(run)})
 
-    @router.post("/threads/{thread_id}/runs/stream", tags=["runs"])
+    @router.post("/threads/{thread_id}/runs/stream", tags=["runs"], responses=foreseen(400, 409))
     async def stream_run(
         thread_id: str, body: Annotated[RunBody, Body()], idempotency_key: IdempotencyKey = None
     ) -> Response:
         run = await engine.runs.start(body.start(parse_thread_id(thread_id), idempotency_key=idempotency_key))
         return answers.stream(run, run_path(run), body)
 
-    @router.post("/threads/{thread_id}/runs/wait", tags=["runs"])
+    @router.post("/threads/{thread_id}/runs/wait", tags=["runs"], responses=foreseen(400, 409))
     async def wait_for_run(
         thread_id: str, body: Annotated[RunBody, Body()], idempotency_key: IdempotencyKey = None
     ) -> Response:
@@ -79,7 +79,7 @@ def _watch_runs(router: APIRouter, engine: Engine, answers: RunAnswers) -> None:
         run = await engine.runs.get(parse_thread_id(thread_id), parse_run_id(run_id))
         return answers.outcome(run, run_path(run), cancel_on_disconnect=cancel_on_disconnect)
 
-    @router.get("/threads/{thread_id}/runs/{run_id}/stream", tags=["runs"])
+    @router.get("/threads/{thread_id}/runs/{run_id}/stream", tags=["runs"], responses=foreseen(400))
     async def join_stream(
         thread_id: str,
         run_id: str,
@@ -92,7 +92,7 @@ def _watch_runs(router: APIRouter, engine: Engine, answers: RunAnswers) -> None:
             run, run_path(run), stream_mode, last_event_id, cancel_on_disconnect=cancel_on_disconnect
         )
 
-    @router.post("/threads/{thread_id}/runs/{run_id}/cancel", tags=["runs"])
+    @router.post("/threads/{thread_id}/runs/{run_id}/cancel", tags=["runs"], responses=ACCEPTED)
     async def cancel_run(thread_id: str, run_id: str, wait: bool = False, action: Action = "interrupt") -> Response:
         thread, run = parse_thread_id(thread_id), parse_run_id(run_id)
         await engine.runs.cancel(thread, run, action, wait=wait)

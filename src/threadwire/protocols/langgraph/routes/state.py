@@ -6,7 +6,7 @@ from fastapi import APIRouter, Body, Query
 
 from threadwire.core.ids import parse_thread_id
 from threadwire.engine.lifecycle import Engine
-from threadwire.http.problems import Json
+from threadwire.http.problems import GRAPH_CODE, Json, foreseen
 from threadwire.protocols.langgraph.decode.body import MAX_PAGE
 from threadwire.protocols.langgraph.decode.query import names_in_query
 from threadwire.protocols.langgraph.decode.state import (
@@ -22,39 +22,39 @@ Fields = Annotated[list[str] | None, Query()]
 
 
 def state_routes(router: APIRouter, engine: Engine) -> None:
-    @router.get("/threads/{thread_id}/state", tags=["state"])
+    @router.get("/threads/{thread_id}/state", tags=["state"], responses=GRAPH_CODE)
     async def get_state(thread_id: str, subgraphs: bool = False, select: Fields = None) -> Json:
         fields = decode_state_fields(names_in_query(select or [], "select"))
         found = await engine.threads.state(parse_thread_id(thread_id), subgraphs=subgraphs)
         return Json(state_json(found, fields))
 
-    @router.post("/threads/{thread_id}/state", tags=["state"])
+    @router.post("/threads/{thread_id}/state", tags=["state"], responses={**GRAPH_CODE, **foreseen(400, 409)})
     async def update_state(thread_id: str, body: Annotated[StateUpdate, Body()]) -> Json:
         moved = await engine.threads.update_state(parse_thread_id(thread_id), body.values, body.as_node, body.at())
         return Json(update_json(moved))
 
-    @router.get("/threads/{thread_id}/state/{checkpoint_id}", tags=["state"])
+    @router.get("/threads/{thread_id}/state/{checkpoint_id}", tags=["state"], responses=GRAPH_CODE)
     async def get_state_at(thread_id: str, checkpoint_id: str, subgraphs: bool = False, select: Fields = None) -> Json:
         fields = decode_state_fields(names_in_query(select or [], "select"))
         at = checkpoint_at(None, checkpoint_id)
         found = await engine.threads.state(parse_thread_id(thread_id), at, subgraphs=subgraphs)
         return Json(state_json(found, fields))
 
-    @router.post("/threads/{thread_id}/state/checkpoint", tags=["state"])
+    @router.post("/threads/{thread_id}/state/checkpoint", tags=["state"], responses=GRAPH_CODE)
     async def get_state_at_checkpoint(thread_id: str, body: Annotated[StateAtCheckpoint, Body()]) -> Json:
         fields = decode_state_fields(body.select)
         at = checkpoint_at(body.checkpoint, None)
         found = await engine.threads.state(parse_thread_id(thread_id), at, subgraphs=body.subgraphs)
         return Json(state_json(found, fields))
 
-    @router.get("/threads/{thread_id}/history", tags=["state"])
+    @router.get("/threads/{thread_id}/history", tags=["state"], responses=GRAPH_CODE)
     async def get_history(
         thread_id: str, limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 1, before: str | None = None
     ) -> Json:
         body = HistoryBody(limit=limit, before=before)
         return Json(await engine.threads.history(parse_thread_id(thread_id), limit=limit, before=body.bound()))
 
-    @router.post("/threads/{thread_id}/history", tags=["state"])
+    @router.post("/threads/{thread_id}/history", tags=["state"], responses=GRAPH_CODE)
     async def post_history(thread_id: str, body: Annotated[HistoryBody, Body()]) -> Json:
         fields = decode_state_fields(body.select)
         found = await engine.threads.history(

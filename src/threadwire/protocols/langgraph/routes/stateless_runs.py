@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from threadwire.core.ids import parse_run_id
 from threadwire.engine.lifecycle import Engine
-from threadwire.http.problems import Json
+from threadwire.http.problems import ACCEPTED, Json, foreseen
 from threadwire.http.streaming import OpenStreams
 from threadwire.protocols.langgraph.decode.body import MAX_PAGE
 from threadwire.protocols.langgraph.decode.runs import BatchedRunBody, CancelBody, StatelessRunBody
@@ -24,28 +24,28 @@ def stateless_run_routes(router: APIRouter, engine: Engine, streams: OpenStreams
 
 
 def _start_runs(router: APIRouter, engine: Engine, answers: RunAnswers) -> None:
-    @router.post("/runs", tags=["stateless runs"])
+    @router.post("/runs", tags=["stateless runs"], responses=foreseen(400, 404))
     async def create_stateless_run(
         body: Annotated[StatelessRunBody, Body()], idempotency_key: IdempotencyKey = None
     ) -> Json:
         run = await engine.runs.start(body.start(None, idempotency_key=idempotency_key))
         return Json(run_json(run), headers={"content-location": short_run_path(run)})
 
-    @router.post("/runs/stream", tags=["stateless runs"])
+    @router.post("/runs/stream", tags=["stateless runs"], responses=foreseen(400, 404))
     async def stream_stateless_run(
         body: Annotated[StatelessRunBody, Body()], idempotency_key: IdempotencyKey = None
     ) -> Response:
         run = await engine.runs.start(body.start(None, idempotency_key=idempotency_key))
         return answers.stream(run, short_run_path(run), body)
 
-    @router.post("/runs/wait", tags=["stateless runs"])
+    @router.post("/runs/wait", tags=["stateless runs"], responses=foreseen(400, 404))
     async def wait_for_stateless_run(
         body: Annotated[StatelessRunBody, Body()], idempotency_key: IdempotencyKey = None
     ) -> Response:
         run = await engine.runs.start(body.start(None, idempotency_key=idempotency_key))
         return answers.outcome(run, run_path(run), cancel_on_disconnect=body.on_disconnect == "cancel")
 
-    @router.post("/runs/batch", tags=["stateless runs"])
+    @router.post("/runs/batch", tags=["stateless runs"], responses=foreseen(400, 404))
     async def create_batch(
         batch: Annotated[list[BatchedRunBody], Body(), Field(min_length=1, max_length=MAX_PAGE)],
         idempotency_key: IdempotencyKey = None,
@@ -56,7 +56,7 @@ def _start_runs(router: APIRouter, engine: Engine, answers: RunAnswers) -> None:
         ]
         return Json([run_json(run) for run in await engine.runs.start_all(asked)])
 
-    @router.post("/runs/cancel", tags=["runs"], status_code=204)
+    @router.post("/runs/cancel", tags=["runs"], status_code=204, responses=foreseen(404))
     async def cancel_runs(body: Annotated[CancelBody, Body()], action: Action = "interrupt") -> Response:
         await engine.runs.cancel_many(body.selection(), action)
         return Response(status_code=204)
@@ -77,7 +77,7 @@ def _watch_runs(router: APIRouter, engine: Engine, answers: RunAnswers) -> None:
         run = await engine.runs.get(None, parse_run_id(run_id))
         return answers.outcome(run, short_run_path(run), cancel_on_disconnect=cancel_on_disconnect)
 
-    @router.get("/runs/{run_id}/stream", tags=["stateless runs"])
+    @router.get("/runs/{run_id}/stream", tags=["stateless runs"], responses=foreseen(400))
     async def join_any_stream(
         run_id: str, stream_mode: Modes = None, cancel_on_disconnect: bool = False, last_event_id: Cursor = None
     ) -> Response:
@@ -86,7 +86,7 @@ def _watch_runs(router: APIRouter, engine: Engine, answers: RunAnswers) -> None:
             run, short_run_path(run), stream_mode, last_event_id, cancel_on_disconnect=cancel_on_disconnect
         )
 
-    @router.post("/runs/{run_id}/cancel", tags=["stateless runs"])
+    @router.post("/runs/{run_id}/cancel", tags=["stateless runs"], responses=ACCEPTED)
     async def cancel_any_run(run_id: str, wait: bool = False, action: Action = "interrupt") -> Response:
         run = parse_run_id(run_id)
         await engine.runs.cancel(None, run, action, wait=wait)

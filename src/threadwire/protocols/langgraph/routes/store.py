@@ -6,7 +6,7 @@ from fastapi import APIRouter, Body, Query
 from starlette.responses import Response
 
 from threadwire.engine.lifecycle import Engine
-from threadwire.http.problems import Json
+from threadwire.http.problems import Json, foreseen
 from threadwire.protocols.langgraph.decode.store import (
     ItemBody,
     ItemName,
@@ -18,7 +18,7 @@ from threadwire.protocols.langgraph.wire import found_item_json, item_json
 
 
 def store_routes(router: APIRouter, engine: Engine) -> None:
-    @router.put("/store/items", tags=["store"], status_code=204)
+    @router.put("/store/items", tags=["store"], status_code=204, responses=foreseen(400))
     async def put_item(body: Annotated[ItemBody, Body()]) -> Response:
         await engine.store.put(body.namespace, body.key, body.value, **body.how())
         return Response(status_code=204)

@@ -9,7 +9,7 @@ from starlette.responses import Response
 from threadwire.core.entries import START, parse_cursor
 from threadwire.core.ids import Seq, parse_thread_id
 from threadwire.engine.lifecycle import Engine
-from threadwire.http.problems import Json
+from threadwire.http.problems import Json, foreseen
 from threadwire.http.streaming import OpenStreams, event_stream
 from threadwire.protocols.langgraph.decode.paths import follow_path
 from threadwire.protocols.langgraph.decode.query import decode_include, decode_thread_modes
@@ -35,7 +35,7 @@ def thread_routes(router: APIRouter, engine: Engine, streams: OpenStreams) -> No
 
 
 def _many_threads(router: APIRouter, engine: Engine) -> None:
-    @router.post("/threads", tags=["threads"])
+    @router.post("/threads", tags=["threads"], responses=foreseen(400, 409))
     async def create_thread(body: Annotated[ThreadBody, Body()]) -> Json:
         thread_id = parse_thread_id(body.thread_id) if body.thread_id is not None else None
         ttl = None if body.ttl is None else body.ttl.record()
@@ -72,7 +72,7 @@ def _one_thread(router: APIRouter, engine: Engine) -> None:
         thread = await engine.threads.get(parse_thread_id(thread_id))
         return Json(thread_json(thread, include_ttl="ttl" in wanted))
 
-    @router.patch("/threads/{thread_id}", tags=["threads"])
+    @router.patch("/threads/{thread_id}", tags=["threads"], responses={204: {"description": "As `Prefer` asked"}})
     async def update_thread(
         thread_id: str, body: Annotated[ThreadPatch, Body()], prefer: Annotated[str | None, Header()] = None
     ) -> Response:
@@ -100,7 +100,7 @@ def _one_thread(router: APIRouter, engine: Engine) -> None:
 
 
 def _watch_thread(router: APIRouter, engine: Engine, streams: OpenStreams) -> None:
-    @router.get("/threads/{thread_id}/stream", tags=["threads"])
+    @router.get("/threads/{thread_id}/stream", tags=["threads"], responses=foreseen(400))
     async def join_thread_stream(
         thread_id: str,
         stream_mode: Names = None,

@@ -1,0 +1,124 @@
+"""What the server says of itself in /openapi.json is true: requests made from it, sound and unsound, are never answered
+with a defect, nor in a way that it does not describe."""
+
+import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import jsonschema
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from schemathesis import Case, GenerationMode
+
+from threadwire.testing.server import RunningServer, running_server
+
+EXAMPLES = 25
+ROUTES = re.findall(
+    r"^### `(GET|POST|PUT|PATCH|DELETE) (/\S*)`$",
+    (Path(__file__).parents[2] / "docs" / "reference" / "http-api.md").read_text(),
+    re.MULTILINE,
+)
+NOWHERE = "6f1d2c4e-0000-4000-8000-000000000000"
+
+
+@pytest.fixture(scope="module")
+def server(project: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    """One of their own: generated requests change what others rely on."""
+    with running_server(project, tmp_path_factory.mktemp("openapi") / "data") as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def schema(server: RunningServer) -> Any:
+    return schemathesis.openapi.from_url(f"{server.url}/openapi.json")
+
+
+@pytest.fixture(scope="module")
+def client(server: RunningServer) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=server.url, timeout=20) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def there(client: httpx.Client) -> dict[str, str]:
+    """Something of each kind, for paths that name one."""
+    thread = client.post("/threads", json={}).json()["thread_id"]
+    run = client.post(f"/threads/{thread}/runs", json={"assistant_id": "echo", "input": {"text": "hi"}}).json()
+    client.get(f"/threads/{thread}/runs/{run['run_id']}/join")
+    state = client.get(f"/threads/{thread}/state").json()
+    known = {"thread_id": thread, "run_id": run["run_id"], "checkpoint_id": state["checkpoint_id"]}
+    return {**known, "assistant_id": run["assistant_id"], "agent": "echo"}
+
+
+@pytest.mark.parametrize(("method", "path"), ROUTES, ids=[f"{method} {path}" for method, path in ROUTES])
+def test_every_answer_is_described(
+    client: httpx.Client, schema: Any, there: dict[str, str], method: str, path: str
+) -> None:
+    operation = schema[path][method]
+    described = {int(status) for status in operation.definition.raw["responses"]}
+    cases = st.one_of([operation.as_strategy(generation_mode=mode) for mode in GenerationMode])
+
+    @settings(
+        derandomize=True,
+        database=None,
+        max_examples=EXAMPLES,
+        deadline=None,
+        phases=[Phase.explicit, Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(case=cases, ids=st.sampled_from([there, dict.fromkeys(there, NOWHERE), {}]))
+    def answered(case: Case, ids: dict[str, str]) -> None:
+        with asked(client, case, ids) as (status, body):
+            assert status in described, (status, body, case.as_curl_command())
+            if status >= 400:
+                jsonschema.validate(json.loads(body), shape_of(schema, operation, status))
+
+    answered()
+
+
+def shape_of(schema: Any, operation: Any, status: int) -> dict[str, Any]:
+    described = operation.definition.raw["responses"][str(status)]["content"]["application/json"]["schema"]["$ref"]
+    shape: dict[str, Any] = schema.raw_schema["components"]["schemas"][described.rpartition("/")[2]]
+    assert shape["additionalProperties"] is False
+    return shape
+
+
+@contextmanager
+def asked(client: httpx.Client, case: Case, ids: dict[str, str]) -> Iterator[tuple[int, bytes]]:
+    """The answer to a generated request, with these ids in its path in place of generated ones."""
+    given = case.as_transport_kwargs(base_url=str(client.base_url))
+    case.path_parameters = {**(case.path_parameters or {}), **_present(ids, case)}
+    request = client.build_request(
+        case.method,
+        case.formatted_path,
+        params=given.get("params"),
+        json=_soon(given["json"]) if "json" in given else None,
+        content=given.get("data"),
+        headers={name: value for name, value in (given.get("headers") or {}).items() if value.isascii()},
+    )
+    response = client.send(request, stream=True)
+    try:
+        endless = response.headers.get("content-type", "").startswith("text/event-stream")
+        yield response.status_code, b"" if endless else response.read()
+    finally:
+        response.close()
+
+
+def _present(ids: dict[str, str], case: Case) -> dict[str, str]:
+    return {name: value for name, value in ids.items() if name in (case.path_parameters or {})}
+
+
+def _soon(body: Any) -> Any:
+    """The same request for a run, but for one that exists and begins now."""
+    if not isinstance(body, dict):
+        return body
+    changed = {"assistant_id": "echo"} if isinstance(body.get("assistant_id"), str) else {}
+    if isinstance(body.get("after_seconds"), (int, float)) and body["after_seconds"] > 0:
+        changed["after_seconds"] = 0
+    return {**body, **changed}
