@@ -1,17 +1,18 @@
 # Everything a person needs: `make run` serves the examples, `make test` proves the whole thing.
 # Both set up what they need first, also on a fresh machine.
-PYTHON ?= python3
-VENV   := .venv
-BIN    := $(VENV)/bin
-PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
+PYTHON  ?= python3
+VENV    := .venv
+BIN     := $(VENV)/bin
+INSTALL := -m pip --disable-pip-version-check --quiet install --editable
+STOCK   := .venv-stock
+JS      := tests/js/node_modules/.ready
+NPM_CI  := npm ci --no-audit --no-fund --prefix
+AG_UI   := js/packages/ag-ui/dist/.ready
+PAGE    := examples/dashboard-page
+BUILT   := $(PAGE)/dist/.ready
+CHROME  := tests/js/node_modules/.chromium
 
-.PHONY: help setup run page test check bench soak clean
-NPM_CI := npm ci --no-audit --no-fund --prefix
-JS     := tests/js/node_modules/.ready
-AG_UI  := js/packages/ag-ui/dist/.ready
-PAGE   := examples/dashboard-page
-BUILT  := $(PAGE)/dist/.ready
-CHROME := tests/js/node_modules/.chromium
+.PHONY: help setup stock run page test check bench soak clean
 
 help:  ## Say what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -20,7 +21,14 @@ setup: $(VENV)/.ready  ## Make .venv with everything for development
 
 $(VENV)/.ready: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(PIP) install --constraint constraints.txt --editable '.[dev]'
+	$(BIN)/python $(INSTALL) '.[dev]' --constraint constraints.txt
+	touch $@
+
+stock: $(STOCK)/.ready  ## Make .venv-stock with the stock dev server, which tests and benchmark run beside ours
+
+$(STOCK)/.ready: pyproject.toml constraints-stock.txt
+	test -x $(STOCK)/bin/python || $(PYTHON) -m venv $(STOCK)
+	$(STOCK)/bin/python $(INSTALL) '.[stock]' --constraint constraints-stock.txt
 	touch $@
 
 # The packages of a folder, at the versions of its lock file.
@@ -55,11 +63,11 @@ check: setup  ## Lint, types, import contracts
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-test: check $(JS) $(AG_UI) $(BUILT) $(CHROME)  ## Everything that must hold
+test: check stock $(JS) $(AG_UI) $(BUILT) $(CHROME)  ## Everything that must hold
 	npm test --prefix js
 	$(BIN)/pytest
 
-bench: setup  ## Print the budget table, beside bare graph.astream and, where installed, the stock dev server
+bench: setup stock  ## Print the budget table, beside bare graph.astream and the stock dev server
 	$(BIN)/python -m bench
 
 soak: setup  ## The long loops: 500 kills, and thousands of stories of the storage
@@ -67,4 +75,4 @@ soak: setup  ## The long loops: 500 kills, and thousands of stories of the stora
 	THREADWIRE_HYPOTHESIS_EXAMPLES=2000 $(BIN)/pytest tests/conformance --timeout 7200
 
 clean:  ## Remove what was built
-	rm -rf $(VENV) tests/js/node_modules js/node_modules js/packages/*/dist $(PAGE)/node_modules $(PAGE)/dist build dist src/*.egg-info
+	rm -rf $(VENV) $(STOCK) tests/js/node_modules js/node_modules js/packages/*/dist $(PAGE)/node_modules $(PAGE)/dist build dist src/*.egg-info

@@ -1,6 +1,7 @@
 """Print the budget table: `python -m bench`, or `python -m bench row1 row3` for some of it.
 
-BENCH_STOCK names a `langgraph` executable to measure beside us; without it one installed here is used, if there is one.
+BENCH_STOCK names a `langgraph` executable to measure beside us; without it the one of `make stock` is used, if it is
+there.
 """
 
 import contextlib

@@ -12,7 +12,6 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -99,11 +98,11 @@ async def _stop(process: asyncio.subprocess.Process) -> None:
 
 
 def stock_command() -> str | None:
-    """The stock server's executable: from BENCH_STOCK, or beside this Python if it is installed here."""
+    """The stock server's executable: from BENCH_STOCK, or where `make stock` puts it."""
     if given := os.environ.get("BENCH_STOCK"):
         return given
-    beside = Path(sys.executable).with_name("langgraph")
-    return str(beside) if find_spec("langgraph_api") is not None and beside.exists() else None
+    installed = ROOT / ".venv-stock" / "bin" / "langgraph"
+    return str(installed) if installed.exists() else None
 
 
 @asynccontextmanager

@@ -71,7 +71,7 @@ def below(prefix: str, copy: Path) -> Path:
 
 
 @contextmanager
-def node(file: str, sdk: str, url: str) -> "Iterator[subprocess.Popen[str]]":
+def node(file: str, sdk: str, url: str, **environment: str) -> "Iterator[subprocess.Popen[str]]":
     assert (JS / "node_modules" / sdk).is_dir(), "the JavaScript clients are not installed: run `make setup`"
     executable = shutil.which("node")
     assert executable, "these tests need Node 20 or later"
@@ -82,7 +82,7 @@ def node(file: str, sdk: str, url: str) -> "Iterator[subprocess.Popen[str]]":
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        env={**os.environ, "SDK": sdk, "SERVER_URL": url},
+        env={**os.environ, "SDK": sdk, "SERVER_URL": url, **environment},
     )
     with process:
         try:

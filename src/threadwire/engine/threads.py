@@ -208,7 +208,7 @@ class Threads:
             raise Conflict(f"Thread {thread_id} has in-flight runs: {active}")
         if (graph_id := graph_of(thread.metadata)) is None:
             raise no_graph(thread_id)
-        configurable = _configurable(thread_id, checkpoint)
+        configurable = {**_configurable(thread_id, checkpoint), "graph_id": graph_id}  # for the checkpoint's metadata
         saver, store = self._checkpointing.saver(durability="sync"), self._store.of(thread.owner)
         moved, settled = await self.asking(
             graph_id,

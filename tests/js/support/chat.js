@@ -60,6 +60,8 @@ export function openChat(options) {
     /** The versions there are of the last message. */
     branches: () => thread.getMessagesMetadata(thread.messages.at(-1))?.branchOptions ?? [],
     close: unmount,
+    /** What `useStream` gave last. */
+    hook: () => thread,
     // What a person does is begun and not awaited: when `useStream` considers it done differs between its versions.
     /** @param {string} text */
     say: (text) => void thread.submit(says(text)),

@@ -44,7 +44,7 @@ def version_json(version: AssistantVersion) -> Json:
 
 
 def thread_json(thread: Thread, *, include_ttl: bool = False) -> Json:
-    """A thread. Until something has happened on it, it has no keys that tell of an outcome."""
+    """A thread. Until a run has ended on it, it has no keys that tell of an outcome."""
     shown: dict[str, Json] = {
         "thread_id": thread.thread_id,
         "created_at": iso(thread.created_at),
@@ -55,7 +55,7 @@ def thread_json(thread: Thread, *, include_ttl: bool = False) -> Json:
         "config": thread.config,
         "values": thread.values,
     }
-    if thread.values is not None or thread.error is not None or thread.status != "idle":
+    if thread.values is not None or thread.error is not None or thread.status in ("interrupted", "error"):
         shown |= {"error": thread.error, "interrupts": thread.interrupts}
     if include_ttl and thread.ttl is not None:
         shown["ttl"] = {

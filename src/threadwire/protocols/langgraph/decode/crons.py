@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, field_serializer
 
 from threadwire.core.ids import AssistantId, CronId, ThreadId, assistant_id_of, parse_thread_id, parse_uuid
 from threadwire.core.records import Cron, CronQuery
@@ -18,6 +18,11 @@ class CronOptions(GraphCall):
     end_time: datetime | None = None
     on_run_completed: Literal["delete", "keep"] = "delete"
     enabled: bool = True
+
+    @field_serializer("end_time", when_used="json-unless-none")
+    def _as_elsewhere(self, end_time: datetime) -> str:
+        """Every other time has its offset in numbers, and not a Z."""
+        return end_time.isoformat()
 
     def options(self, cron: Cron) -> Cron:
         """The cron as it is with what is said here, and the defaults for the rest."""

@@ -1,0 +1,41 @@
+from collections.abc import Iterator
+
+import anyio
+import httpx
+import pytest
+from playing import Played, Records, play_both
+from scenarios import SCENARIOS
+from servers import both_servers
+
+
+@pytest.fixture(scope="session")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
+    """The addresses of the stock server and of Threadwire."""
+    with both_servers(tmp_path_factory.mktemp("servers")) as addresses:
+        yield addresses
+
+
+@pytest.fixture(scope="session")
+def played(
+    request: pytest.FixtureRequest, servers: tuple[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> Played:
+    """The scenarios that selected tests ask for, played once on both servers."""
+    records = anyio.run(play_both, _wanted(request.session.items), servers, tmp_path_factory.mktemp("gates"))
+    return Played(records, httpx.get(f"{servers[1]}/openapi.json").json())
+
+
+@pytest.fixture
+def records(played: Played) -> Records:
+    """By scenario, what was recorded on the stock server and on Threadwire."""
+    return played.records
+
+
+def _wanted(items: list[pytest.Item]) -> list[str]:
+    """A test that has no scenario of its own is about all of them."""
+    asking = [item for item in items if "played" in getattr(item, "fixturenames", ())]
+    named = {item.callspec.params["scenario"] for item in asking if _has_scenario(item)}
+    return sorted(named if all(_has_scenario(item) for item in asking) else SCENARIOS)
+
+
+def _has_scenario(item: pytest.Item) -> bool:
+    return hasattr(item, "callspec") and "scenario" in item.callspec.params

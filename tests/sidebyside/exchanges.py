@@ -1,0 +1,187 @@
+"""Raw HTTP with a record of what was asked and answered: no SDK stands between a scenario and the wire."""
+
+import json
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import httpx
+
+PATIENCE = 60.0
+"""Seconds a scenario waits for what must happen. The stock server takes one to begin a run, more under load."""
+
+HEADERS = (
+    "content-type",
+    "location",
+    "content-location",
+    "x-pagination-total",
+    "x-pagination-next",
+    "cache-control",
+    "x-accel-buffering",
+)
+"""The headers that clients read; the others belong to the HTTP server."""
+
+Frame = dict[str, Any]
+
+
+class Wire:
+    """One server as a scenario sees it. Calls by the names of HTTP methods are recorded; the others only prepare."""
+
+    def __init__(self, client: httpx.AsyncClient, folder: Path) -> None:
+        self._client = client
+        self.exchanges: list[dict[str, Any]] = []
+        self.mark = uuid.uuid4().hex
+        """A word that no other scenario uses, for telling one's own rows from others'."""
+        self._gate = folder / self.mark
+
+    # -- what is recorded
+
+    async def get(self, path: str, **options: Any) -> Any:
+        return await self.ask("GET", path, **options)
+
+    async def post(self, path: str, body: Any = None, **options: Any) -> Any:
+        return await self.ask("POST", path, body, **options)
+
+    async def put(self, path: str, body: Any = None, **options: Any) -> Any:
+        return await self.ask("PUT", path, body, **options)
+
+    async def patch(self, path: str, body: Any = None, **options: Any) -> Any:
+        return await self.ask("PATCH", path, body, **options)
+
+    async def delete(self, path: str, body: Any = None, **options: Any) -> Any:
+        return await self.ask("DELETE", path, body, **options)
+
+    async def ask(self, method: str, path: str, body: Any = None, *, ids: bool = False, **options: Any) -> Any:
+        """The answer's body: what its JSON says, its frames, or its text. With `ids`, frames have them."""
+        response = await self._request(method, path, body, **options)
+        exchange = _described(method, path, response)
+        if _is_stream(response):
+            exchange["frames"] = frames(response.text, ids=ids)
+        else:
+            exchange["body"] = _content(response)
+        self.exchanges.append(exchange)
+        return exchange.get("frames", exchange.get("body"))
+
+    @asynccontextmanager
+    async def open(self, path: str, *, recorded: bool = True, **options: Any) -> AsyncIterator["OpenStream"]:
+        """A GET stream that is read frame by frame, and left when the block ends. What was read is recorded."""
+        async with self._client.stream("GET", path, **options) as response:
+            read: list[Frame] = []
+            exchange = _described("GET", path, response)
+            if _is_stream(response):
+                exchange["frames"] = read
+            else:
+                await response.aread()
+                exchange["body"] = _content(response)
+            if recorded:
+                self.exchanges.append(exchange)
+            yield OpenStream(response, read)
+
+    # -- what is not
+
+    async def thread(self, **body: Any) -> str:
+        """A new thread's id."""
+        return str((await self.unrecorded("POST", "/threads", body))["thread_id"])
+
+    async def ran(self, graph: str, given: Any, *, thread: str | None = None, **body: Any) -> str:
+        """The id of a thread (a new one, unless named) on which this run has ended."""
+        thread = thread or await self.thread()
+        await self.unrecorded("POST", f"/threads/{thread}/runs/wait", {"assistant_id": graph, "input": given, **body})
+        return thread
+
+    async def begun(self, thread: str, **body: Any) -> str:
+        """The id of a run of the graph `slow`, in its waiting node until `finish` is called."""
+        run = await self.started(thread, {"assistant_id": "slow", "input": self.slow, **body})
+        await self.until(lambda: self._waits(thread))
+        return run
+
+    async def _waits(self, thread: str) -> bool:
+        return (await self.unrecorded("GET", f"/threads/{thread}/state"))["next"] == ["wait"]
+
+    async def started(self, thread: str, body: Any) -> str:
+        """The id of a run in the background."""
+        return str((await self.unrecorded("POST", f"/threads/{thread}/runs", body))["run_id"])
+
+    async def ended(self, thread: str, run: str) -> str:
+        """The status of a run, once it is over."""
+
+        async def status() -> str | None:
+            now = (await self.unrecorded("GET", f"/threads/{thread}/runs/{run}")).get("status", "gone")
+            return None if now in ("pending", "running") else now
+
+        return str(await self.until(status))
+
+    @property
+    def slow(self) -> dict[str, Any]:
+        """The input of the graph `slow` that has it wait for `finish`."""
+        return {"until": str(self._gate)}
+
+    def finish(self) -> None:
+        """Let the runs of `slow` end."""
+        self._gate.touch()
+
+    async def until(self, look: Callable[[], Awaitable[Any]]) -> Any:
+        with anyio.fail_after(PATIENCE):
+            while not (found := await look()):  # noqa: ASYNC110 - another process has no event to wait on
+                await anyio.sleep(0.05)
+            return found
+
+    async def unrecorded(self, method: str, path: str, body: Any = None, **options: Any) -> Any:
+        return _content(await self._request(method, path, body, **options))
+
+    async def _request(self, method: str, path: str, body: Any, **options: Any) -> httpx.Response:
+        if body is not None:
+            options["json"] = body
+        return await self._client.request(method, path, **options)
+
+
+class OpenStream:
+    def __init__(self, response: httpx.Response, read: list[Frame]) -> None:
+        self._lines = response.aiter_lines()
+        self._read = read
+
+    async def until(self, event: str) -> None:
+        """Read up to and with the next frame of this name."""
+        with anyio.fail_after(PATIENCE):
+            block: list[str] = []
+            async for line in self._lines:
+                if line:
+                    block.append(line)
+                    continue
+                found = frames("\n".join(block), ids=False)
+                self._read.extend(found)
+                block = []
+                if found and found[0]["event"] == event:
+                    return
+
+
+def _described(method: str, path: str, response: httpx.Response) -> dict[str, Any]:
+    headers = {name: response.headers[name] for name in HEADERS if name in response.headers}
+    return {"asked": f"{method} {path}", "status": response.status_code, "headers": headers}
+
+
+def _is_stream(response: httpx.Response) -> bool:
+    return response.headers.get("content-type", "").startswith("text/event-stream")
+
+
+def frames(text: str, *, ids: bool) -> list[Frame]:
+    return [_frame(block, ids=ids) for block in text.replace("\r\n", "\n").split("\n\n") if _is_frame(block)]
+
+
+def _is_frame(block: str) -> bool:
+    return bool(block.strip()) and not block.startswith(":")
+
+
+def _frame(block: str, *, ids: bool) -> Frame:
+    fields = dict(line.split(": ", 1) for line in block.split("\n") if ": " in line)
+    frame: Frame = {"event": fields.get("event"), "data": json.loads(fields["data"]) if "data" in fields else None}
+    return {**frame, "id": fields.get("id")} if ids else frame
+
+
+def _content(response: httpx.Response) -> Any:
+    if response.headers.get("content-type", "").startswith("application/json"):
+        return response.json()
+    return response.text or None

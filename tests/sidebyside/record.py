@@ -1,0 +1,41 @@
+"""Record the differences anew: `.venv/bin/python tests/sidebyside/record.py [scenario …]`.
+
+Plays the scenarios (all, unless some are named) on both servers and writes `differences.json`. Read the diff before you
+keep it, and give a reason to what has none.
+"""
+
+import sys
+import tempfile
+from pathlib import Path
+
+import anyio
+from comparison import Difference, differences
+from playing import play_both
+from scenarios import SCENARIOS
+from servers import both_servers
+from table import UNEXPLAINED, Table, read_table, tabled, write_table
+
+
+def main(names: list[str]) -> None:
+    with tempfile.TemporaryDirectory(prefix="sidebyside-") as folder, both_servers(Path(folder)) as addresses:
+        records = anyio.run(play_both, names, addresses, Path(folder))
+    found = {name: differences(*both) for name, both in records.items()}
+    before = read_table()
+    write_table(tabled({**_others(before, names), **found}, before))
+    for name, each in found.items():
+        _print_unexplained(name, each)
+
+
+def _others(table: Table, names: list[str]) -> dict[str, list[Difference]]:
+    return {name: table.of(name) for name in SCENARIOS if name not in names}
+
+
+def _print_unexplained(name: str, found: list[Difference]) -> None:
+    places = {place for row in read_table().rows if row.reason == UNEXPLAINED for place in row.places.get(name, ())}
+    for each in found:
+        if each.place in places:
+            print(f"{name}: {each}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:] or sorted(SCENARIOS))

@@ -1,0 +1,51 @@
+"""What is played on both servers. A scenario is an async function of a `Wire`; its name is the name in the table of
+differences."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from importlib import import_module
+
+from exchanges import Wire
+
+Play = Callable[[Wire], Awaitable[None]]
+
+
+@dataclass(frozen=True)
+class Scenario:
+    name: str
+    play: Play
+    subject: str
+    """The module it stands in."""
+    alone: bool
+    """Whether it touches what others made, and must wait until they are done."""
+
+
+SCENARIOS: dict[str, Scenario] = {}
+SUBJECTS = (
+    "system", "assistants", "threads", "state", "runs", "streams", "joining", "interrupts", "commands", "cancelling",
+    "multitasking", "stateless", "crons", "store", "errors",
+)  # fmt: skip
+
+
+def scenario(play: Play) -> Play:
+    return _add(play)
+
+
+def alone(play: Play) -> Play:
+    return _add(play, alone=True)
+
+
+def named(name: str, play: Play) -> None:
+    """A scenario that is one of a series."""
+    _add(play, name=name)
+
+
+def _add(play: Play, *, name: str | None = None, alone: bool = False) -> Play:
+    name = name or play.__name__
+    assert name not in SCENARIOS, f"there are two scenarios called {name}"
+    SCENARIOS[name] = Scenario(name, play, _loading, alone)
+    return play
+
+
+for _loading in SUBJECTS:
+    import_module(f"scenarios.{_loading}")

@@ -1,0 +1,136 @@
+from exchanges import Wire
+from normal import NOWHERE
+
+from scenarios import alone, scenario
+from scenarios.inputs import TEXT, run
+
+
+@scenario
+async def a_run_is_cancelled(wire: Wire) -> None:
+    thread = await wire.thread()
+    run_id = await wire.begun(thread)
+    await wire.post(f"/threads/{thread}/runs/{run_id}/cancel")
+    await wire.ended(thread, run_id)
+    await wire.get(f"/threads/{thread}/runs?select=status")
+    await wire.get(f"/threads/{thread}")
+    await wire.get(f"/threads/{thread}/state")
+
+
+@scenario
+async def a_run_is_cancelled_and_waited_for(wire: Wire) -> None:
+    thread = await wire.thread()
+    run_id = await wire.begun(thread)
+    await wire.post(f"/threads/{thread}/runs/{run_id}/cancel?wait=1&action=interrupt")
+    await wire.get(f"/threads/{thread}/runs?select=status")
+
+
+@scenario
+async def a_run_is_rolled_back(wire: Wire) -> None:
+    thread = await wire.ran("slow", {"seconds": 0})
+    run_id = await wire.begun(thread)
+    await wire.post(f"/threads/{thread}/runs/{run_id}/cancel?wait=1&action=rollback")
+    await wire.get(f"/threads/{thread}/runs/{run_id}")
+    await wire.get(f"/threads/{thread}/runs?select=status")
+    await wire.get(f"/threads/{thread}/state")
+    await wire.get(f"/threads/{thread}")
+
+
+@scenario
+async def the_stream_of_a_run_that_is_cancelled(wire: Wire) -> None:
+    thread = await wire.thread()
+    run_id = await wire.begun(thread, stream_resumable=True)
+    await wire.unrecorded("POST", f"/threads/{thread}/runs/{run_id}/cancel?wait=1")
+    await wire.get(f"/threads/{thread}/runs/{run_id}/stream", headers={"Last-Event-ID": "-1"})
+    await wire.get(f"/threads/{thread}/runs/{run_id}/join")
+
+
+@scenario
+async def a_run_that_is_over_is_cancelled(wire: Wire) -> None:
+    thread = await wire.thread()
+    run_id = await wire.started(thread, run("echo", TEXT))
+    await wire.ended(thread, run_id)
+    await wire.post(f"/threads/{thread}/runs/{run_id}/cancel")
+
+
+@scenario
+async def a_run_that_is_not_there_is_cancelled(wire: Wire) -> None:
+    await wire.post(f"/threads/{await wire.thread()}/runs/{NOWHERE}/cancel")
+    await wire.post(f"/threads/{NOWHERE}/runs/{NOWHERE}/cancel")
+
+
+@scenario
+async def a_run_is_cancelled_in_an_unknown_way(wire: Wire) -> None:
+    thread = await wire.thread()
+    run_id = await wire.begun(thread)
+    await wire.post(f"/threads/{thread}/runs/{run_id}/cancel?action=softly")
+    wire.finish()
+    await wire.ended(thread, run_id)
+
+
+@scenario
+async def a_run_that_waits_its_turn_is_cancelled(wire: Wire) -> None:
+    thread = await wire.thread()
+    first = await wire.begun(thread)
+    second = await wire.started(thread, run("echo", TEXT))
+    await wire.post(f"/threads/{thread}/runs/{second}/cancel")
+    await wire.ended(thread, second)
+    wire.finish()
+    await wire.ended(thread, first)
+    await wire.get(f"/threads/{thread}/runs?select=status")
+
+
+@scenario
+async def a_run_that_is_under_way_is_deleted(wire: Wire) -> None:
+    thread = await wire.thread()
+    run_id = await wire.begun(thread)
+    await wire.delete(f"/threads/{thread}/runs/{run_id}")
+    await wire.get(f"/threads/{thread}/runs/{run_id}")
+
+
+@scenario
+async def several_runs_are_cancelled_by_id(wire: Wire) -> None:
+    thread = await wire.thread()
+    run_id = await wire.begun(thread)
+    await wire.post("/runs/cancel", {"thread_id": thread, "run_ids": [run_id]})
+    await wire.ended(thread, run_id)
+    await wire.get(f"/threads/{thread}/runs?select=status")
+
+
+@scenario
+async def several_runs_are_cancelled_and_one_is_not_there(wire: Wire) -> None:
+    thread = await wire.thread()
+    run_id = await wire.begun(thread)
+    await wire.post("/runs/cancel", {"thread_id": thread, "run_ids": [run_id, NOWHERE]})
+    await wire.post("/runs/cancel", {"thread_id": thread, "run_ids": [NOWHERE]})
+
+
+@scenario
+async def runs_are_cancelled_without_saying_which(wire: Wire) -> None:
+    await wire.post("/runs/cancel", {})
+    await wire.post("/runs/cancel", {"status": "asleep"})
+    await wire.post("/runs/cancel", {"thread_id": NOWHERE})
+    await wire.post("/runs/cancel", {"thread_id": NOWHERE, "run_ids": []})
+
+
+@alone
+async def all_running_runs_are_cancelled(wire: Wire) -> None:
+    first, second = await wire.thread(), await wire.thread()
+    runs = [(first, await wire.begun(first)), (second, await wire.begun(second))]
+    await wire.post("/runs/cancel?action=interrupt", {"status": "running"})
+    for thread, run_id in runs:
+        await wire.ended(thread, run_id)
+        await wire.get(f"/threads/{thread}/runs?select=status")
+
+
+@alone
+async def all_pending_runs_are_cancelled(wire: Wire) -> None:
+    thread = await wire.thread()
+    run_id = await wire.started(thread, run("echo", TEXT, after_seconds=3600))
+    await wire.post("/runs/cancel", {"status": "pending"})
+    await wire.ended(thread, run_id)
+    await wire.get(f"/threads/{thread}/runs?select=status")
+
+
+@alone
+async def runs_are_cancelled_where_there_are_none(wire: Wire) -> None:
+    await wire.post("/runs/cancel", {"status": "all"})

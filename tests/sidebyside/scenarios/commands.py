@@ -1,0 +1,67 @@
+from exchanges import Wire
+
+from scenarios import scenario
+from scenarios.inputs import TEXT, run
+
+MODES = ["values", "updates"]
+
+
+@scenario
+async def a_command_goes_to_a_node(wire: Wire) -> None:
+    thread = await wire.ran("slow", {"seconds": 0})
+    body = {"assistant_id": "slow", "command": {"goto": "wait"}, "stream_mode": MODES}
+    await wire.post(f"/threads/{thread}/runs/stream", body)
+
+
+@scenario
+async def a_command_sends_input_to_nodes(wire: Wire) -> None:
+    thread = await wire.ran("slow", {"seconds": 0})
+    goto = [{"node": "wait", "input": {"seconds": 0}}, {"node": "begin", "input": {}}]
+    body = {"assistant_id": "slow", "command": {"goto": goto}, "stream_mode": ["values"]}
+    await wire.post(f"/threads/{thread}/runs/stream", body)
+
+
+@scenario
+async def a_command_updates_the_state(wire: Wire) -> None:
+    thread = await wire.ran("approve", {"topic": "x"})
+    body = {"assistant_id": "approve", "command": {"update": {"topic": "y"}}, "stream_mode": MODES}
+    await wire.post(f"/threads/{thread}/runs/stream", body)
+
+
+@scenario
+async def a_command_updates_and_resumes(wire: Wire) -> None:
+    thread = await wire.ran("approve", {"topic": "x"})
+    body = {"assistant_id": "approve", "command": {"update": {"topic": "y"}, "resume": "yes"}, "stream_mode": MODES}
+    await wire.post(f"/threads/{thread}/runs/stream", body)
+
+
+@scenario
+async def a_command_goes_nowhere(wire: Wire) -> None:
+    thread = await wire.ran("echo", TEXT)
+    body = {"assistant_id": "echo", "command": {"goto": "nowhere"}, "stream_mode": MODES}
+    await wire.post(f"/threads/{thread}/runs/stream", body)
+    await wire.post(f"/threads/{thread}/runs/stream", {"assistant_id": "echo", "command": {"goto": 5}})
+    await wire.post(f"/threads/{thread}/runs/stream", {"assistant_id": "echo", "command": "resume"})
+
+
+@scenario
+async def a_command_beside_input(wire: Wire) -> None:
+    thread = await wire.ran("echo", TEXT)
+    await wire.post(f"/threads/{thread}/runs/wait", {**run("echo", TEXT), "command": {"resume": 1}})
+
+
+@scenario
+async def a_run_from_an_earlier_checkpoint(wire: Wire) -> None:
+    thread = await wire.ran("steps", {"count": 2})
+    history = await wire.unrecorded("POST", f"/threads/{thread}/history", {"limit": 10})
+    body = run("steps", {"count": 3}, stream_mode=MODES, checkpoint_id=history[1]["checkpoint_id"])
+    await wire.post(f"/threads/{thread}/runs/stream", body)
+    again = run("steps", None, stream_mode=MODES, checkpoint=history[1]["checkpoint"])
+    await wire.post(f"/threads/{thread}/runs/stream", again)
+
+
+@scenario
+async def a_run_from_a_checkpoint_that_is_not_there(wire: Wire) -> None:
+    thread = await wire.ran("echo", TEXT)
+    checkpoint = "1f0a0000-0000-6000-8000-000000000000"
+    await wire.post(f"/threads/{thread}/runs/wait", run("echo", TEXT, checkpoint_id=checkpoint))

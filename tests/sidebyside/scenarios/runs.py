@@ -1,0 +1,182 @@
+from exchanges import Wire
+from normal import NOWHERE
+
+from scenarios import scenario
+from scenarios.inputs import HELLO, TEXT, run
+
+
+@scenario
+async def a_run_in_the_background(wire: Wire) -> None:
+    thread = await wire.thread()
+    begun = await wire.post(f"/threads/{thread}/runs", run("echo", TEXT))
+    await wire.ended(thread, begun["run_id"])
+    await wire.get(f"/threads/{thread}/runs/{begun['run_id']}")
+
+
+@scenario
+async def a_run_with_everything_said(wire: Wire) -> None:
+    thread = await wire.thread()
+    body = run(
+        "echo",
+        TEXT,
+        config={"tags": ["t"], "recursion_limit": 7, "configurable": {"mine": 1}, "metadata": {"from": "config"}},
+        metadata={"from": "run"},
+        stream_mode=["values", "updates"],
+        stream_subgraphs=True,
+        stream_resumable=True,
+        interrupt_before=["nowhere"],
+        interrupt_after="*",
+        multitask_strategy="reject",
+        durability="sync",
+    )
+    begun = await wire.post(f"/threads/{thread}/runs", body)
+    await wire.ended(thread, begun["run_id"])
+    await wire.get(f"/threads/{thread}/runs/{begun['run_id']}")
+    await wire.get(f"/threads/{thread}/state")
+
+
+@scenario
+async def a_run_that_asks_for_feedback(wire: Wire) -> None:
+    thread = await wire.thread()
+    begun = await wire.post(f"/threads/{thread}/runs", run("echo", TEXT, feedback_keys=["good"]))
+    await wire.ended(thread, begun["run_id"])
+    await wire.get(f"/threads/{thread}/runs?select=status")
+
+
+@scenario
+async def a_run_with_a_context(wire: Wire) -> None:
+    thread = await wire.thread()
+    begun = await wire.post(f"/threads/{thread}/runs", run("echo", TEXT, context={"who": "me"}))
+    await wire.ended(thread, begun["run_id"])
+    await wire.get(f"/threads/{thread}/runs/{begun['run_id']}")
+
+
+@scenario
+async def a_run_with_context_and_configurable(wire: Wire) -> None:
+    body = run("echo", TEXT, context={"who": "me"}, config={"configurable": {"a": 1}})
+    for ending in ("", "/stream", "/wait"):
+        await wire.post(f"/threads/{await wire.thread()}/runs{ending}", body)
+
+
+@scenario
+async def a_run_with_keys_nobody_knows(wire: Wire) -> None:
+    await wire.post(f"/threads/{await wire.thread()}/runs/wait", run("echo", TEXT, colour="green"))
+
+
+@scenario
+async def a_run_by_the_id_of_an_assistant(wire: Wire) -> None:
+    [assistant] = await wire.unrecorded("POST", "/assistants/search", {"graph_id": "private"})
+    await wire.post(f"/threads/{await wire.thread()}/runs/wait", run(assistant["assistant_id"], {"question": "why?"}))
+
+
+@scenario
+async def a_run_is_waited_for(wire: Wire) -> None:
+    await wire.post(f"/threads/{await wire.thread()}/runs/wait", run("chat", HELLO))
+
+
+@scenario
+async def a_run_that_fails_is_waited_for(wire: Wire) -> None:
+    thread = await wire.thread()
+    await wire.post(f"/threads/{thread}/runs/wait", run("fails", TEXT))
+    await wire.get(f"/threads/{thread}/runs?select=status")
+
+
+@scenario
+async def a_run_is_joined(wire: Wire) -> None:
+    thread = await wire.thread()
+    run_id = await wire.started(thread, run("echo", TEXT))
+    await wire.get(f"/threads/{thread}/runs/{run_id}/join")
+    await wire.get(f"/threads/{thread}/runs/{run_id}/join")
+
+
+@scenario
+async def a_run_that_fails_is_joined(wire: Wire) -> None:
+    thread = await wire.thread()
+    run_id = await wire.started(thread, run("fails", TEXT))
+    await wire.get(f"/threads/{thread}/runs/{run_id}/join")
+    await wire.ended(thread, run_id)
+    await wire.get(f"/threads/{thread}/runs/{run_id}/join")
+
+
+@scenario
+async def a_run_that_is_not_there(wire: Wire) -> None:
+    thread = await wire.thread()
+    await wire.get(f"/threads/{thread}/runs/{NOWHERE}")
+    await wire.delete(f"/threads/{thread}/runs/{NOWHERE}")
+    await wire.get(f"/threads/{thread}/runs/{NOWHERE}/join")
+    await wire.get(f"/threads/{thread}/runs/{NOWHERE}/stream")
+
+
+@scenario
+async def a_run_id_that_is_none(wire: Wire) -> None:
+    thread = await wire.thread()
+    await wire.get(f"/threads/{thread}/runs/nobody")
+    await wire.get(f"/threads/{thread}/runs/nobody/join")
+    await wire.delete(f"/threads/{thread}/runs/nobody")
+    await wire.post(f"/threads/{thread}/runs/nobody/cancel")
+
+
+@scenario
+async def a_run_of_another_thread(wire: Wire) -> None:
+    thread = await wire.thread()
+    run_id = await wire.started(thread, run("echo", TEXT))
+    await wire.ended(thread, run_id)
+    await wire.get(f"/threads/{await wire.thread()}/runs/{run_id}")
+
+
+@scenario
+async def runs_are_listed(wire: Wire) -> None:
+    thread = await wire.ran("echo", TEXT)
+    await wire.ran("fails", TEXT, thread=thread)
+    await wire.get(f"/threads/{thread}/runs")
+    await wire.get(f"/threads/{thread}/runs?status=error&select=status")
+    await wire.get(f"/threads/{thread}/runs?limit=1&select=status")
+    await wire.get(f"/threads/{thread}/runs?limit=1&offset=1&select=status")
+    await wire.get(f"/threads/{thread}/runs?select=run_id&select=status")
+    await wire.get(f"/threads/{thread}/runs?status=sleepy")
+
+
+@scenario
+async def runs_show_fields_selected_in_one_array(wire: Wire) -> None:
+    thread = await wire.ran("echo", TEXT)
+    await wire.get(f"/threads/{thread}/runs", params={"select": '["run_id","status"]'})
+
+
+@scenario
+async def a_run_is_deleted(wire: Wire) -> None:
+    thread = await wire.thread()
+    run_id = await wire.started(thread, run("echo", TEXT))
+    await wire.ended(thread, run_id)
+    await wire.delete(f"/threads/{thread}/runs/{run_id}")
+    await wire.get(f"/threads/{thread}/runs/{run_id}")
+    await wire.get(f"/threads/{thread}/state")
+
+
+@scenario
+async def a_run_on_a_thread_that_is_made_for_it(wire: Wire) -> None:
+    thread = "6f1d2c4e-1111-4000-8000-" + wire.mark[:12]
+    await wire.post(f"/threads/{thread}/runs/wait", run("echo", TEXT, if_not_exists="create"))
+    await wire.get(f"/threads/{thread}")
+
+
+@scenario
+async def a_run_that_begins_later(wire: Wire) -> None:
+    thread = await wire.thread()
+    begun = await wire.post(f"/threads/{thread}/runs", run("echo", TEXT, after_seconds=3600))
+    await wire.get(f"/threads/{thread}")
+    await wire.post(f"/threads/{thread}/runs/{begun['run_id']}/cancel?wait=1")
+    await wire.get(f"/threads/{thread}/runs?select=status")
+
+
+@scenario
+async def a_run_that_begins_a_little_later(wire: Wire) -> None:
+    thread = await wire.thread()
+    await wire.post(f"/threads/{thread}/runs/wait", run("echo", TEXT, after_seconds=1))
+
+
+@scenario
+async def a_run_that_changes_the_metadata_of_its_thread(wire: Wire) -> None:
+    thread = await wire.ran("echo", TEXT, thread=await wire.thread(metadata={"mine": 1}), metadata={"runs": 1})
+    await wire.get(f"/threads/{thread}")
+    await wire.ran("chat", HELLO, thread=thread)
+    await wire.get(f"/threads/{thread}")

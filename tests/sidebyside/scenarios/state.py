@@ -1,0 +1,175 @@
+from exchanges import Wire
+from normal import NOWHERE
+
+from scenarios import scenario
+from scenarios.inputs import AGAIN, HELLO, TEXT, run
+
+
+@scenario
+async def the_state_of_an_empty_thread(wire: Wire) -> None:
+    thread = await wire.thread()
+    await wire.get(f"/threads/{thread}/state")
+    await wire.get(f"/threads/{thread}/history")
+    await wire.post(f"/threads/{thread}/history", {"limit": 10})
+
+
+@scenario
+async def the_state_after_a_run(wire: Wire) -> None:
+    await wire.get(f"/threads/{await wire.ran('echo', TEXT)}/state")
+
+
+@scenario
+async def the_state_of_a_conversation(wire: Wire) -> None:
+    thread = await wire.ran("tools", HELLO)
+    await wire.get(f"/threads/{thread}/state")
+
+
+@scenario
+async def the_state_of_a_graph_with_an_output_of_its_own(wire: Wire) -> None:
+    thread = await wire.ran("private", {"question": "why?"})
+    await wire.get(f"/threads/{thread}/state")
+    await wire.get(f"/threads/{thread}")
+
+
+@scenario
+async def the_state_of_an_entrypoint(wire: Wire) -> None:
+    await wire.get(f"/threads/{await wire.ran('functional', {'number': 21})}/state")
+
+
+@scenario
+async def the_state_with_subgraphs(wire: Wire) -> None:
+    thread = await wire.ran("approve_many", {})
+    await wire.get(f"/threads/{thread}/state")
+    await wire.get(f"/threads/{thread}/state?subgraphs=true")
+
+
+@scenario
+async def the_history_of_a_thread(wire: Wire) -> None:
+    thread = await wire.ran("chat", HELLO)
+    await wire.ran("chat", AGAIN, thread=thread)
+    await wire.post(f"/threads/{thread}/history", {"limit": 10})
+
+
+@scenario
+async def the_history_page_by_page(wire: Wire) -> None:
+    thread = await wire.ran("steps", {"count": 3})
+    first = await wire.post(f"/threads/{thread}/history", {"limit": 2})
+    last = first[-1]["checkpoint_id"]
+    await wire.post(f"/threads/{thread}/history", {"limit": 2, "before": last})
+    await wire.get(f"/threads/{thread}/history?limit=1")
+    await wire.get(f"/threads/{thread}/history?limit=1&before={last}")
+
+
+@scenario
+async def the_history_before_a_checkpoint(wire: Wire) -> None:
+    thread = await wire.ran("steps", {"count": 2})
+    last = (await wire.unrecorded("POST", f"/threads/{thread}/history", {"limit": 2}))[-1]
+    await wire.post(f"/threads/{thread}/history", {"before": last["checkpoint"], "limit": 1})
+    await wire.post(f"/threads/{thread}/history", {"before": {"configurable": last["checkpoint"]}, "limit": 1})
+
+
+@scenario
+async def the_history_by_metadata(wire: Wire) -> None:
+    thread = await wire.ran("steps", {"count": 2})
+    await wire.post(f"/threads/{thread}/history", {"metadata": {"source": "input"}})
+    await wire.post(f"/threads/{thread}/history", {"metadata": {"step": 1}})
+    await wire.post(f"/threads/{thread}/history", {"metadata": {"step": 77}})
+
+
+@scenario
+async def the_history_with_impossible_pages(wire: Wire) -> None:
+    thread = await wire.ran("echo", TEXT)
+    await wire.post(f"/threads/{thread}/history", {"limit": 0})
+    await wire.post(f"/threads/{thread}/history", {"limit": 100_000})
+
+
+@scenario
+async def the_state_at_a_checkpoint(wire: Wire) -> None:
+    thread = await wire.ran("steps", {"count": 2})
+    history = await wire.unrecorded("POST", f"/threads/{thread}/history", {"limit": 10})
+    await wire.get(f"/threads/{thread}/state/{history[1]['checkpoint_id']}")
+    checkpoint = {"checkpoint": history[1]["checkpoint"]}
+    await wire.post(f"/threads/{thread}/state/checkpoint", checkpoint)
+    await wire.post(f"/threads/{thread}/state/checkpoint", {**checkpoint, "subgraphs": True})
+
+
+@scenario
+async def the_state_at_a_checkpoint_that_is_not_there(wire: Wire) -> None:
+    thread = await wire.ran("echo", TEXT)
+    await wire.get(f"/threads/{thread}/state/{NOWHERE}")
+    await wire.post(f"/threads/{thread}/state/checkpoint", {"checkpoint": {"checkpoint_id": NOWHERE}})
+    await wire.post(f"/threads/{thread}/state/checkpoint", {})
+
+
+@scenario
+async def a_state_is_asked_for_nonsense(wire: Wire) -> None:
+    thread = await wire.thread()
+    await wire.get(f"/threads/nobody/state/{NOWHERE}")
+    await wire.post("/threads/nobody/state", {"values": {}})
+    await wire.get(f"/threads/{thread}/history?limit=many")
+    await wire.get(f"/threads/{NOWHERE}/state/{NOWHERE}")
+    await wire.post(f"/threads/{NOWHERE}/state/checkpoint", {"checkpoint": {"checkpoint_id": NOWHERE}})
+
+
+@scenario
+async def a_state_is_updated(wire: Wire) -> None:
+    thread = await wire.ran("echo", TEXT)
+    await wire.post(f"/threads/{thread}/state", {"values": {"text": "changed"}})
+    await wire.get(f"/threads/{thread}/state")
+    await wire.get(f"/threads/{thread}")
+
+
+@scenario
+async def a_state_is_updated_as_a_node(wire: Wire) -> None:
+    thread = await wire.ran("slow", {"seconds": 0})
+    await wire.post(f"/threads/{thread}/state", {"values": {"steps": ["mine"]}, "as_node": "begin"})
+    await wire.get(f"/threads/{thread}/state")
+    await wire.get(f"/threads/{thread}")
+    await wire.post(f"/threads/{thread}/runs/wait", run("slow", None))
+
+
+@scenario
+async def a_state_is_updated_as_a_node_that_is_not_there(wire: Wire) -> None:
+    thread = await wire.ran("echo", TEXT)
+    await wire.post(f"/threads/{thread}/state", {"values": {"text": "x"}, "as_node": "nowhere"})
+
+
+@scenario
+async def a_state_is_updated_before_any_run(wire: Wire) -> None:
+    await wire.post(f"/threads/{await wire.thread()}/state", {"values": {"text": "x"}})
+
+
+@scenario
+async def a_message_is_added_and_removed_by_hand(wire: Wire) -> None:
+    thread = await wire.ran("chat", HELLO)
+    added = {"messages": [{"role": "user", "content": "by hand", "id": "user-9"}]}
+    await wire.post(f"/threads/{thread}/state", {"values": added})
+    removed = {"messages": [{"type": "remove", "content": "", "id": "ai-1"}]}
+    await wire.post(f"/threads/{thread}/state", {"values": removed})
+    await wire.get(f"/threads/{thread}/state")
+
+
+@scenario
+async def a_state_is_forked(wire: Wire) -> None:
+    thread = await wire.ran("steps", {"count": 2})
+    history = await wire.unrecorded("POST", f"/threads/{thread}/history", {"limit": 10})
+    checkpoint = history[1]["checkpoint"]
+    await wire.post(f"/threads/{thread}/state", {"values": {"done": [77]}, "checkpoint": checkpoint})
+    await wire.get(f"/threads/{thread}/state")
+
+
+@scenario
+async def a_state_is_updated_with_nonsense(wire: Wire) -> None:
+    thread = await wire.ran("echo", TEXT)
+    await wire.post(f"/threads/{thread}/state", {"values": {"nothing_like_it": 1}})
+    await wire.post(f"/threads/{thread}/state", {"values": 5})
+    await wire.patch(f"/threads/{thread}/state", {"metadata": {}})
+
+
+@scenario
+async def a_state_is_updated_while_a_run_is_under_way(wire: Wire) -> None:
+    thread = await wire.thread()
+    run_id = await wire.begun(thread)
+    await wire.post(f"/threads/{thread}/state", {"values": {"steps": ["mine"]}})
+    wire.finish()
+    await wire.ended(thread, run_id)

@@ -1,0 +1,41 @@
+from exchanges import Wire
+
+from scenarios import scenario
+
+
+@scenario
+async def the_server_is_there(wire: Wire) -> None:
+    await wire.get("/ok")
+    await wire.get("/")
+
+
+@scenario
+async def what_the_server_is(wire: Wire) -> None:
+    await wire.get("/info")
+
+
+@scenario
+async def an_unknown_route(wire: Wire) -> None:
+    await wire.get("/nowhere")
+    await wire.post("/threads/", {})
+
+
+@scenario
+async def a_wrong_method(wire: Wire) -> None:
+    await wire.put("/threads", {})
+    await wire.get("/assistants/search")
+
+
+@scenario
+async def a_body_that_is_not_json(wire: Wire) -> None:
+    await wire.post("/threads", content=b"{not json", headers={"content-type": "application/json"})
+
+
+@scenario
+async def a_body_that_is_not_an_object(wire: Wire) -> None:
+    await wire.post("/threads/search", ["a", "list"])
+
+
+@scenario
+async def no_body_at_all(wire: Wire) -> None:
+    await wire.post("/threads/search", content=b"", headers={"content-type": "application/json"})

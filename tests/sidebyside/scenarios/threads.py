@@ -1,0 +1,294 @@
+from exchanges import Wire
+from normal import NOWHERE
+
+from scenarios import scenario
+from scenarios.inputs import HELLO, TEXT, resumed, run
+
+
+@scenario
+async def a_thread_is_made(wire: Wire) -> None:
+    await wire.post("/threads", {})
+
+
+@scenario
+async def a_thread_with_metadata_is_made(wire: Wire) -> None:
+    thread = await wire.post("/threads", {"metadata": {"mark": wire.mark, "nested": {"a": [1, None]}}})
+    await wire.get(f"/threads/{thread['thread_id']}")
+
+
+@scenario
+async def a_thread_is_made_under_an_id_that_is_taken(wire: Wire) -> None:
+    thread = await wire.thread(metadata={"n": 1})
+    await wire.post("/threads", {"thread_id": thread})
+    await wire.post("/threads", {"thread_id": thread, "if_exists": "do_nothing", "metadata": {"n": 2}})
+
+
+@scenario
+async def a_thread_is_made_under_an_id_that_is_none(wire: Wire) -> None:
+    await wire.post("/threads", {"thread_id": "nobody"})
+
+
+@scenario
+async def a_thread_is_made_from_supersteps(wire: Wire) -> None:
+    supersteps = [
+        {"updates": [{"values": {"text": "a"}, "as_node": "__input__"}]},
+        {"updates": [{"values": {"echoed": "b"}, "as_node": "say_again"}]},
+    ]
+    thread = await wire.post("/threads", {"metadata": {"graph_id": "echo"}, "supersteps": supersteps})
+    await wire.get(f"/threads/{thread['thread_id']}/state")
+    await wire.get(f"/threads/{thread['thread_id']}")
+    await wire.post(f"/threads/{thread['thread_id']}/history", {"limit": 10})
+
+
+@scenario
+async def a_thread_with_a_time_to_live(wire: Wire) -> None:
+    thread = await wire.post("/threads", {"ttl": {"ttl": 60, "strategy": "delete"}})
+    await wire.get(f"/threads/{thread['thread_id']}?include=ttl")
+
+
+@scenario
+async def a_thread_that_is_not_there(wire: Wire) -> None:
+    await wire.get(f"/threads/{NOWHERE}")
+    await wire.patch(f"/threads/{NOWHERE}", {"metadata": {}})
+    await wire.delete(f"/threads/{NOWHERE}")
+    await wire.post(f"/threads/{NOWHERE}/copy")
+    await wire.get(f"/threads/{NOWHERE}/state")
+    await wire.post(f"/threads/{NOWHERE}/state", {"values": {}})
+    await wire.get(f"/threads/{NOWHERE}/history")
+    await wire.post(f"/threads/{NOWHERE}/history", {"limit": 10})
+    await wire.get(f"/threads/{NOWHERE}/runs")
+
+
+@scenario
+async def a_thread_id_that_is_none(wire: Wire) -> None:
+    await wire.get("/threads/nobody")
+    await wire.patch("/threads/nobody", {"metadata": {}})
+    await wire.delete("/threads/nobody")
+    await wire.post("/threads/nobody/copy")
+    await wire.get("/threads/nobody/state")
+    await wire.post("/threads/nobody/history", {"limit": 10})
+    await wire.get("/threads/nobody/runs")
+    await wire.post("/threads/nobody/runs", run("echo", TEXT))
+
+
+@scenario
+async def a_threads_metadata_is_merged(wire: Wire) -> None:
+    thread = await wire.thread(metadata={"a": 1, "b": {"c": 2}})
+    await wire.patch(f"/threads/{thread}", {"metadata": {"b": {"d": 3}, "e": None}})
+    await wire.patch(f"/threads/{thread}", {"metadata": {"f": 4}}, headers={"Prefer": "return=minimal"})
+    await wire.get(f"/threads/{thread}")
+
+
+@scenario
+async def a_thread_is_deleted(wire: Wire) -> None:
+    thread = await wire.ran("echo", TEXT)
+    await wire.delete(f"/threads/{thread}")
+    await wire.get(f"/threads/{thread}")
+    await wire.get(f"/threads/{thread}/state")
+    await wire.delete(f"/threads/{thread}")
+
+
+@scenario
+async def a_thread_after_a_run(wire: Wire) -> None:
+    await wire.get(f"/threads/{await wire.ran('echo', TEXT)}")
+
+
+@scenario
+async def a_thread_with_messages(wire: Wire) -> None:
+    await wire.get(f"/threads/{await wire.ran('chat', HELLO)}")
+
+
+@scenario
+async def a_thread_after_a_failure(wire: Wire) -> None:
+    thread = await wire.ran("fails", TEXT)
+    await wire.get(f"/threads/{thread}")
+    await wire.get(f"/threads/{thread}/state")
+    await wire.ran("echo", TEXT, thread=thread)
+    await wire.get(f"/threads/{thread}")
+
+
+@scenario
+async def a_thread_that_waits_for_an_answer(wire: Wire) -> None:
+    thread = await wire.ran("approve", {"topic": "x"})
+    await wire.get(f"/threads/{thread}")
+    await wire.unrecorded("POST", f"/threads/{thread}/runs/wait", resumed("approve", "yes"))
+    await wire.get(f"/threads/{thread}")
+
+
+@scenario
+async def a_thread_while_a_run_is_under_way(wire: Wire) -> None:
+    thread = await wire.thread()
+    run = await wire.begun(thread)
+    await wire.get(f"/threads/{thread}")
+    wire.finish()
+    await wire.ended(thread, run)
+    await wire.get(f"/threads/{thread}")
+
+
+@scenario
+async def threads_are_found_by_metadata(wire: Wire) -> None:
+    for kind in ("a", "b"):
+        await wire.thread(metadata={"mark": wire.mark, "deep": {"kind": kind}})
+    await wire.post("/threads/search", {"metadata": {"mark": wire.mark, "deep": {"kind": "a"}}})
+    await wire.post("/threads/search", {"metadata": {"mark": wire.mark, "deep": {"kind": "c"}}})
+
+
+@scenario
+async def threads_are_found_by_status(wire: Wire) -> None:
+    await wire.ran("approve", {"topic": "x"}, thread=await wire.thread(metadata={"mark": wire.mark}))
+    await wire.thread(metadata={"mark": wire.mark})
+    for status in ("interrupted", "idle", "busy", "error"):
+        body = {"metadata": {"mark": wire.mark}, "status": status, "select": ["status", "interrupts"]}
+        await wire.post("/threads/search", body)
+    await wire.post("/threads/search", {"status": "sleepy"})
+
+
+@scenario
+async def threads_are_found_by_values(wire: Wire) -> None:
+    for text in ("a", "b"):
+        await wire.ran("echo", {"text": text}, thread=await wire.thread(metadata={"mark": wire.mark}))
+    body = {"metadata": {"mark": wire.mark}, "values": {"text": "b"}, "select": ["values"]}
+    await wire.post("/threads/search", body)
+
+
+@scenario
+async def threads_are_found_by_id(wire: Wire) -> None:
+    first, second = await wire.thread(), await wire.thread()
+    await wire.thread()
+    body = {"ids": [first, second, NOWHERE], "select": ["thread_id"], "sort_by": "created_at", "sort_order": "asc"}
+    await wire.post("/threads/search", body)
+    await wire.post("/threads/search", {"ids": ["nobody"]})
+
+
+@scenario
+async def threads_are_searched_page_by_page(wire: Wire) -> None:
+    for number in range(3):
+        await wire.thread(metadata={"mark": wire.mark, "number": number})
+    query = {"metadata": {"mark": wire.mark}, "select": ["metadata"], "limit": 2, "sort_by": "created_at"}
+    await wire.post("/threads/search", {**query, "sort_order": "asc"})
+    await wire.post("/threads/search", {**query, "sort_order": "asc", "offset": 2})
+    await wire.post("/threads/search", {**query, "sort_order": "desc", "limit": 3})
+    await wire.post("/threads/search", {**query, "offset": 100})
+
+
+@scenario
+async def threads_are_searched_with_impossible_pages(wire: Wire) -> None:
+    await wire.post("/threads/search", {"limit": 0})
+    await wire.post("/threads/search", {"limit": -1})
+    await wire.post("/threads/search", {"limit": 100_000})
+    await wire.post("/threads/search", {"offset": -1})
+    await wire.post("/threads/search", {"sort_by": "colour"})
+
+
+@scenario
+async def threads_show_selected_fields(wire: Wire) -> None:
+    await wire.ran("echo", TEXT, thread=await wire.thread(metadata={"mark": wire.mark}))
+    await wire.post("/threads/search", {"metadata": {"mark": wire.mark}, "select": ["status", "values"]})
+    await wire.post("/threads/search", {"metadata": {"mark": wire.mark}, "select": ["nothing_like_it"]})
+
+
+@scenario
+async def threads_show_what_is_extracted(wire: Wire) -> None:
+    await wire.ran("chat", HELLO, thread=await wire.thread(metadata={"mark": wire.mark}))
+    extract = {
+        "last": "values.messages[-1].content",
+        "first": "values.messages[0].id",
+        "mark": "metadata.mark",
+        "none": "values.nothing",
+    }
+    await wire.post("/threads/search", {"metadata": {"mark": wire.mark}, "select": ["thread_id"], "extract": extract})
+    await wire.post("/threads/search", {"metadata": {"mark": wire.mark}, "extract": {"all": "$..x["}})
+
+
+@scenario
+async def threads_are_counted(wire: Wire) -> None:
+    for _ in range(2):
+        await wire.thread(metadata={"mark": wire.mark})
+    await wire.post("/threads/count", {"metadata": {"mark": wire.mark}})
+    await wire.post("/threads/count", {"metadata": {"mark": wire.mark}, "status": "busy"})
+    await wire.post("/threads/count", {"status": "sleepy"})
+
+
+@scenario
+async def a_thread_is_copied(wire: Wire) -> None:
+    thread = await wire.ran("chat", HELLO, thread=await wire.thread(metadata={"kept": True}))
+    copy = await wire.post(f"/threads/{thread}/copy")
+    await wire.get(f"/threads/{copy['thread_id']}")
+    await wire.get(f"/threads/{copy['thread_id']}/state")
+    await wire.get(f"/threads/{copy['thread_id']}/runs")
+
+
+@scenario
+async def a_copy_goes_its_own_way(wire: Wire) -> None:
+    thread = await wire.ran("steps", {"count": 1})
+    copy = (await wire.unrecorded("POST", f"/threads/{thread}/copy"))["thread_id"]
+    await wire.ran("steps", {"count": 2}, thread=copy)
+    await wire.get(f"/threads/{copy}/state")
+    await wire.get(f"/threads/{thread}/state")
+
+
+@scenario
+async def a_waiting_thread_is_copied(wire: Wire) -> None:
+    thread = await wire.ran("approve", {"topic": "x"})
+    copy = await wire.post(f"/threads/{thread}/copy")
+    await wire.post(f"/threads/{copy['thread_id']}/runs/wait", resumed("approve", "yes"))
+
+
+@scenario
+async def threads_are_pruned(wire: Wire) -> None:
+    first, second = await wire.ran("echo", TEXT), await wire.thread()
+    await wire.post("/threads/prune", {"thread_ids": [first, second, NOWHERE], "strategy": "delete"})
+    await wire.get(f"/threads/{first}")
+
+
+@scenario
+async def threads_are_pruned_to_their_latest_state(wire: Wire) -> None:
+    thread = await wire.ran("steps", {"count": 3})
+    await wire.post("/threads/prune", {"thread_ids": [thread], "strategy": "keep_latest"})
+    await wire.post(f"/threads/{thread}/history", {"limit": 10})
+
+
+@scenario
+async def threads_are_pruned_in_an_unknown_way(wire: Wire) -> None:
+    await wire.post("/threads/prune", {"thread_ids": [], "strategy": "softly"})
+    await wire.post("/threads/prune", {"strategy": "delete"})
+    await wire.post("/threads/prune", {"thread_ids": ["nobody"]})
+
+
+@scenario
+async def the_storage_of_a_thread(wire: Wire) -> None:
+    await wire.get(f"/threads/{await wire.ran('echo', TEXT)}/storage")
+    await wire.get(f"/threads/{NOWHERE}/storage")
+    await wire.get("/threads/nobody/storage")
+
+
+@scenario
+async def a_threads_metadata_is_merged_by_way_of_its_state(wire: Wire) -> None:
+    await wire.patch(f"/threads/{await wire.thread()}/state", {"metadata": {"a": 1}})
+    await wire.patch(f"/threads/{NOWHERE}/state", {"metadata": {"a": 1}})
+    await wire.patch(f"/threads/{NOWHERE}/state", {"metadata": 5})
+
+
+@scenario
+async def a_thread_is_made_from_supersteps_of_no_graph(wire: Wire) -> None:
+    await wire.post("/threads", {"supersteps": [{"updates": [{"values": {}, "as_node": "x"}]}]})
+
+
+@scenario
+async def a_thread_is_watched_where_there_is_none(wire: Wire) -> None:
+    thread = await wire.thread()
+    for path in (f"/threads/{NOWHERE}/stream", "/threads/nobody/stream", f"/threads/{thread}/stream?stream_modes=x"):
+        async with wire.open(path):
+            pass
+    async with wire.open(f"/threads/{thread}/stream", headers={"Last-Event-ID": "nonsense"}):
+        pass
+
+
+@scenario
+async def a_thread_is_watched_over_two_runs(wire: Wire) -> None:
+    thread = await wire.thread()
+    async with wire.open(f"/threads/{thread}/stream") as stream:
+        for text in ("a", "b"):
+            await wire.started(thread, run("echo", {"text": text}, stream_mode=["values", "updates"]))
+            await stream.until("updates")
+            await stream.until("metadata")

@@ -1,0 +1,67 @@
+"""What the documentation says of the comparison is what was compared."""
+
+import re
+from typing import Any
+
+from comparison import ABSENT, shown
+from scenarios import SCENARIOS, SUBJECTS
+from table import Row, read_table
+
+from written_pages import check_part, markdown_table
+
+TABLE = read_table()
+EVERYWHERE = "server-keys"
+LONG = 160
+"""Characters of a value that a page shows."""
+
+
+def test_the_conformance_page_tells_of_every_scenario() -> None:
+    rows = [[subject, *counts(subject), told(subject)] for subject in SUBJECTS]
+    check_part("conformance.md", "scenarios", markdown_table(["", "scenarios", "equal", "played"], rows))
+
+
+def test_the_page_of_differences_tells_of_every_reason() -> None:
+    rows = [[reason["what"], *example(name), reason["why"], seen(name)] for name, reason in TABLE.reasons.items()]
+    heads = ["", "stock", "Threadwire", "why", "seen in"]
+    check_part("differences.md", "differences", markdown_table(heads, rows))
+
+
+def counts(subject: str) -> tuple[str, str]:
+    names = [name for name, scenario in SCENARIOS.items() if scenario.subject == subject]
+    different = {name for row in TABLE.rows if row.reason != EVERYWHERE for name in row.places}
+    return str(len(names)), str(len(set(names) - different))
+
+
+def told(subject: str) -> str:
+    names = (name for name, scenario in SCENARIOS.items() if scenario.subject == subject)
+    return ", ".join(name.replace("_", " ") for name in names)
+
+
+def example(reason: str) -> tuple[str, str]:
+    """The first pair of values there is, shortened, with the name of what has them."""
+    row = rows_of(reason)[0]
+    place = min(place for places in row.places.values() for place in places)
+    name = re.sub(r"^frames\[.*", "frame", re.split(r"[.: ]", place)[-1])
+    return shortened(row.stock, name), shortened(row.threadwire, name)
+
+
+def shortened(value: Any, name: str) -> str:
+    if value is ABSENT:
+        return f"no `{name}`"
+    if name == "answer":
+        return f"{value['status']} {quoted(value.get('body', value.get('frames')))}"
+    return quoted({name: value})
+
+
+def quoted(value: Any) -> str:
+    text = shown(value).replace("\\n", " ").replace("|", "\\|").replace("`", "'")
+    return f"`{text if len(text) <= LONG else text[:LONG] + '…'}`"
+
+
+def seen(reason: str) -> str:
+    scenarios = {name for row in rows_of(reason) for name in row.places}
+    return f"{len(scenarios)} scenario{'s' if len(scenarios) > 1 else ''}"
+
+
+def rows_of(reason: str) -> list[Row]:
+    return [row for row in TABLE.rows if row.reason == reason]
