@@ -119,10 +119,14 @@ class SqliteThreads:
         return await self._writer.do_elsewhere(expire)
 
     async def search(self, query: ThreadQuery) -> list[Thread]:
-        return await self._readers.elsewhere(partial(_search, query))
+        found = await self._readers.elsewhere(partial(_search, query))
+        await self._writer.told()
+        return found
 
     async def count(self, query: ThreadQuery) -> int:
-        return await self._readers.elsewhere(partial(_count, query))
+        found = await self._readers.elsewhere(partial(_count, query))
+        await self._writer.told()
+        return found
 
     def settle(self, thread_id: ThreadId, settled: Settled, drafts: Sequence[Draft], now: int) -> Operation[None]:
         require_thread(self._readers, thread_id)
