@@ -10,6 +10,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.config import get_stream_writer
 from langgraph.graph import START, StateGraph
+from langgraph.store.memory import InMemoryStore
 
 from threadwire.core.entries import Draft, Kind
 from threadwire.core.ids import AssistantId, RunId, Seq, ThreadId
@@ -59,7 +60,7 @@ async def recorded(*nodes: Any) -> list[tuple[str, Any]]:
         graph.add_node(node.__name__, node).add_edge(before, node.__name__)
         before = node.__name__
     notebook = Notebook()
-    ending = await Execution(attempt(), notebook).drive(graph.compile(), InMemorySaver())
+    ending = await Execution(attempt(), notebook).drive(graph.compile(), InMemorySaver(), InMemoryStore())
     assert ending.status == "success", ending
     return [(each.kind, each.data) for each in notebook.drafts if each.kind in (Kind.CUSTOM, Kind.DISPATCHED)]
 
