@@ -11,6 +11,7 @@ AG_UI   := js/packages/ag-ui/dist/.ready
 PAGE    := examples/dashboard-page
 BUILT   := $(PAGE)/dist/.ready
 CHROME  := tests/js/node_modules/.chromium
+ORACLE  := tests/copilotkit-runtime/node_modules/.ready
 
 .PHONY: help setup stock run page test check bench soak clean
 
@@ -63,7 +64,7 @@ check: setup  ## Lint, types, import contracts
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-test: check stock $(JS) $(AG_UI) $(BUILT) $(CHROME)  ## Everything that must hold
+test: check stock $(JS) $(AG_UI) $(BUILT) $(CHROME) $(ORACLE)  ## Everything that must hold
 	npm test --prefix js
 	$(BIN)/pytest
 
@@ -75,4 +76,4 @@ soak: setup  ## The long loops: 500 kills, and thousands of stories of the stora
 	THREADWIRE_HYPOTHESIS_EXAMPLES=2000 $(BIN)/pytest tests/conformance --timeout 7200
 
 clean:  ## Remove what was built
-	rm -rf $(VENV) $(STOCK) tests/js/node_modules js/node_modules js/packages/*/dist $(PAGE)/node_modules $(PAGE)/dist build dist src/*.egg-info
+	rm -rf $(VENV) $(STOCK) tests/*/node_modules js/node_modules js/packages/*/dist $(PAGE)/node_modules $(PAGE)/dist build dist src/*.egg-info
