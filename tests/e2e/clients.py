@@ -14,7 +14,7 @@ import pytest
 from anyio import to_thread
 from langgraph_sdk import get_client, get_sync_client
 
-PATIENCE = 15.0
+PATIENCE = 60.0
 """Seconds a test waits for what must happen; far more than it ever takes."""
 
 PROJECT = Path(__file__).parent.parent / "graphs" / "langgraph.json"
