@@ -1,7 +1,7 @@
 """Following a run: everything once, in order, from any position, however many watch and however slow they are."""
 
 import re
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 
 import anyio
@@ -13,7 +13,6 @@ from threadwire.core.records import Ending, Run
 from threadwire.engine import follow
 from threadwire.engine.follow import Follower, Followers
 from threadwire.storage.abc import Log, Storage, Wakeup
-from threadwire.storage.memory import open_memory_storage
 from threadwire.testing.conformance.samples import NOW, accept, start_on_new_thread, write
 
 pytestmark = pytest.mark.anyio
@@ -24,19 +23,8 @@ OPTIONS = "shown"
 
 
 @pytest.fixture
-async def storage() -> AsyncIterator[Storage]:
-    async with open_memory_storage() as storage:
-        yield storage
-
-
-@pytest.fixture
 async def run(storage: Storage) -> Run:
     return await start_on_new_thread(storage)
-
-
-@pytest.fixture
-def followers(storage: Storage) -> Followers:
-    return Followers(storage.log)
 
 
 class Counting:

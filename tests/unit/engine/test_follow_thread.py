@@ -1,7 +1,5 @@
 """Following a thread over many runs: every entry once, in order, and the encoder primed with the runs that go on."""
 
-from collections.abc import AsyncIterator
-
 import pytest
 
 from threadwire.core.entries import START, Draft, Entry, Kind
@@ -10,7 +8,6 @@ from threadwire.core.records import Ending, Run
 from threadwire.engine import follow
 from threadwire.engine.follow import Follower, Followers
 from threadwire.storage.abc import Storage
-from threadwire.storage.memory import open_memory_storage
 from threadwire.testing.conformance.samples import NOW, accept, keep_thread, note, start, write
 
 pytestmark = pytest.mark.anyio
@@ -21,19 +18,8 @@ OPTIONS = "shown"
 
 
 @pytest.fixture
-async def storage() -> AsyncIterator[Storage]:
-    async with open_memory_storage() as storage:
-        yield storage
-
-
-@pytest.fixture
 async def thread_id(storage: Storage) -> ThreadId:
     return await keep_thread(storage)
-
-
-@pytest.fixture
-def followers(storage: Storage) -> Followers:
-    return Followers(storage.log)
 
 
 class Counting:
