@@ -14,6 +14,7 @@ from threadwire.core.records import (
     Assistant,
     CancelAction,
     Cancelled,
+    Durability,
     LogFigures,
     MultitaskStrategy,
     NewRun,
@@ -64,6 +65,42 @@ class StartRun:
 Begin = Callable[[Run], None]
 Accept = Callable[[NewRun, Begin | None], Awaitable[Accepted | None]]
 """Accepts a run in a transaction, whichever; given what begins it, if there is a place for it, at once."""
+
+
+def run_kwargs(
+    *,
+    config: dict[str, Any],
+    input: Json = None,
+    command: Json = None,
+    context: dict[str, Any] | None = None,
+    stream_mode: Sequence[str] = ("values",),
+    interrupt_before: Json = None,
+    interrupt_after: Json = None,
+    webhook: str | None = None,
+    feedback_keys: Json = None,
+    temporary: bool = False,
+    subgraphs: bool = False,
+    resumable: bool = False,
+    durability: Durability = "async",
+) -> dict[str, Any]:
+    """What a run is given, whichever protocol asked for it, in the words in which clients see it again."""
+    return {
+        "input": input,
+        "command": command,
+        "config": config,
+        "context": context or {},
+        "stream_mode": list(stream_mode),
+        "interrupt_before": interrupt_before,
+        "interrupt_after": interrupt_after,
+        "webhook": webhook,
+        "feedback_keys": feedback_keys,
+        "temporary": temporary,
+        "subgraphs": subgraphs,
+        "resumable": resumable,
+        "checkpoint_during": durability != "exit",
+        "durability": durability,
+    }
+
 
 RunList = list[Run]
 """`Runs` has a method called `list`, which would hide the type."""

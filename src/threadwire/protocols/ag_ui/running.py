@@ -7,7 +7,7 @@ from threadwire.core.entries import Json
 from threadwire.core.ids import ThreadId, thread_id_named
 from threadwire.core.records import Assistant, Run, Thread
 from threadwire.engine.lifecycle import Engine
-from threadwire.engine.runs import StartRun
+from threadwire.engine.runs import StartRun, run_kwargs
 from threadwire.errors import AgentNotFound, Invalid, NotFound, ThreadNotFound
 from threadwire.protocols.ag_ui.decode import RunInput
 from threadwire.protocols.ag_ui.early_stops import EarlyStops
@@ -116,22 +116,13 @@ def _kwargs(asked: RunInput, intent: Intent, checkpoint_id: str | None) -> dict[
     }
     if checkpoint_id is not None:
         configurable["checkpoint_id"] = checkpoint_id
-    return {
-        "input": intent.input,
-        "command": intent.command,
-        "config": {"configurable": configurable},
-        "context": {},
-        "stream_mode": ["values"],
-        "interrupt_before": None,
-        "interrupt_after": None,
-        "webhook": None,
-        "feedback_keys": None,
-        "temporary": False,
-        "subgraphs": True,
-        "resumable": True,
-        "checkpoint_during": True,
-        "durability": "async",
-    }
+    return run_kwargs(
+        input=intent.input,
+        command=intent.command,
+        config={"configurable": configurable},
+        subgraphs=True,
+        resumable=True,
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from threadwire.engine.runs import run_kwargs
 from threadwire.protocols.langgraph.decode.body import Object, OptionalObject, RequestBody
 from threadwire.protocols.langgraph.decode.config import Config, Context
 from threadwire.protocols.langgraph.encode import DEFAULT_MODES
@@ -38,19 +39,18 @@ class GraphCall(RequestBody):
         self, *, command: Object | None = None, feedback_keys: list[str] | None = None, temporary: bool
     ) -> Object:
         durability = self.durability or ("exit" if self.checkpoint_during is False else "async")
-        return {
-            "input": self.input,
-            "command": command,
-            "config": {**self.config, "configurable": self.configurable()},
-            "context": self.context,
-            "stream_mode": self.modes,
-            "interrupt_before": self.interrupt_before,
-            "interrupt_after": self.interrupt_after,
-            "webhook": self.webhook,
-            "feedback_keys": feedback_keys,
-            "temporary": temporary,
-            "subgraphs": self.stream_subgraphs,
-            "resumable": self.stream_resumable,
-            "checkpoint_during": durability != "exit",
-            "durability": durability,
-        }
+        return run_kwargs(
+            input=self.input,
+            command=command,
+            config={**self.config, "configurable": self.configurable()},
+            context=self.context,
+            stream_mode=self.modes,
+            interrupt_before=self.interrupt_before,
+            interrupt_after=self.interrupt_after,
+            webhook=self.webhook,
+            feedback_keys=feedback_keys,
+            temporary=temporary,
+            subgraphs=self.stream_subgraphs,
+            resumable=self.stream_resumable,
+            durability=durability,
+        )
