@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 
 from fastapi import APIRouter, FastAPI
+from starlette.routing import BaseRoute
 from starlette.types import ASGIApp
 
 from threadwire.core.records import Ttl
@@ -121,24 +122,24 @@ def build_api(engine: Engine, streams: OpenStreams, settings: Settings, http: Ht
     problems.install(api)
     agents = Agents(engine, settings.default_agent)
     for router in (
+        langgraph_routes(engine, streams),
         system_routes(),
         metrics_route(engine, streams),
         api_page_route(api),
-        langgraph_routes(engine, streams),
         ag_ui_routes(engine, streams, manners(settings, unknown_thread="error")),
         copilotkit_routes(engine, streams, agents, manners(settings, unknown_thread="empty")),
     ):
-        api.include_router(_offered(router, http))
+        # Not `include_router`: FastAPI would look through each router twice, once to find and once to call.
+        api.router.routes += _offered(router, http)
     api.add_middleware(BodyLimit, limit=settings.max_body_bytes)
     if http.configurable_headers is not None:
         api.add_middleware(ConfigurableHeaders, chosen=http.configurable_headers.chosen)
     return api
 
 
-def _offered(router: APIRouter, http: HttpSection) -> APIRouter:
+def _offered(router: APIRouter, http: HttpSection) -> list[BaseRoute]:
     """What the project has not switched off."""
-    router.routes[:] = [route for route in router.routes if http.offers(getattr(route, "path", ""))]
-    return router
+    return [route for route in router.routes if http.offers(getattr(route, "path", ""))]
 
 
 def build_app(project: Project, server: Server) -> ASGIApp:

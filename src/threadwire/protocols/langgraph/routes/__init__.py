@@ -18,10 +18,10 @@ from threadwire.protocols.langgraph.routes.ui import ui_routes
 
 def langgraph_routes(engine: Engine, streams: OpenStreams) -> APIRouter:
     router = APIRouter(route_class=JsonRoute, default_response_class=Json)
+    run_routes(router, engine, streams)  # first, because routes are looked through in order
     assistant_routes(router, engine)
     thread_routes(router, engine, streams)
     state_routes(router, engine)
-    run_routes(router, engine, streams)
     cron_routes(router, engine)
     stateless_run_routes(router, engine, streams)
     store_routes(router, engine)
