@@ -15,12 +15,12 @@ from threadwire.storage.sqlite.tails import Segment
 
 _ROWS_PER_INSERT = 32
 
-_LOAD_HEAD = """
-SELECT ifnull((SELECT first_seq + n - 1 FROM segments WHERE thread = ?1 ORDER BY first_seq DESC LIMIT 1), 0),
+# No line break at its end: SQLite would be asked every time whether that is another statement.
+_LOAD_HEAD = """SELECT
+       ifnull((SELECT first_seq + n - 1 FROM segments WHERE thread = ?1 ORDER BY first_seq DESC LIMIT 1), 0),
        EXISTS (SELECT 1 FROM threads WHERE thread = ?1),
-       running.run, running.attempt
-  FROM (SELECT 1) LEFT JOIN runs AS running ON running.thread = ?1 AND running.status = 'running'
-"""
+       (SELECT run FROM runs WHERE thread = ?1 AND status = 'running'),
+       (SELECT attempt FROM runs WHERE thread = ?1 AND status = 'running')"""
 
 
 class Head:
