@@ -40,9 +40,7 @@ class SqliteLog:
     def append(self, thread_id: ThreadId, drafts: Sequence[Draft], fence: Fence | None = None) -> Appending:
         if fence is None:
             require_thread(self._readers, thread_id)
-        work = Appending(thread_id, encode(drafts, self._clock), fence)
-        self._writer.take(work)
-        return work
+        return self._writer.append(thread_id, encode(drafts, self._clock), fence)
 
     @property
     def crowded(self) -> bool:

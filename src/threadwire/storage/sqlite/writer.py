@@ -39,7 +39,7 @@ from threadwire.core.ids import RunId, ThreadId
 from threadwire.errors import Fenced, StorageError, ThreadwireError
 from threadwire.storage.sqlite.keys import name_of
 from threadwire.storage.sqlite.schema import CHECKPOINT_PAGES
-from threadwire.storage.sqlite.segments import Encoded
+from threadwire.storage.sqlite.segments import MAX_ENTRIES, Encoded
 from threadwire.storage.sqlite.tails import Tails
 from threadwire.storage.sqlite.transaction import Head, Transaction
 
@@ -83,6 +83,11 @@ class Work(ABC):
         self.gives_up = False
         self.error: Exception | None = None
 
+    @property
+    def size(self) -> int:
+        """How many entries, or other works, it is."""
+        return 1
+
     @abstractmethod
     def perform(self, transaction: Transaction) -> None:
         """Do it. Refuse before anything is changed."""
@@ -125,15 +130,26 @@ def _lost(error: Exception) -> StorageError:
 class Appending(Work):
     __slots__ = ("entries",)
 
-    def __init__(self, thread_id: ThreadId, entries: list[Encoded], fence: Fence | None) -> None:
+    def __init__(self, thread_id: ThreadId, entries: list[Encoded], fence: Fence | None, weight: int) -> None:
         self.thread_id = thread_id
         self.entries = entries
         self.fence = fence
-        self.weight = _WORK_COST
-        for entry in entries:
-            self.weight += len(entry[1])
+        self.weight = weight
         self.gives_up = False
         self.error = None
+
+    @property
+    def size(self) -> int:
+        return len(self.entries)
+
+    def takes_up(self, fence: Fence | None, weight: int) -> bool:
+        """Whether what the same attempt says next may be a part of this."""
+        return (
+            self.fence is fence
+            and fence is not None
+            and self.weight + weight <= LITTLE
+            and len(self.entries) < MAX_ENTRIES
+        )
 
     def perform(self, transaction: Transaction) -> None:
         thread_id, fence = self.thread_id, self.fence
@@ -188,6 +204,8 @@ class Writer:
         self._bell.acquire()
         # Everything below is changed under the lock.
         self._queue: deque[Work] = deque()
+        self._queued = 0
+        """Entries and other works in the queue."""
         self._load = 0
         self._asleep = False
         self._gathering = False
@@ -216,14 +234,36 @@ class Writer:
 
     def take(self, work: Work, *, urgent: bool = False) -> None:
         """Put the work into the queue. Raises `Fenced` if it names a fence that does not hold the thread."""
-        fence = work.fence
         with self._lock:
-            if fence is not None:
-                if self._held.get(fence) != work.thread_id:
-                    raise Fenced()
-                if self._broken and fence in self._broken:
-                    raise StorageError("An earlier entry of this attempt could not be kept.")
+            self._require(work.fence, work.thread_id)
             self._enqueue(work, urgent=urgent)
+
+    def append(self, thread_id: ThreadId, entries: list[Encoded], fence: Fence | None) -> Appending:
+        """`take` for entries. What an attempt says in one go becomes one work, however many calls it takes to say."""
+        weight = _WORK_COST
+        for entry in entries:
+            weight += len(entry[1])
+        with self._lock:
+            self._require(fence, thread_id)
+            queue = self._queue
+            if queue and type(last := queue[-1]) is Appending and last.takes_up(fence, weight):
+                last.entries += entries
+                last.weight += weight
+                self._load += weight
+                self._queued += len(entries)
+                if self._gathering and self.crowded:
+                    self._hurry()
+                return last
+            work = Appending(thread_id, entries, fence, weight)
+            self._enqueue(work)
+        return work
+
+    def _require(self, fence: Fence | None, thread_id: ThreadId | None) -> None:
+        if fence is not None:
+            if self._held.get(fence) != thread_id:
+                raise Fenced()
+            if self._broken and fence in self._broken:
+                raise StorageError("An earlier entry of this attempt could not be kept.")
 
     async def do(self, operation: Callable[[Transaction], T], then: Callable[[T], None] | None = None) -> T:
         """Do it in its turn, and return once it is settled. `then` is told the result as soon as it is written."""
@@ -278,7 +318,7 @@ class Writer:
 
     @property
     def crowded(self) -> bool:
-        return len(self._queue) >= MAX_QUEUED or self._load >= MAX_QUEUED_BYTES
+        return self._queued >= MAX_QUEUED or self._load >= MAX_QUEUED_BYTES
 
     async def room(self) -> None:
         while self.crowded:
@@ -354,6 +394,7 @@ class Writer:
         self._taken += 1
         work.position = self._taken
         self._load += work.weight
+        self._queued += work.size
         self._queue.append(work)
         if quietly:
             return
@@ -440,9 +481,12 @@ class Writer:
 
     def _dequeue(self) -> list[Work]:
         if len(self._queue) > _MAX_BATCH:
-            return [self._queue.popleft() for _ in range(_MAX_BATCH)]
+            batch = [self._queue.popleft() for _ in range(_MAX_BATCH)]
+            self._queued -= sum(work.size for work in batch)
+            return batch
         batch = list(self._queue)
         self._queue.clear()
+        self._queued = 0
         return batch
 
     # Whoever has the turn
@@ -471,6 +515,7 @@ class Writer:
             self._undo(batch)
             with self._lock:
                 self._queue.extendleft(reversed(batch))
+                self._queued += sum(work.size for work in batch)
                 self._summon()
         else:
             self._written(batch, [transaction])
@@ -582,6 +627,7 @@ class Writer:
             lost = [work for works, _ in self._unsynced for work in works] + list(self._queue)
             self._unsynced.clear()
             self._queue.clear()
+            self._queued = 0
         for work in lost:
             work.error = StorageError("The storage failed: its writer is gone.")
         if lost:
