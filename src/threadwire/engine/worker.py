@@ -86,6 +86,8 @@ class Worker:
         self._draining = False
         self._reserved = 0
         self._claiming = False
+        self._nobody_waits = False
+        """There was no pending run when the queue was last looked at, and nobody has hinted since."""
         self._tasks: TaskGroup | None = None
         self.ended: Counter[str] = Counter()
         """How many runs ended in each way since the start."""
@@ -146,6 +148,7 @@ class Worker:
         async with anyio.create_task_group() as self._tasks:
             while not self._draining:
                 self._wake.clear()
+                self._nobody_waits = False
                 await self._begin_claimed()
                 await self._wait_for_work()
             while self._reserved:  # somebody may still begin a run, and needs the group for it
@@ -182,7 +185,9 @@ class Worker:
         """Until a hint, or until the next run is due; a run that became due since the claim is looked for again
         soon."""
         seconds = IDLE_POLL
-        if self._free > 0 and (due := await self._storage.runs.next_due()) is not None:
+        if (due := await self._storage.runs.next_due()) is None:
+            self._nobody_waits = not (await self._storage.runs.count_active())["pending"]
+        elif self._free > 0:
             seconds = min(IDLE_POLL, max(SOON, (due - self._clock()) / 1000))
         with anyio.move_on_after(seconds):
             await self._wake.wait()
@@ -242,7 +247,8 @@ class Worker:
             self.ended[ending.status] += 1
             self._log_end(run, ending)
         del self._running[run.run_id]
-        self._wake.set()
+        if not self._nobody_waits:  # for its thread, or for a place
+            self._wake.set()
         self._quiet.set()
 
     async def _finish(self, run: Run, ending: Ending, now: int) -> None:
