@@ -25,7 +25,10 @@ NAMED = 3
 def run_server(listener: socket.socket, *, dev: bool, **given: Any) -> None:
     refuse_unknown()
     settings = _settings(**given)
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(LEVELS[settings.log_level]))
+    structlog.configure(
+        wrapper_class=structlog.make_filtering_bound_logger(LEVELS[settings.log_level]),
+        cache_logger_on_first_use=True,
+    )
     console = Console(highlight=False, soft_wrap=True)
 
     def announce(address: str, server: Server) -> None:

@@ -4,9 +4,9 @@ the project brings, which must be told."""
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
-from threadwire.core.entries import Fence
+from threadwire.core.entries import START, Fence
 from threadwire.core.ids import RunId, ThreadId
-from threadwire.core.records import CheckpointSizes, Durability
+from threadwire.core.records import CheckpointSizes, Durability, Run
 from threadwire.errors import BadRequest, StorageError
 from threadwire.graphs.brought import BroughtSaver
 from threadwire.storage.abc import Storage
@@ -30,6 +30,13 @@ class Checkpointing:
 
     async def newest(self, thread_id: ThreadId) -> tuple[str, RunId | None] | None:
         return await (self._brought or self._storage.checkpoints).newest(thread_id)
+
+    async def newest_before(self, run: Run) -> tuple[str, RunId | None] | None:
+        """The newest checkpoint that an attempt finds. Whatever leaves one in the storage leaves an entry too, so
+        before a thread's first entry there is none to look for."""
+        if run.queued_seq == START + 1 and run.attempt == 1 and self._brought is None:
+            return None
+        return await self.newest(run.thread_id)
 
     async def copy(self, thread_id: ThreadId, to: ThreadId) -> None:
         """Copy all checkpoints of a thread, as they are at one moment. Raises `StorageError`."""

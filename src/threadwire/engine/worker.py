@@ -213,7 +213,7 @@ class Worker:
             await self._end(running, execution, ending)
 
     async def _attempt(self, run: Run) -> Attempt:
-        newest = await self._checkpointing.newest(run.thread_id)
+        newest = await self._checkpointing.newest_before(run)
         checkpoint_id, made_by = newest if newest is not None else (None, None)
         return Attempt(
             run,

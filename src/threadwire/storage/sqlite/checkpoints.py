@@ -349,28 +349,13 @@ def _is_small(value: Any) -> bool:
 
 
 def _store_checkpoint(row: tuple[Any, ...], blobs: Sequence[Any], transaction: Transaction) -> None:
-    db = transaction.db
-    db.execute("INSERT OR REPLACE INTO checkpoints VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
-    _insert(db, "REPLACE INTO checkpoint_blobs", 6, blobs)
+    transaction.insert("INSERT OR REPLACE INTO checkpoints", 8, row)
+    transaction.insert("REPLACE INTO checkpoint_blobs", 6, blobs)
 
 
 def _store_writes(once: Sequence[Any], again: Sequence[Any], transaction: Transaction) -> None:
-    _insert(transaction.db, "INSERT OR IGNORE INTO checkpoint_writes", 10, once)
-    _insert(transaction.db, "REPLACE INTO checkpoint_writes", 10, again)
-
-
-def _insert(db: apsw.Connection, verb: str, columns: int, values: Sequence[Any]) -> None:
-    """Rows by the handful in one statement: each statement costs the writer a fight for the interpreter lock."""
-    step = columns * 16
-    for at in range(0, len(values), step):
-        part = values[at : at + step]
-        db.execute(_insert_sql(verb, columns, len(part) // columns), part)
-
-
-@lru_cache(maxsize=128)
-def _insert_sql(verb: str, columns: int, rows: int) -> str:
-    row = f"({', '.join('?' * columns)})"
-    return f"{verb} VALUES {', '.join([row] * rows)}"
+    transaction.insert("INSERT OR IGNORE INTO checkpoint_writes", 10, once)
+    transaction.insert("REPLACE INTO checkpoint_writes", 10, again)
 
 
 # Reading

@@ -14,6 +14,7 @@ from threadwire.storage.sqlite.segments import MAX_ENTRIES, Encoded, pack
 from threadwire.storage.sqlite.tails import Segment
 
 _ROWS_PER_INSERT = 32
+_SEGMENT_COLUMNS = 8
 
 # No line break at its end: SQLite would be asked every time whether that is another statement.
 _LOAD_HEAD = """SELECT
@@ -42,7 +43,7 @@ class Transaction:
         self._heads = heads
         self._begun = False
         self._open: dict[ThreadId, Segment] = {}
-        self._rows: list[tuple[Any, ...]] = []
+        self._inserts: dict[tuple[str, int], list[Any]] = {}
         self.segments: list[Segment] = []
         self.forgotten: list[ThreadId] = []
         self.taken: dict[Fence, ThreadId] = {}
@@ -51,7 +52,13 @@ class Transaction:
     @property
     def db(self) -> apsw.Connection:
         self._begin()
+        self._insert_all()
         return self._db
+
+    def insert(self, into: str, columns: int, values: Iterable[Any]) -> None:
+        """Rows, one behind the other. Those for the same table are written in one statement, before anything else is
+        asked of the database: each statement costs a fight for the interpreter lock."""
+        self._inserts.setdefault((into, columns), []).extend(values)
 
     def _begin(self) -> None:
         if not self._begun:
@@ -119,24 +126,28 @@ class Transaction:
         self.forgotten.append(thread_id)
 
     def write(self) -> None:
-        """Put the entries into the database; only the commit is left."""
-        self._rows = [row for segment in self.segments for row in _rows(segment)]
-        if not self._begun and len(self._rows) <= _ROWS_PER_INSERT:
-            # The usual batch of a streaming run. A single statement is a transaction by itself, and every statement
-            # less is one time less that this thread has to win the interpreter lock back from a busy graph.
-            return
-        self._begin()
-        for at in range(0, len(self._rows), _ROWS_PER_INSERT):
-            self._insert(self._rows[at : at + _ROWS_PER_INSERT])
+        """Put everything into the database; only the commit is left."""
+        for segment in self.segments:
+            for row in _rows(segment):
+                self.insert("INSERT INTO segments", _SEGMENT_COLUMNS, row)
+        if self._begun or sum(map(_statements, self._inserts.items())) > 1:
+            self._begin()
+            self._insert_all()
 
     def commit(self) -> None:
+        """The usual batch of a streaming run is a single statement, which is a transaction by itself."""
         if self._begun:
             self._db.execute("COMMIT")
-        elif self._rows:
-            self._insert(self._rows)
+        else:
+            self._insert_all()
 
-    def _insert(self, rows: list[tuple[Any, ...]]) -> None:
-        self._db.execute(_insert_segments(len(rows)), [value for row in rows for value in row])
+    def _insert_all(self) -> None:
+        for (into, columns), values in self._inserts.items():
+            step = columns * _ROWS_PER_INSERT
+            for at in range(0, len(values), step):
+                part = values[at : at + step]
+                self._db.execute(_insertion(into, columns, len(part) // columns), part)
+        self._inserts.clear()
 
 
 def _rows(segment: Segment) -> Iterable[tuple[Any, ...]]:
@@ -146,6 +157,12 @@ def _rows(segment: Segment) -> Iterable[tuple[Any, ...]]:
         yield thread, segment.first + offset, n, run, segment.attempt, at, packed, data
 
 
-@lru_cache(maxsize=_ROWS_PER_INSERT)
-def _insert_segments(rows: int) -> str:
-    return "INSERT INTO segments VALUES " + ", ".join(["(?,?,?,?,?,?,?,?)"] * rows)
+def _statements(insert: tuple[tuple[str, int], list[Any]]) -> int:
+    (_, columns), values = insert
+    return -(-len(values) // (columns * _ROWS_PER_INSERT))
+
+
+@lru_cache(maxsize=128)
+def _insertion(into: str, columns: int, rows: int) -> str:
+    row = f"({','.join('?' * columns)})"
+    return f"{into} VALUES {', '.join([row] * rows)}"
