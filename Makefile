@@ -68,7 +68,12 @@ test: check stock $(JS) $(AG_UI) $(BUILT) $(CHROME) $(ORACLE)  ## Everything tha
 	npm test --prefix js
 	$(BIN)/pytest
 
-bench: setup stock  ## Print the budget table, beside bare graph.astream and the stock dev server
+# The usual AG-UI adapter, whose bytes are measured beside ours.
+$(VENV)/.bench: $(VENV)/.ready
+	$(BIN)/python $(INSTALL) '.[bench]' --constraint constraints.txt
+	touch $@
+
+bench: $(VENV)/.bench stock  ## Print the budget table, beside bare graph.astream and the stock dev server
 	$(BIN)/python -m bench
 
 soak: setup  ## The long loops: 500 kills, and thousands of stories of the storage
