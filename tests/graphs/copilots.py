@@ -2,16 +2,20 @@
 the events that its helpers dispatch."""
 
 import asyncio
+import operator
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
-from langchain_core.callbacks import adispatch_custom_event, dispatch_custom_event
-from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, ToolCall, ToolMessage
+from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, adispatch_custom_event, dispatch_custom_event
+from langchain_core.messages import AIMessage, AIMessageChunk, AnyMessage, BaseMessage, ToolCall, ToolMessage
+from langchain_core.outputs import ChatGenerationChunk
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import tool
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.message import add_messages
 from langgraph.prebuilt import ToolNode
+from langgraph.types import Send, interrupt
 
 from threadwire.testing.scripted import ScriptedChatModel
 
@@ -179,3 +183,95 @@ async def model_with_actions(state: Copilot, config: RunnableConfig) -> Copilot:
 
 
 copilot = StateGraph(Copilot).add_node("model", model_with_actions).add_edge(START, "model").compile()
+
+
+# -- dictated: what the model says is written into a file while it speaks, and ends with the line. It counts answers ---
+
+
+class Dictated(TypedDict, total=False):
+    messages: Annotated[list[AnyMessage], add_messages]
+    dictation: str
+    answers: int
+
+
+class DictatedModel(ScriptedChatModel):
+    file: Path
+
+    async def _astream(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: AsyncCallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> AsyncIterator[ChatGenerationChunk]:
+        message_id, said, ended = f"ai-{len(messages)}", 0, False
+        while not ended:
+            await asyncio.sleep(0.01)
+            text, end, _ = self.file.read_text().partition("\n")
+            ended = bool(end)
+            if text[said:]:
+                yield ChatGenerationChunk(message=AIMessageChunk(text[said:], id=message_id))
+            said = len(text)
+        yield ChatGenerationChunk(message=AIMessageChunk("", id=message_id, chunk_position="last"))
+
+
+def echo(conversation: list[BaseMessage]) -> AIMessage:
+    return AIMessage(f"You said: {conversation[-1].text}", id=f"ai-{len(conversation)}")
+
+
+async def take_dictation(state: Dictated) -> Dictated:
+    file = state.get("dictation")
+    model = ScriptedChatModel(reply=echo) if file is None else DictatedModel(reply=echo, file=Path(file))
+    return {"messages": [await model.ainvoke(state["messages"])], "answers": state.get("answers", 0) + 1}
+
+
+dictated = StateGraph(Dictated).add_node("model", take_dictation).add_edge(START, "model").compile()
+
+
+# -- asks: every question in what it is told is asked back, all at once; then it says what it was answered ------------
+
+
+class Asking(TypedDict, total=False):
+    messages: Annotated[list[AnyMessage], add_messages]
+    answers: Annotated[list[str], operator.add]
+
+
+def each_question(state: Asking) -> list[Send]:
+    questions = [f"{each.strip()}?" for each in state["messages"][-1].text.split("?") if each.strip()]
+    return [Send("ask", {"question": question}) for question in questions]
+
+
+def ask(state: dict[str, Any]) -> Asking:
+    answer = interrupt({"question": state["question"], "choices": ["yes", "no"]})
+    return {"answers": [f"{state['question']} {answer}"]}
+
+
+def tell_answers(state: Asking) -> Asking:
+    told = " ".join(sorted(state["answers"]))
+    return {"messages": [AIMessage(f"So: {told}", id=f"ai-{len(state['messages'])}")]}
+
+
+asks = (
+    StateGraph(Asking)
+    .add_node("ask", ask)
+    .add_node("tell", tell_answers)
+    .add_conditional_edges(START, each_question, ["ask"])
+    .add_edge("ask", "tell")
+    .compile()
+)
+
+
+# -- stumbles: it fails in mid-answer ----------------------------------------------------------------------------------
+
+
+class Stumbling(ScriptedChatModel):
+    async def _astream(self, *args: Any, **kwargs: Any) -> AsyncIterator[ChatGenerationChunk]:
+        yield ChatGenerationChunk(message=AIMessageChunk("Well, I", id="ai-1"))
+        raise ValueError("kaboom from the graph")
+
+
+async def stumble(state: Tooled) -> Tooled:
+    return {"messages": [await Stumbling(reply=echo).ainvoke(state["messages"])]}
+
+
+stumbles = StateGraph(Tooled).add_node("model", stumble).add_edge(START, "model").compile()

@@ -29,6 +29,7 @@ from threadwire.graphs.webhooks import read_webhooks
 class GraphSource(CodeSource):
     description: str | None = None
     stream_models: bool = True
+    interrupt_outcome: bool = True
 
 
 @dataclass(frozen=True)
@@ -132,7 +133,13 @@ def _graph(graph_id: str, value: object) -> GraphSource:
     if (path := value.get("path")) is None:
         raise ConfigError(f'{where} has no "path". Add e.g. "path": "./agent.py:graph".')
     location, attribute = split_source(where, path)
-    return GraphSource(location, attribute, _description(where, value), _stream_models(where, value))
+    return GraphSource(
+        location,
+        attribute,
+        _description(where, value),
+        stream_models=_switch(where, value, "stream_models"),
+        interrupt_outcome=_switch(where, value, "interrupt_outcome"),
+    )
 
 
 def _description(where: str, value: Mapping[str, Any]) -> str | None:
@@ -142,11 +149,12 @@ def _description(where: str, value: Mapping[str, Any]) -> str | None:
     return description
 
 
-def _stream_models(where: str, value: Mapping[str, Any]) -> bool:
-    stream_models = value.get("stream_models", True)
-    if not isinstance(stream_models, bool):
-        raise ConfigError(f'{where}: "stream_models" must be true or false, not {kind_of(stream_models)}.')
-    return stream_models
+def _switch(where: str, value: Mapping[str, Any], name: str) -> bool:
+    """Something that is on unless it is switched off."""
+    switch = value.get(name, True)
+    if not isinstance(switch, bool):
+        raise ConfigError(f'{where}: "{name}" must be true or false, not {kind_of(switch)}.')
+    return switch
 
 
 def _dependencies(value: object, root: Path) -> list[Path]:

@@ -9,7 +9,7 @@ from threadwire.graphs.http_section import Cors, HeaderChoice, HttpSection
 Known = Mapping[str, Any]
 """Each key, and what may be inside: another table, or nothing that is looked at."""
 
-_GRAPH: Known = dict.fromkeys(("path", "description", "stream_models"))
+_GRAPH: Known = dict.fromkeys(("path", "description", "stream_models", "interrupt_outcome"))
 
 _SECTIONS: Known = {
     "http": {

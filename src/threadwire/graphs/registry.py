@@ -117,6 +117,11 @@ class GraphRegistry:
     def stream_models(self, graph_id: str) -> bool:
         return self._source(graph_id).stream_models
 
+    def interrupt_outcome(self, graph_id: str) -> bool:
+        """Whether pages are told of interrupts as outcomes of runs. A graph that is gone has threads all the same."""
+        source = self._sources.get(graph_id)
+        return source is None or source.interrupt_outcome
+
     def is_made(self, graph_id: str) -> bool:
         """Whether a factory makes the graph, and may want to know what for."""
         return isinstance(self._spec(graph_id).target, Factory)

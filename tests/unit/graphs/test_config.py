@@ -42,10 +42,11 @@ def test_a_graph_is_a_file_and_a_name(project):
     assert (config.dependencies, config.env) == ([], {})
 
 
-def test_a_graph_may_have_a_description_and_opt_out_of_streaming(project):
-    entry = {"path": "pkg.agents:make", "description": "Does it.", "stream_models": False, "later": 1}
+def test_a_graph_may_have_a_description_and_opt_out_of_things(project):
+    off = {"stream_models": False, "interrupt_outcome": False}
+    entry = {"path": "pkg.agents:make", "description": "Does it.", **off, "later": 1}
     config = load_config(write(project, {"graphs": {"agent": entry}}))
-    assert config.graphs["agent"] == GraphSource("pkg.agents", "make", "Does it.", stream_models=False)
+    assert config.graphs["agent"] == GraphSource("pkg.agents", "make", "Does it.", **off)
 
 
 @pytest.mark.parametrize(
@@ -131,6 +132,10 @@ def test_bytes_that_are_no_text_are_refused(tmp_path):
         (
             {"graphs": {"a": {"path": "./a.py:b", "stream_models": "no"}}},
             '"graphs"."a": "stream_models" must be true or false, not a text.',
+        ),
+        (
+            {"graphs": {"a": {"path": "./a.py:b", "interrupt_outcome": 0}}},
+            '"graphs"."a": "interrupt_outcome" must be true or false, not a number.',
         ),
         (
             {"graphs": GRAPHS, "dependencies": "."},

@@ -23,7 +23,7 @@ def test_sections_of_other_tools_are_left_alone_unless_they_look_misspelt():
 
 def test_what_is_known_is_not_told():
     content = {
-        "graphs": {"agent": {"path": "x", "description": "y", "stream_models": False}},
+        "graphs": {"agent": {"path": "x", "description": "y", "stream_models": False, "interrupt_outcome": False}},
         "env": {"ANYTHING": "x"},
         "dependencies": ["."],
         "webhooks": {"headers": {"x-any": "y"}, "url": {"require_https": True}},

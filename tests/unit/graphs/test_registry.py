@@ -449,13 +449,22 @@ async def test_two_projects_with_a_file_of_the_same_name_are_kept_apart(project,
 # What the config says about a graph
 
 
-def test_description_and_opt_out_are_known_for_failed_graphs_too(project):
-    entry = {"path": "./missing.py:graph", "description": "Does it.", "stream_models": False}
+def test_what_the_config_says_is_known_for_failed_graphs_too(project):
+    entry = {
+        "path": "./missing.py:graph",
+        "description": "Does it.",
+        "stream_models": False,
+        "interrupt_outcome": False,
+    }
     registry = project.load({"bad": entry, "plain": "./missing.py:graph"})
-    assert (registry.description("bad"), registry.stream_models("bad")) == ("Does it.", False)
-    assert (registry.description("plain"), registry.stream_models("plain")) == (None, True)
+    said = [
+        (registry.description(each), registry.stream_models(each), registry.interrupt_outcome(each))
+        for each in ("bad", "plain")
+    ]
+    assert said == [("Does it.", False, False), (None, True, True)]
     with pytest.raises(GraphUnavailable, match="There is no graph 'other'"):
         registry.description("other")
+    assert registry.interrupt_outcome("other"), "its threads are still there to be shown"
 
 
 # Drawing

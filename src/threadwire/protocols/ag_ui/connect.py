@@ -121,7 +121,7 @@ def _at_rest(options: Options, thread: Thread, told: list[Event]) -> bytes:
         [
             run_started(options.thread_id, run_id),
             *told,
-            *(legacy_interrupts(asked) if options.legacy_interrupts else ()),
+            *legacy_interrupts(asked),
             run_finished(options.thread_id, run_id, interrupt_outcome(asked) if options.interrupt_outcome else None),
         ]
     )

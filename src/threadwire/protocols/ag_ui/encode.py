@@ -45,8 +45,9 @@ class Options:
     """For streams over many runs, where a run that is only queued would begin inside another."""
     out_of_order: frozenset[str] = frozenset()
     """Messages that the page has, but not where they belong: it had not seen all that comes before them."""
-    legacy_interrupts: bool = True
     interrupt_outcome: bool = True
+    """Whether interrupts are the outcome of a run, besides being told of in the way of the older hooks. Clients that
+    have seen an outcome refuse every answer but `resume`."""
 
 
 class RunEncoder:
@@ -145,8 +146,7 @@ class RunEncoder:
         if data["status"] == "success":  # what a stopped run was saying stays on the screen
             events += self._conversation.settle()
         interrupts = data.get("interrupts") or []
-        if self._options.legacy_interrupts:
-            events += legacy_interrupts(interrupts)
+        events += legacy_interrupts(interrupts)
         return [*events, *self._raw_end(entry), self._finished(entry, interrupts)]
 
     def _finished(self, entry: Entry, interrupts: list[Json]) -> Event:

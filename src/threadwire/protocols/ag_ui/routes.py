@@ -45,10 +45,10 @@ def ag_ui_routes(engine: Engine, streams: OpenStreams, manners: Manners) -> APIR
         agent: str, body: Annotated[ConnectInput, Body()], last_event_id: Cursor = None
     ) -> Response:
         try:
-            await find_agent(engine, agent)
+            assistant = await find_agent(engine, agent)
         except AgentNotFound as error:
             return _failed(error)
-        return await connect_stream(engine, streams, body, last_event_id, manners)
+        return await connect_stream(engine, streams, assistant, body, last_event_id, manners)
 
     @router.post("/{agent}/stop/{thread_id}")
     async def stop_agent(agent: str, thread_id: str, body: Annotated[StopInput | None, Body()] = None) -> Json:
@@ -59,9 +59,9 @@ def ag_ui_routes(engine: Engine, streams: OpenStreams, manners: Manners) -> APIR
 
     @router.get("/{agent}/threads/{thread_id}/events", responses=foreseen(400))
     async def follow_thread(agent: str, thread_id: str, last_event_id: Cursor = None) -> Response:
-        await find_agent(engine, agent)
+        assistant = await find_agent(engine, agent)
         thread = await find_thread(engine, thread_id)
-        options = Options(thread_id)
+        options = Options(thread_id, interrupt_outcome=engine.registry.interrupt_outcome(assistant.graph_id))
         if last_event_id is None:
             watcher = await follow(engine, thread, options)
         else:
@@ -85,6 +85,7 @@ async def run_stream(
         modern=asked.modern,
         raw=asked.raw,
         out_of_order=intent.out_of_order,
+        interrupt_outcome=engine.registry.interrupt_outcome(agent.graph_id),
     )
     follower = engine.runs.follow(run, options, partial(RunEncoder, options), Seq(run.queued_seq - 1))
     return event_stream(follower, streams, heartbeat=KEEP_ALIVE)
@@ -93,12 +94,18 @@ async def run_stream(
 async def connect_stream(
     engine: Engine,
     streams: OpenStreams,
+    agent: Assistant,
     asked: ConnectInput,
     last_event_id: str | None,
     manners: Manners,
 ) -> Response:
     """What cannot be connected to is told in the stream, where pages look for it, with the status it would have had."""
-    options = Options(asked.thread_id, modern=asked.modern, raw=asked.raw)
+    options = Options(
+        asked.thread_id,
+        modern=asked.modern,
+        raw=asked.raw,
+        interrupt_outcome=engine.registry.interrupt_outcome(agent.graph_id),
+    )
     try:
         thread = await find_thread(engine, asked.thread_id)
         connection = await connect(engine, thread, options, _cursor(asked, last_event_id))

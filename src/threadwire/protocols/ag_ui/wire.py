@@ -78,8 +78,10 @@ def interrupt_json(interrupt: Json) -> Json:
 
 
 def legacy_interrupts(interrupts: list[Json]) -> list[Event]:
-    """How hooks learned of interrupts before runs had outcomes: the value as JSON text."""
-    return [event("CUSTOM", name="on_interrupt", value=dumps(each.get("value")).decode()) for each in interrupts]
+    """How hooks learned of interrupts before runs had outcomes: a text as it is, any other value as JSON."""
+    values = [each.get("value") for each in interrupts]
+    texts = [value if isinstance(value, str) else dumps(value).decode() for value in values]
+    return [event("CUSTOM", name="on_interrupt", value=text) for text in texts]
 
 
 def _text_of(value: Json, *names: str) -> str | None:

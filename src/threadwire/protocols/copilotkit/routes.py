@@ -82,8 +82,8 @@ def _agent_routes(router: APIRouter, engine: Engine, streams: OpenStreams, agent
         body: Annotated[ConnectInput, Body()],
         last_event_id: Annotated[str | None, Header(alias="last-event-id")] = None,
     ) -> Response:
-        await agents.find(agent)
-        return await connect_stream(engine, streams, body, last_event_id, manners)
+        assistant = await agents.find(agent)
+        return await connect_stream(engine, streams, assistant, body, last_event_id, manners)
 
     @router.post("/agent/{agent}/stop/{thread_id:path}")
     async def stop_agent(agent: str, thread_id: str, request: Request) -> Json:
