@@ -1,6 +1,7 @@
 """AG-UI over HTTP: what pages send, and what they are shown."""
 
 import asyncio
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -232,6 +233,26 @@ async def test_an_interrupt_is_answered(page: MakePage, reload: bool, legacy: bo
     other = here.another()
     await other.connect()
     assert other.interrupts == []
+
+
+async def test_an_agent_may_tell_of_interrupts_by_event_alone(page: MakePage) -> None:
+    here = page("asks_by_event")
+    seen = await here.say("Paint it?")
+    late = here.another()
+    connected = await late.connect()
+
+    for events in (seen.events, connected.events):
+        [told] = [json.loads(each["value"]) for each in events if each["type"] == "CUSTOM"]
+        assert told["question"] == "Paint it?"
+        assert "outcome" not in events[-1]
+    await late.run(forwardedProps={"command": {"resume": "yes"}})
+    assert late.texts[-1] == ("assistant", "So: Paint it? yes")
+
+
+async def test_a_question_that_is_a_text_is_told_as_it_is(page: MakePage) -> None:
+    seen = await page("approve_many").run(state={})
+    told = [each["value"] for each in seen.events if each["type"] == "CUSTOM"]
+    assert sorted(told) == ["deep?", "left?", "right?"]
 
 
 async def test_a_dismissed_interrupt_is_told_to_the_graph(page: MakePage) -> None:
