@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from relay import relay_to
-from test_js_clients import JS, KILL, WITHIN, node
+from test_js_clients import JS, WITHIN, killed_when_asked, node
 
 from threadwire.testing.server import running_server
 
@@ -23,17 +23,9 @@ def test_a_person_can_use_it(tmp_path: Path) -> None:
 
 
 def test_it_survives_its_server(tmp_path: Path) -> None:
-    printed: list[str] = []
     with (
         running_server(EXAMPLES / "langgraph.json", tmp_path / "data", env=SCRIPTED | SLOWLY) as server,
         relay_to(server.url) as url,
         node("pages/dashboard-killed.test.js", "playwright-core", url) as process,
     ):
-        assert process.stdout is not None
-        for line in process.stdout:
-            printed.append(line)
-            if line.strip() == KILL:
-                server.kill()
-                server.start()
-    assert process.returncode == 0, "".join(printed)
-    assert f"{KILL}\n" in printed
+        killed_when_asked(server, process)

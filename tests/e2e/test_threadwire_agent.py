@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from relay import relay_to
-from test_js_clients import JS, KILL, WITHIN, node
+from test_js_clients import JS, WITHIN, killed_when_asked, node
 
 from threadwire.testing.server import RunningServer, running_server
 
@@ -18,17 +18,9 @@ def test_its_streams_outlive_their_connections(server: RunningServer) -> None:
 
 
 def test_an_answer_survives_the_server(project: Path, tmp_path: Path) -> None:
-    printed: list[str] = []
     with (
         running_server(project, tmp_path / "data") as server,
         relay_to(server.url) as url,
         node("threadwire-agent/killed.test.js", "@ag-ui/client", url) as process,
     ):
-        assert process.stdout is not None
-        for line in process.stdout:
-            printed.append(line)
-            if line.strip() == KILL:
-                server.kill()
-                server.start()
-    assert process.returncode == 0, "".join(printed)
-    assert f"{KILL}\n" in printed
+        killed_when_asked(server, process)

@@ -1,21 +1,9 @@
 /**
  * The dashboard as people see it, and the API beside it.
  */
+import { post, serverUrl } from "../support/api.js";
+
 export const METRICS = ["income_7d", "apy", "users", "aum", "points"];
-
-const url = process.env["SERVER_URL"];
-if (!url) throw new Error("SERVER_URL is not set: run these tests with pytest tests/e2e/test_dashboard_page.py");
-
-/** @param {string} path @param {any} body */
-async function post(path, body) {
-  const response = await fetch(`${url}${path}`, {
-    method: "POST",
-    headers: { "content-type": "application/json" },
-    body: JSON.stringify(body),
-  });
-  if (!response.ok) throw new Error(await response.text());
-  return response.json();
-}
 
 /** A run that no page starts. @param {string} threadId */
 export const refresh = (threadId) =>
@@ -43,7 +31,7 @@ export async function openDashboard(page, query = "") {
       }
     }).observe(document, { childList: true, subtree: true, characterData: true });
   });
-  await page.goto(`${url}/dashboard/${query}`);
+  await page.goto(`${serverUrl}/dashboard/${query}`);
   return {
     threadId: () => page.evaluate(() => localStorage.getItem("threadwire-dashboard-thread") ?? ""),
     /** @returns {Promise<string[]>} what the cards show */

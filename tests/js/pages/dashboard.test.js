@@ -1,22 +1,15 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
-import { after, afterEach, before, beforeEach, describe, it } from "node:test";
+import { describe, it } from "node:test";
 
-import { complaintsOf, openBrowser } from "../support/browser.js";
+import { complaintsOf, eachTestHasAPerson } from "../support/browser.js";
 import { until } from "../support/until.js";
 import { METRICS, openDashboard, refresh, spoil } from "./dashboard.js";
 
-/** @type {import("playwright-core").Browser} */
-let browser;
-/** @type {import("playwright-core").BrowserContext} */
-let person;
-before(async () => void (browser = await openBrowser()));
-after(() => browser.close());
-beforeEach(async () => void (person = await browser.newContext()));
-afterEach(() => person.close());
+const person = eachTestHasAPerson();
 
 async function openPage(query = "") {
-  const page = await person.newPage();
+  const page = await person().newPage();
   const complaints = complaintsOf(page);
   return { page, complaints, board: await openDashboard(page, query) };
 }
