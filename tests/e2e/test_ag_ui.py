@@ -10,7 +10,7 @@ import httpx
 import pytest
 from agui import AgUi
 from clients import PATIENCE, Sdk
-from pages import Page, events_in, kinds
+from pages import OpenStream, Page, events_in, kinds
 
 from threadwire.core.ids import thread_id_named
 
@@ -235,13 +235,15 @@ async def test_an_interrupt_is_answered(page: MakePage, reload: bool, legacy: bo
     assert other.interrupts == []
 
 
-async def test_an_agent_may_tell_of_interrupts_by_event_alone(page: MakePage) -> None:
+async def test_an_agent_may_tell_of_interrupts_by_event_alone(http: httpx.AsyncClient, page: MakePage) -> None:
     here = page("asks_by_event")
     seen = await here.say("Paint it?")
     late = here.another()
     connected = await late.connect()
+    async with http.stream("GET", f"{here.url}/threads/{here.thread_id}/events") as response:
+        followed = events_in(await OpenStream(response).until("RUN_FINISHED"))
 
-    for events in (seen.events, connected.events):
+    for events in (seen.events, connected.events, followed):
         [told] = [json.loads(each["value"]) for each in events if each["type"] == "CUSTOM"]
         assert told["question"] == "Paint it?"
         assert "outcome" not in events[-1]
@@ -283,6 +285,30 @@ async def test_several_interrupts_are_answered_some_at_a_time(page: MakePage) ->
 async def test_an_answer_to_nothing_is_an_error_of_its_own(page: MakePage) -> None:
     seen = await page("approve").run(resume=[{"interruptId": "nope", "status": "resolved"}])
     assert [(each["type"], each["code"]) for each in seen.events] == [("RUN_ERROR", "UNKNOWN_INTERRUPT")]
+
+
+async def test_an_answer_that_comes_too_late_is_refused_with_the_thread_as_it_is(page: MakePage) -> None:
+    here = page("asks")
+    await here.say("Paint it?")
+    late = here.another()
+    await late.connect()
+    [asked] = late.interrupts
+    answer = {"interruptId": asked["id"], "status": "resolved", "payload": "yes"}
+    await here.run(resume=[answer])
+    seen = await late.run(resume=[{**answer, "payload": "no"}])
+
+    assert kinds(seen.events) == ["RUN_STARTED", "STATE_SNAPSHOT", "MESSAGES_SNAPSHOT", "RUN_FINISHED", "RUN_ERROR"]
+    assert seen.events[-1]["code"] == "UNKNOWN_INTERRUPT"
+    assert (late.messages, late.state, late.interrupts) == (here.messages, here.state, [])
+
+
+async def test_an_answer_to_another_question_leaves_those_that_are_open(page: MakePage) -> None:
+    here = page("asks")
+    await here.say("Paint it?")
+    seen = await here.run(resume=[{"interruptId": "another", "status": "resolved", "payload": "yes"}])
+
+    assert seen.events[-1]["code"] == "UNKNOWN_INTERRUPT"
+    assert [each["message"] for each in here.interrupts] == ["Paint it?"]
 
 
 # -- connecting --------------------------------------------------------------------------------------------------------

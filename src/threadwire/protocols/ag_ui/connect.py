@@ -8,9 +8,10 @@ from functools import partial
 from uuid import uuid4
 
 from threadwire.core.entries import Json
-from threadwire.core.ids import Seq
+from threadwire.core.ids import Seq, ThreadId
 from threadwire.core.records import Run, Thread
 from threadwire.engine.lifecycle import Engine
+from threadwire.errors import NotFound
 from threadwire.http.streaming import Watcher
 from threadwire.protocols.ag_ui.encode import Options, RunEncoder, settled
 from threadwire.protocols.ag_ui.thread import ThreadEncoder
@@ -47,6 +48,18 @@ def empty(options: Options) -> Connection:
     """A thread on which nothing has happened, and that need not exist."""
     run_id = str(uuid4())
     return Connection(frames([run_started(options.thread_id, run_id), run_finished(options.thread_id, run_id)]))
+
+
+async def refused(engine: Engine, thread_id: ThreadId, options: Options, reason: Event) -> bytes:
+    """Why what a page asks for is refused, after the thread as it is: the page has missed something, and clients that
+    take an interrupt for open do nothing else before they hear that it is not."""
+    try:
+        thread = await engine.threads.get(thread_id)
+    except NotFound:
+        return frames([reason])
+    if await engine.runs.active(thread_id) is not None:
+        return frames([reason])
+    return _at_rest(options, thread, settled(thread.values)) + frames([reason])
 
 
 async def snapshot(engine: Engine, thread: Thread, options: Options) -> list[Event]:

@@ -1,5 +1,6 @@
 """AG-UI over HTTP: run, connect, stop, follow."""
 
+from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any
 
@@ -15,7 +16,7 @@ from threadwire.http.limits import JsonRoute
 from threadwire.http.problems import Json, foreseen, status_of
 from threadwire.http.streaming import STREAM_HEADERS, OpenStreams, event_stream
 from threadwire.protocols.ag_ui.capabilities import agent_json
-from threadwire.protocols.ag_ui.connect import Connection, connect, empty, follow
+from threadwire.protocols.ag_ui.connect import Connection, connect, empty, follow, refused
 from threadwire.protocols.ag_ui.decode import ConnectInput, RunInput, StopInput
 from threadwire.protocols.ag_ui.encode import Options, RunEncoder
 from threadwire.protocols.ag_ui.running import Manners, find_agent, find_thread, start, stop
@@ -75,18 +76,19 @@ def ag_ui_routes(engine: Engine, streams: OpenStreams, manners: Manners) -> APIR
 async def run_stream(
     engine: Engine, streams: OpenStreams, agent: Assistant, asked: RunInput, manners: Manners
 ) -> Response:
-    try:
-        run, intent = await start(engine, agent, asked, manners)
-    except UnknownInterrupt as error:
-        return _only(run_error(error.message, "UNKNOWN_INTERRUPT"))
     options = Options(
         asked.thread_id,
         run_id=asked.run_id,
         modern=asked.modern,
         raw=asked.raw,
-        out_of_order=intent.out_of_order,
         interrupt_outcome=engine.registry.interrupt_outcome(agent.graph_id),
     )
+    try:
+        run, intent = await start(engine, agent, asked, manners)
+    except UnknownInterrupt as error:
+        reason = run_error(error.message, "UNKNOWN_INTERRUPT")
+        return Response(await refused(engine, asked.thread, options, reason), headers=STREAM_HEADERS)
+    options = replace(options, out_of_order=intent.out_of_order)
     follower = engine.runs.follow(run, options, partial(RunEncoder, options), Seq(run.queued_seq - 1))
     return event_stream(follower, streams, heartbeat=KEEP_ALIVE)
 
