@@ -10,6 +10,8 @@ NPM_CI  := npm ci --no-audit --no-fund --prefix
 AG_UI   := js/packages/ag-ui/dist/.ready
 PAGE    := examples/dashboard-page
 BUILT   := $(PAGE)/dist/.ready
+CHAT    := tests/copilotkit-page
+CHATBOX := $(CHAT)/dist/.ready
 CHROME  := tests/js/node_modules/.chromium
 ORACLE  := tests/copilotkit-runtime/node_modules/.ready
 
@@ -46,6 +48,11 @@ $(BUILT): $(AG_UI) $(PAGE)/node_modules/.ready $(wildcard $(PAGE)/src/* $(PAGE)/
 	npm run build --prefix $(PAGE)
 	touch $@
 
+# The page that CopilotKit's components are tried with has the packages of the dashboard.
+$(CHATBOX): $(PAGE)/node_modules/.ready $(PAGE)/build.js $(wildcard $(CHAT)/src/* $(CHAT)/*.html)
+	node $(PAGE)/build.js $(CHAT)
+	touch $@
+
 # Playwright drives the browser of the system.
 $(CHROME): $(JS)
 	command -v chromium || command -v google-chrome || { apt-get update --quiet \
@@ -64,7 +71,7 @@ check: setup  ## Lint, types, import contracts
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-test: check stock $(JS) $(AG_UI) $(BUILT) $(CHROME) $(ORACLE)  ## Everything that must hold
+test: check stock $(JS) $(AG_UI) $(BUILT) $(CHATBOX) $(CHROME) $(ORACLE)  ## Everything that must hold
 	npm test --prefix js
 	$(BIN)/pytest
 
@@ -81,4 +88,4 @@ soak: setup  ## The long loops: 500 kills, and thousands of stories of the stora
 	THREADWIRE_HYPOTHESIS_EXAMPLES=2000 $(BIN)/pytest tests/conformance --timeout 7200
 
 clean:  ## Remove what was built
-	rm -rf $(VENV) $(STOCK) tests/*/node_modules js/node_modules js/packages/*/dist $(PAGE)/node_modules $(PAGE)/dist build dist src/*.egg-info
+	rm -rf $(VENV) $(STOCK) tests/*/node_modules js/node_modules js/packages/*/dist $(PAGE)/node_modules $(PAGE)/dist $(CHAT)/dist build dist src/*.egg-info

@@ -1,0 +1,84 @@
+"""A page made with CopilotKit's React components, in a real browser, against a server without a Node runtime: the page
+is in tests/copilotkit-page, and what is done with it in tests/js/pages."""
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+from clients import PROJECT
+from relay import relay_to
+from test_js_clients import JS, WITHIN, killed_when_asked, node
+
+from threadwire.testing.server import RunningServer, running_server
+
+BUILT = JS.parent / "copilotkit-page" / "dist"
+
+SETUPS = {"v2": "", "v2-one-address": "single=1", "v1": "v1=1"}
+"""The provider of either version, and the transport with one address."""
+OF_V2 = ["v2", "v2-one-address"]
+FILES = {
+    "pages/copilotkit-chat.test.js": list(SETUPS),
+    "pages/copilotkit-interrupts.test.js": list(SETUPS),
+    "pages/copilotkit-tools.test.js": list(SETUPS),
+    "pages/copilotkit-threads.test.js": OF_V2,
+    "pages/copilotkit-errors.test.js": OF_V2,
+}
+KILLED = "pages/copilotkit-killed.test.js"
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@contextmanager
+def site(folder: Path) -> Iterator[str]:
+    """The origin of a site with the files of a folder: another than the server's, as most pages have it."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=folder)) as serving:
+        thread = threading.Thread(target=serving.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{serving.server_port}"
+        serving.shutdown()
+        thread.join()
+
+
+@pytest.fixture(scope="module")
+def page_url() -> Iterator[str]:
+    assert (BUILT / "index.html").exists(), "the page is not built: run `make test`"
+    with site(BUILT) as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def server(page_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    with running_server(PROJECT, tmp_path_factory.mktemp("data"), env=allowing(page_url)) as running:
+        yield running
+
+
+def allowing(page_url: str) -> dict[str, str]:
+    return {"THREADWIRE_ALLOWED_ORIGINS": json.dumps([page_url])}
+
+
+@pytest.mark.parametrize(("file", "setup"), [(file, setup) for file, setups in FILES.items() for setup in setups])
+def test_a_person_can_use_it(server: RunningServer, page_url: str, file: str, setup: str) -> None:
+    with node(file, "playwright-core", server.url, PAGE_URL=page_url, SETUP=SETUPS[setup]) as process:
+        printed, _ = process.communicate(timeout=WITHIN)
+    assert process.returncode == 0, printed
+
+
+def test_an_answer_survives_the_server(page_url: str, tmp_path: Path) -> None:
+    with (
+        running_server(PROJECT, tmp_path / "data", env=allowing(page_url)) as server,
+        relay_to(server.url) as url,
+        node(KILLED, "playwright-core", url, PAGE_URL=page_url) as process,
+    ):
+        killed_when_asked(server, process)
+
+
+def test_no_file_is_left_out() -> None:
+    assert {str(path.relative_to(JS)) for path in (JS / "pages").glob("copilotkit-*.test.js")} == {*FILES, KILLED}
