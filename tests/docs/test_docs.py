@@ -231,6 +231,12 @@ def test_every_relative_link_resolves(page: Path) -> None:
             assert anchor in _anchors(found), f"{target} has no such heading"
 
 
+@pytest.mark.parametrize("image", sorted((DOCS / "images").glob("*.png")), ids=lambda image: image.name)
+def test_every_picture_is_shown_somewhere(image: Path) -> None:
+    shown = re.compile(rf"!\[[^\]]+\]\(\S*/{re.escape(image.name)}\)")
+    assert any(shown.search(page.read_text()) for page in PAGES)
+
+
 def _anchors(page: Path) -> set[str]:
     headings = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}

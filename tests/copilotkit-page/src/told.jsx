@@ -7,9 +7,9 @@ window.errors = [];
 export const tellOf = ({ code, error }) => void window.errors.push({ code, message: error.message });
 
 export function Told({ agentId }) {
-  const { agent } = useAgent({ agentId });
+  const { agent, isReady } = useAgent({ agentId });
   const { copilotkit } = useCopilotKit();
-  window.agent = agent;
+  if (isReady) window.agent = agent; // before that it is one that will be replaced, with whatever it is told
   return (
     <footer>
       <button type="button" onClick={() => copilotkit.connectAgent({ agent })}>

@@ -86,6 +86,10 @@ it("the stop button stops the run, and what was said stays", async () => {
   assert.deepEqual(stop, { runId: run.runId }, "only the run that the page had started was to be stopped");
   await until("the thread is idle", async () => (await runsOf(thread)).every(({ status }) => status === "interrupted"));
   assert.deepEqual(await here.errors(), []);
+
+  await here.reload();
+  await here.shows("go on");
+  assert.equal(await here.running(), false, "nothing goes on after a reload either");
   await here.judge();
 });
 

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { it } from "node:test";
 
 import { eachTestHasAPerson } from "../support/browser.js";
+import { picture } from "../support/pictures.js";
 import { newThread, openPage, v1 } from "./copilotkit.js";
 
 const person = eachTestHasAPerson();
@@ -72,6 +73,8 @@ if (!v1) {
     await here.asksFor("outcome: Paint it?", "outcome: Polish it?");
     await here.reload();
     await here.asksFor("outcome: Paint it?", "outcome: Polish it?");
+    await here.page.setViewportSize({ width: 800, height: 480 });
+    await picture(here.chat, "interrupts");
 
     await here.answer("Polish it?", "no");
     assert.equal(here.asked("run").length, 0, "it waits for the other answer");

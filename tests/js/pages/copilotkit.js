@@ -50,6 +50,7 @@ export async function openPage(person, { properties, ...asked }) {
   const agent = (/** @type {string} */ field) => page.evaluate((name) => Object(window)["agent"]?.[name], field);
   const here = {
     page,
+    chat,
     complaints,
     /** What was asked of the server since the page was loaded last: `info`, `connect`, `run`, `stop`… */
     requests,
@@ -93,8 +94,9 @@ export async function openPage(person, { properties, ...asked }) {
       page.locator("[data-question]", { hasText: question }).getByRole("button", { name: choice, exact: true }).click(),
     /** How it stands with what a tool asks a person. @param {string} status */
     requestIs: (status) => page.locator(`[data-request="${status}"]`).waitFor(),
-    /** Throws what is wrong with the streams so far. */
+    /** Throws what is wrong with the streams that have come to their ends, and if there are none. */
     async judge() {
+      if (!streams.length) throw new Error("no stream has come to its end");
       for (const text of streams.splice(0)) {
         const { problems } = await check({ bytes: new TextEncoder().encode(text) });
         if (problems.length) throw new Error([...problems, text].join("\n"));

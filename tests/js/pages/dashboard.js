@@ -44,6 +44,8 @@ export async function openDashboard(page, query = "") {
     alerts: () => page.getByRole("alert").allInnerTexts(),
     /** @param {string} text */
     alertSays: (text) => page.getByRole("alert").getByText(text).waitFor(),
+    /** Once no run is under way. */
+    atRest: () => page.getByRole("button", { name: "Refresh", exact: true, disabled: false }).waitFor(),
     hasFigures: () => page.locator('[data-metric="points"] .change').waitFor(),
     /** @param {string} text */
     async ask(text) {

@@ -3,6 +3,7 @@ import { randomUUID } from "node:crypto";
 import { describe, it } from "node:test";
 
 import { complaintsOf, eachTestHasAPerson } from "../support/browser.js";
+import { picture } from "../support/pictures.js";
 import { until } from "../support/until.js";
 import { METRICS, openDashboard, refresh, spoil } from "./dashboard.js";
 
@@ -16,18 +17,23 @@ async function openPage(query = "") {
 
 describe("the dashboard", () => {
   it("has its figures as soon as it is open, and says that it is connected", async () => {
-    const { board, complaints } = await openPage();
+    const { page, board, complaints } = await openPage();
     await board.hasFigures();
     await board.statusIs("Connected");
     const figures = await board.figures();
     assert.equal(figures.length, METRICS.length);
     assert.ok(figures.every((text) => /\d/.test(text)), String(figures));
     assert.deepEqual([await board.alerts(), complaints], [[], []]);
+    await board.atRest();
+    await picture(page.locator("body"), "dashboard");
   });
 
   it("changes with a run that nobody started from a page, in every tab", async () => {
-    const { board } = await openPage();
+    const { page, board } = await openPage();
     await board.hasFigures();
+    await board.ask("How is the income?");
+    await board.chatSays(/since the day before/);
+    await board.atRest();
     const other = (await openPage()).board;
     await other.hasFigures();
     const earlier = await board.figures();
@@ -36,6 +42,8 @@ describe("the dashboard", () => {
       (await Promise.all([board, other].map((each) => each.figures()))).every((figures) => figures[4] !== earlier[4]),
     );
     assert.deepEqual(await board.figures(), await other.figures());
+    await board.atRest();
+    await picture(page.locator("body"), "dashboard-changed");
   });
 
   it("changes when it is refreshed, at once or later", async () => {
