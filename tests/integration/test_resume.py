@@ -115,7 +115,7 @@ async def test_resuming_at_every_id_gives_the_rest_to_the_byte(
     async with open_sqlite_storage(copy) as storage:
         run = await storage.runs.get(RunId(str(watcher.run_path).rsplit("/", 1)[1]))
         assert run is not None
-        followers = Followers(storage.log)
+        followers = Followers(storage)
         offset = 0
         # What fits into memory is tried at every id; what is longer is read from the log for each follower.
         stride = 1 if len(whole) < KEEP_FRAMES else 97

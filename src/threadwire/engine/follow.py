@@ -2,14 +2,14 @@
 
 A *projection* is one encoder over one run's log, or one thread's, with the frames it has made. Everybody who watches
 the same with the same options shares it: each entry is encoded once, and a watcher is only a cursor into the frames. A
-watcher whose cursor lies before what is still kept gets a projection of its own, made anew from the log. The log is the
-truth: a projection can be thrown away at any time.
+watcher whose cursor lies before what is still kept has the log replayed for himself; so has one who brings an encoder
+of his own. The log is the truth: a projection can be thrown away at any time.
 """
 
 import asyncio
 from abc import ABC, abstractmethod
 from bisect import bisect_right
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable
 from functools import partial
 from types import TracebackType
@@ -19,7 +19,7 @@ from threadwire.core.encoding import Encoder
 from threadwire.core.entries import START, Entry, Kind
 from threadwire.core.ids import RunId, Seq, ThreadId
 from threadwire.core.records import Run
-from threadwire.storage.abc import Log, Wakeup
+from threadwire.storage.abc import Log, Storage, Threads, Wakeup
 
 PAGE = 1000
 SMALL_PAGE = 100
@@ -79,32 +79,48 @@ class RunReader(Reader):
 
 
 class ThreadReader(Reader):
-    """A thread from some position on, over all its runs.
+    """A thread from some position on, over all its runs: for ever, or up to the end of the run `until`, or to the
+    position `upto`.
 
-    The encoder is fed every entry after that position. Before the first one of a run that had begun earlier, it is fed
-    that run's earlier entries, silently (4.5); and of no other run, so that following a long thread costs no more than
+    The encoder is fed every entry after the position. Before the first one of a run that had begun earlier, it is fed
+    that run's earlier entries, silently (4.5a); and of no other run, so that following a long thread costs no more than
     following a short one.
     """
 
-    def __init__(self, log: Log, thread_id: ThreadId, encoder: Encoder, after: Seq) -> None:
-        super().__init__(log, thread_id, encoder, after)
+    def __init__(
+        self,
+        storage: Storage,
+        thread_id: ThreadId,
+        encoder: Encoder,
+        after: Seq,
+        *,
+        until: RunId | None = None,
+        upto: Seq | None = None,
+    ) -> None:
+        super().__init__(storage.log, thread_id, encoder, after)
+        self._threads: Threads = storage.threads
+        self._until = until
+        self._upto = upto
         self._begun: set[RunId] = set()
         self._primed: dict[RunId, Seq] = {}
 
     async def read(self, limit: int) -> list[Frame]:
         entries = await self._log.read(self._thread_id, self.position, limit=limit)
+        entries, is_end = self._up_to_the_end(entries)
         for entry in entries:
-            if entry.run_id is not None and entry.run_id not in self._begun:
-                if entry.kind != Kind.RUN_QUEUED:
-                    await self._prime(entry.run_id)
-                self._begun.add(entry.run_id)
+            if entry.run_id is not None:
+                if entry.kind == Kind.RUN_QUEUED:
+                    self._begun.add(entry.run_id)
+                await self.prime(entry.run_id)
+        is_end = is_end or await self._was_discarded(entries)
         frames = self._encode(entries)
         self._begun -= {entry.run_id for entry in entries if entry.run_id and entry.kind == Kind.RUN_ENDED}
+        self.ended = is_end
         return frames
 
-    async def _prime(self, run_id: RunId) -> None:
-        """Feed what the run had said up to the position. Who is cancelled here goes on where he was."""
-        while True:
+    async def prime(self, run_id: RunId) -> None:
+        """Feed what the run had said up to the position, once. Who is cancelled here goes on where he was."""
+        while run_id not in self._begun:
             fed = self._primed.get(run_id, START)
             entries = await self._log.read(self._thread_id, fed, limit=PAGE, run_id=run_id)
             earlier = [entry for entry in entries if entry.seq <= self.position]
@@ -112,8 +128,26 @@ class ThreadReader(Reader):
                 self._encoder.feed(entry)
             if len(earlier) < len(entries) or not entries:
                 self._primed.pop(run_id, None)
-                return
-            self._primed[run_id] = earlier[-1].seq
+                self._begun.add(run_id)
+            else:
+                self._primed[run_id] = earlier[-1].seq
+
+    def _up_to_the_end(self, entries: list[Entry]) -> tuple[list[Entry], bool]:
+        for index, entry in enumerate(entries):
+            ends_run = entry.kind == Kind.RUN_ENDED and entry.run_id == self._until
+            if ends_run or (self._upto is not None and entry.seq >= self._upto):
+                return entries[: index + 1], True
+        return entries, False
+
+    async def _was_discarded(self, entries: list[Entry]) -> bool:
+        """The end of a temporary run takes the thread with it, though its log can still be read (5.10)."""
+        ended = any(entry.kind == Kind.RUN_ENDED for entry in entries)
+        return ended and await self._threads.get(self._thread_id) is None
+
+    async def has_lost_its_thread(self) -> bool:
+        if self.position == START:  # of a log without entries nothing can be missing
+            return await self._threads.get(self._thread_id) is None
+        return await super().has_lost_its_thread()
 
 
 class Projection:
@@ -179,22 +213,25 @@ class Replay:
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
+        self._unsent: deque[Frame] = deque()
 
     @property
     def ended(self) -> bool:
-        return self._reader.ended
+        return self._reader.ended and not self._unsent
 
     async def after(self, cursor: Seq) -> tuple[bytes, Seq]:
-        """The next frames after `cursor`; nothing, if the log has no more yet."""
-        frames: list[bytes] = []
-        while not frames and not self.ended:
+        """The next frames after `cursor`, as many as fit one send; nothing, if the log has no more yet."""
+        while not self._unsent and not self._reader.ended:
             before = self._reader.position
-            for seq, frame in await self._reader.read(SMALL_PAGE):
-                if seq > cursor:  # up to the cursor this only primes the encoder (spec 4.5)
-                    frames.append(frame)
-                    cursor = seq
+            read = await self._reader.read(SMALL_PAGE)
+            self._unsent.extend(frame for frame in read if frame[0] > cursor)  # up to there this only primes (4.5)
             if self._reader.position == before:
                 break
+        frames, size = [], 0
+        while self._unsent and size < SEND_AT_MOST:
+            cursor, frame = self._unsent.popleft()
+            frames.append(frame)
+            size += len(frame)
         return b"".join(frames), cursor
 
 
@@ -202,24 +239,13 @@ MakeReader = Callable[[Seq], Reader]
 """A reader with a new encoder, for a watcher at that position."""
 
 
-class Follower:
+class Follower(ABC):
     """One watcher of one run or thread: a context manager with a `next`. Small: there is one for every open stream."""
 
-    __slots__ = ("_cursor", "_make_reader", "_open", "_projection", "_replay", "_wakeup", "_watch", "thread_id")
+    __slots__ = ("_cursor", "_open", "_wakeup", "_watch", "thread_id")
 
-    def __init__(
-        self,
-        log: Log,
-        thread_id: ThreadId,
-        projection: Projection,
-        make_reader: MakeReader,
-        after: Seq,
-        open_followers: "set[Follower]",
-    ) -> None:
-        self._projection = projection
-        self._make_reader = make_reader
+    def __init__(self, log: Log, thread_id: ThreadId, after: Seq, open_followers: "set[Follower]") -> None:
         self._cursor = after
-        self._replay: Replay | None = None
         self._open = open_followers
         self.thread_id = thread_id
         self._watch = log.watch(thread_id)
@@ -251,11 +277,43 @@ class Follower:
             if (left := until - now()) <= 0:
                 return b""
             if not await self._wakeup.wait(min(left, POLL)):
-                await self._projection.look_whether_gone()
+                await self._look_whether_gone()
+
+    @property
+    @abstractmethod
+    def finished(self) -> bool:
+        """Whether what `next` gave was the last of it."""
+
+    @abstractmethod
+    async def _more(self) -> tuple[bytes, bool]:
+        """What there is by now, and whether that is the end."""
+
+    @abstractmethod
+    async def _look_whether_gone(self) -> None:
+        """The thread may have been deleted, by another process too."""
+
+
+class SharingFollower(Follower):
+    """A watcher who sees what others see."""
+
+    __slots__ = ("_make_reader", "_projection", "_replay")
+
+    def __init__(
+        self,
+        log: Log,
+        thread_id: ThreadId,
+        projection: Projection,
+        make_reader: MakeReader,
+        after: Seq,
+        open_followers: "set[Follower]",
+    ) -> None:
+        super().__init__(log, thread_id, after, open_followers)
+        self._projection = projection
+        self._make_reader = make_reader
+        self._replay: Replay | None = None
 
     @property
     def finished(self) -> bool:
-        """Whether what `next` gave was the last of it."""
         source = self._replay or self._projection
         return source.ended and (self._replay is not None or self._projection.nothing_after(self._cursor))
 
@@ -274,6 +332,60 @@ class Follower:
             self._replay = None  # it has caught up with the others
         return frames, replay.ended or shared.gone
 
+    async def _look_whether_gone(self) -> None:
+        await self._projection.look_whether_gone()
+
+
+class Arrival(NamedTuple):
+    """Somebody comes in the middle of a thread."""
+
+    run_id: RunId | None
+    """The run that goes on there."""
+    greet: Callable[[], bytes]
+    """What he is told before the rest, once the encoder has been fed that run."""
+
+
+class LoneFollower(Follower):
+    """A watcher of a thread with an encoder of his own, which can be asked what somebody who comes now has to know."""
+
+    __slots__ = ("_arrival", "_gone", "_reader", "_replay")
+
+    def __init__(
+        self,
+        log: Log,
+        thread_id: ThreadId,
+        reader: ThreadReader,
+        after: Seq,
+        open_followers: "set[Follower]",
+        arrival: Arrival | None,
+    ) -> None:
+        super().__init__(log, thread_id, after, open_followers)
+        self._reader = reader
+        self._replay = Replay(reader)
+        self._arrival = arrival
+        self._gone = False
+
+    @property
+    def finished(self) -> bool:
+        return self._replay.ended or self._gone
+
+    async def _more(self) -> tuple[bytes, bool]:
+        if greeting := await self._greeting():
+            return greeting, False
+        frames, self._cursor = await self._replay.after(self._cursor)
+        return frames, self.finished
+
+    async def _greeting(self) -> bytes:
+        if self._arrival is None:
+            return b""
+        if self._arrival.run_id is not None:
+            await self._reader.prime(self._arrival.run_id)
+        arrival, self._arrival = self._arrival, None
+        return arrival.greet()
+
+    async def _look_whether_gone(self) -> None:
+        self._gone = await self._reader.has_lost_its_thread()
+
 
 class _Key(NamedTuple):
     thread_id: ThreadId
@@ -284,8 +396,9 @@ class _Key(NamedTuple):
 class Followers:
     """All projections of a process, the most recently used kept."""
 
-    def __init__(self, log: Log) -> None:
-        self._log = log
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+        self._log = storage.log
         self._projections: OrderedDict[_Key, Projection] = OrderedDict()
         self._of_runs: set[Follower] = set()
         self._of_threads: set[Follower] = set()
@@ -301,7 +414,7 @@ class Followers:
             return RunReader(self._log, run, make_encoder())
 
         projection = self._shared(_Key(run.thread_id, run.run_id, options), partial(make_reader, after))
-        return Follower(self._log, run.thread_id, projection, make_reader, after, self._of_runs)
+        return SharingFollower(self._log, run.thread_id, projection, make_reader, after, self._of_runs)
 
     async def follow_thread(
         self, thread_id: ThreadId, options: Hashable, make_encoder: Callable[[], Encoder], after: Seq | None
@@ -312,17 +425,32 @@ class Followers:
         """
 
         def make_reader(after: Seq) -> Reader:
-            return ThreadReader(self._log, thread_id, make_encoder(), after)
+            return ThreadReader(self._storage, thread_id, make_encoder(), after)
 
         last = await self._log.last(thread_id)
         cursor = last if after is None else after
         # Nobody can have read further than to the end, whatever he says; the projection is for the others too.
         projection = self._shared(_Key(thread_id, None, options), partial(make_reader, min(cursor, last)))
-        return Follower(self._log, thread_id, projection, make_reader, cursor, self._of_threads)
+        return SharingFollower(self._log, thread_id, projection, make_reader, cursor, self._of_threads)
+
+    async def follow_thread_alone(
+        self,
+        thread_id: ThreadId,
+        encoder: Encoder,
+        after: Seq,
+        *,
+        arrival: Arrival | None = None,
+        until: RunId | None = None,
+        upto: Seq | None = None,
+    ) -> Follower:
+        """Watch a thread with an encoder of one's own: from `after` on, as far as `ThreadReader` says."""
+        position = min(after, await self._log.last(thread_id))
+        reader = ThreadReader(self._storage, thread_id, encoder, position, until=until, upto=upto)
+        return LoneFollower(self._log, thread_id, reader, after, self._of_threads, arrival)
 
     def _shared(self, key: _Key, make_reader: Callable[[], Reader]) -> Projection:
         projection = self._projections.get(key)
-        if projection is None:
+        if projection is None or (projection.ended and key.run_id is None):  # a thread of that id was made again
             self._make_room()
             projection = self._projections[key] = Projection(make_reader())
         self._projections.move_to_end(key)

@@ -79,7 +79,7 @@ async def open_engine(
                 storage, registry, work, checkpointing=checkpointing, store=store, capacity=capacity, clock=clock
             )
             graph_reads = GraphReads(registry, reads, store)
-            followers = Followers(storage.log)
+            followers = Followers(storage)
             expiry = expiry or Expiry()
             threads = Threads(
                 storage, registry, graph_reads, worker, checkpointing, store, followers, clock, expiry.default_ttl

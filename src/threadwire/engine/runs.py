@@ -27,9 +27,8 @@ from threadwire.engine.assistants import Assistants
 from threadwire.engine.checkpointing import Checkpointing
 from threadwire.engine.clock import Clock
 from threadwire.engine.deliveries import Webhooks
-from threadwire.engine.follow import PAGE, POLL, Follower, Followers
+from threadwire.engine.follow import PAGE, POLL, SMALL_PAGE, Arrival, Follower, Followers
 from threadwire.engine.request import brought_along
-from threadwire.engine.thread_follow import ThreadFollower
 from threadwire.engine.worker import Worker
 from threadwire.errors import NotFound
 from threadwire.storage.abc import Storage
@@ -291,18 +290,42 @@ class Runs:
     def follow(self, run: Run, options: Hashable, make_encoder: Callable[[], Encoder], after: Seq) -> Follower:
         return self._followers.follow(run, options, make_encoder, after)
 
-    def follow_thread(
+    async def follow_thread(
         self,
         thread_id: ThreadId,
         encoder: Encoder,
         after: Seq,
         *,
-        arrived: Callable[[], bytes] | None = None,
+        greet: Callable[[], bytes] | None = None,
         until: RunId | None = None,
         upto: Seq | None = None,
-    ) -> ThreadFollower:
-        """Watch a thread over many runs from `after` on, as `ThreadFollower` says."""
-        return ThreadFollower(self._storage, thread_id, encoder, after, arrived=arrived, until=until, upto=upto)
+    ) -> Follower:
+        """Watch a thread over many runs with an encoder of one's own from `after` on: up to the end of the run `until`,
+        to the position `upto`, or for ever. `greet` is asked what is to be said before the rest, once the encoder has
+        been fed the run that goes on there."""
+        arrival = None if greet is None else Arrival(await self._going_on_at(thread_id, after), greet)
+        return await self._followers.follow_thread_alone(
+            thread_id, encoder, after, arrival=arrival, until=until, upto=upto
+        )
+
+    async def _going_on_at(self, thread_id: ThreadId, position: Seq) -> RunId | None:
+        """The run that writes next after a position, or else the one that is being carried out."""
+        # First who is at work: one that ends between the two questions has written what the log is then asked for.
+        running = await self._storage.runs.list(thread_id, status="running", limit=1)
+        following = await self.next_deed(thread_id, position)
+        if following is not None:
+            return following.run_id
+        return running[0].run_id if running else None
+
+    async def next_deed(self, thread_id: ThreadId, position: Seq) -> Entry | None:
+        """The first entry after a position by which something happens: it comes from a run that has had its turn, or
+        moves the state outside one."""
+        while entries := await self._storage.log.read(thread_id, position, limit=SMALL_PAGE):
+            for entry in entries:
+                if entry.attempt > 0 or (entry.kind == Kind.STATE_RESET and "values" in entry.data):
+                    return entry
+            position = entries[-1].seq
+        return None
 
     async def primed(self, run: Run, encoder: Encoder, upto: Seq) -> bool:
         """Feed an encoder, silently, a run up to a position (spec 4.5). Whether the run had ended by then."""

@@ -184,9 +184,6 @@ class Runs(Protocol):
     ) -> list[Run]:
         """A thread's runs, newest first."""
 
-    async def under_way_at(self, thread_id: ThreadId, seq: Seq) -> Run | None:
-        """The run that was accepted at or before `seq` and had not ended by then; the first accepted, if several."""
-
     async def claim(self, limit: int, *, now: int, but_not: frozenset[ThreadId] = frozenset()) -> Sequence[Run]:
         """Take up to `limit` runs that are due, in order of their due time, then of their acceptance; each becomes
         `running` with the next attempt.

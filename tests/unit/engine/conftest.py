@@ -15,4 +15,4 @@ async def storage() -> AsyncIterator[Storage]:
 
 @pytest.fixture
 def followers(storage: Storage) -> Followers:
-    return Followers(storage.log)
+    return Followers(storage)

@@ -178,7 +178,7 @@ async def test_the_projects_saver_is_told_of_threads_that_expire():
             pruned = await keep_thread(storage, ttl=Ttl(1, "keep_latest"))
             saver.storage[deleted][""]["c"] = (("", b""), ("", b""), None)
             checkpointing = Checkpointing(storage, BroughtSaver(saver, loop))
-            sweeper = ExpirySweeper(storage, checkpointing, Followers(storage.log), Expiry(), lambda: NOW + 60_000)
+            sweeper = ExpirySweeper(storage, checkpointing, Followers(storage), Expiry(), lambda: NOW + 60_000)
             assert await sweeper.sweep() == 2
             assert (deleted in saver.storage, saver.pruned) == (False, [pruned])
 
@@ -191,7 +191,7 @@ async def test_threads_do_not_expire_from_a_saver_that_could_not_forget_them():
         with UserLoop("test") as loop:
             thread_id = await keep_thread(storage, ttl=Ttl(1))
             checkpointing = Checkpointing(storage, BroughtSaver(Minimal(), loop))
-            sweeper = ExpirySweeper(storage, checkpointing, Followers(storage.log), Expiry(), lambda: NOW + 60_000)
+            sweeper = ExpirySweeper(storage, checkpointing, Followers(storage), Expiry(), lambda: NOW + 60_000)
             with pytest.raises(BadRequest, match="has no `adelete_thread`"):
                 await sweeper.sweep()
             assert await storage.threads.get(thread_id) is not None

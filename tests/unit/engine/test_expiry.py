@@ -41,7 +41,7 @@ def time() -> Time:
 
 
 def sweeper(storage: Storage, time: Time, **expiry: object) -> ExpirySweeper:
-    return ExpirySweeper(storage, Checkpointing(storage), Followers(storage.log), Expiry(**expiry), time)  # type: ignore[arg-type]
+    return ExpirySweeper(storage, Checkpointing(storage), Followers(storage), Expiry(**expiry), time)  # type: ignore[arg-type]
 
 
 async def left(storage: Storage) -> set[ThreadId]:
@@ -84,7 +84,7 @@ async def test_whoever_watches_a_removed_thread_is_told(storage: Storage, time: 
         def feed(self, entry: object) -> bytes:
             return b"x"
 
-    followers = Followers(storage.log)
+    followers = Followers(storage)
     thread_id = await keep_thread(storage, ttl=Ttl(1))
     kept = await keep_thread(storage, ttl=Ttl(1, "keep_latest"))
     for each in (thread_id, kept):

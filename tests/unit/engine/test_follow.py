@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from dataclasses import replace
 
 import anyio
 import pytest
@@ -245,7 +246,7 @@ class DistantLog:
 
 
 async def test_those_who_ask_while_another_reads_lose_nothing(storage: Storage, run: Run) -> None:
-    followers, results = Followers(DistantLog(storage.log)), []  # type: ignore[arg-type]
+    followers, results = Followers(replace(storage, log=DistantLog(storage.log))), []  # type: ignore[type-var]
     await write(storage, run, *"abc")
     await finish(storage, run)
 
@@ -260,7 +261,7 @@ async def test_those_who_ask_while_another_reads_lose_nothing(storage: Storage, 
 
 
 async def test_those_who_ask_while_another_reads_wait_for_nothing_else(storage: Storage, run: Run) -> None:
-    followers, results = Followers(DistantLog(storage.log)), []  # type: ignore[arg-type]
+    followers, results = Followers(replace(storage, log=DistantLog(storage.log))), []  # type: ignore[type-var]
     await write(storage, run, *"abc")
 
     async def watch() -> None:
@@ -323,6 +324,24 @@ async def test_one_who_comes_late_reads_what_is_no_longer_kept_from_the_log(
         late = await all_of(followers.follow(run, OPTIONS, Counting(), Seq(after)))
         assert late == await log_of(storage, run, Seq(after))
     assert whole == await log_of(storage, run)
+
+
+@pytest.mark.usefixtures("forgetful")
+async def test_what_is_read_from_the_log_is_handed_over_in_small_pieces_too(
+    storage: Storage, run: Run, followers: Followers
+) -> None:
+    await write(storage, run, *"abcdefgh")
+    await all_kept(followers.follow(run, OPTIONS, Counting(), START))
+    for _ in range(2):
+        await write(storage, run, *range(100))
+        await all_kept(followers.follow(run, OPTIONS, Counting(), START))
+
+    with followers.follow(run, OPTIONS, Counting(), START) as late:
+        assert [await late.next(SOON) for _ in range(3)] == [
+            b"2:a\n3:b\n4:c\n",
+            b"5:d\n6:e\n7:f\n",
+            b"8:g\n9:h\n10:0\n",
+        ]
 
 
 @pytest.mark.usefixtures("forgetful")

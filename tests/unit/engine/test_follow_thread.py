@@ -1,12 +1,14 @@
 """Following a thread over many runs: every entry once, in order, and the encoder primed with the runs that go on."""
 
+from dataclasses import replace
+
 import pytest
 
 from threadwire.core.entries import START, Draft, Entry, Kind
-from threadwire.core.ids import Seq, ThreadId
+from threadwire.core.ids import RunId, Seq, ThreadId
 from threadwire.core.records import Ending, Run
 from threadwire.engine import follow
-from threadwire.engine.follow import Follower, Followers
+from threadwire.engine.follow import Arrival, Follower, Followers
 from threadwire.storage.abc import Storage
 from threadwire.testing.conformance.samples import NOW, accept, keep_thread, note, start, write
 
@@ -111,7 +113,7 @@ async def test_one_who_left_off_in_a_run_gets_what_came_after_as_if_he_had_staye
     whole = await everything(await followers.follow_thread(thread_id, "whole", Maker(), START))
 
     for position in range(await storage.log.last(thread_id) + 1):
-        anew = Followers(storage.log)
+        anew = Followers(storage)
         maker = Maker()
         missed = await everything(await anew.follow_thread(thread_id, OPTIONS, maker, Seq(position)))
         assert missed == b"".join(
@@ -276,7 +278,7 @@ async def test_a_cancelled_reader_loses_nothing(storage: Storage, thread_id: Thr
             return await storage.log.read(*args, **kwargs)  # type: ignore[arg-type]
 
     for at in (1, 2, 3):
-        followers = Followers(Halting(at))  # type: ignore[arg-type]
+        followers = Followers(replace(storage, log=Halting(at)))  # type: ignore[type-var]
         with await followers.follow_thread(thread_id, OPTIONS, Maker(), position) as follower:
             sent = b""
             while not sent:
@@ -285,3 +287,122 @@ async def test_a_cancelled_reader_loses_nothing(storage: Storage, thread_id: Thr
                 except Interrupted:
                     continue
             assert sent == b"5:d#4\n"
+
+
+async def test_the_stream_of_a_thread_ends_when_its_last_run_takes_the_thread_with_it(
+    storage: Storage, followers: Followers
+) -> None:
+    """5.10"""
+    thread_id = await keep_thread(storage)
+    run = await start(storage, thread_id, temporary=True)
+    await write(storage, run, "a")
+    alone = await followers.follow_thread_alone(thread_id, Counting(), START)
+    with await followers.follow_thread(thread_id, OPTIONS, Maker(), START) as sharing, alone:
+        await finish(storage, run)
+        for follower in (sharing, alone):
+            assert await follower.next(SOON) == b"2:a#1\n"
+            assert follower.finished
+            assert await follower.next(SOON) is None
+
+    await keep_thread(storage, thread_id=thread_id)
+    with await followers.follow_thread(thread_id, OPTIONS, Maker(), None) as anew:
+        await storage.log.append(thread_id, [note("new")]).wait()
+        assert b":new#1\n" in (await anew.next(SOON) or b"")
+
+
+# -- with an encoder of one's own --------------------------------------------------------------------------------------
+
+
+def arriving(encoder: Counting, run_id: RunId | None) -> Arrival:
+    """Who comes is told how often each run has spoken."""
+    return Arrival(run_id, lambda: f"spoken {list(encoder.spoken.values())}\n".encode())
+
+
+async def test_one_who_arrives_is_greeted_once_the_encoder_knows_the_run_he_comes_into(
+    storage: Storage, thread_id: ThreadId, followers: Followers
+) -> None:
+    early = await start(storage, thread_id)
+    await write(storage, early, *"ab")
+    await finish(storage, early)
+    run = await start(storage, thread_id)
+    await write(storage, run, *"cd")
+    position = await storage.log.last(thread_id)
+    await write(storage, run, "e")
+
+    encoder = Counting()
+    with await followers.follow_thread_alone(
+        thread_id, encoder, position, arrival=arriving(encoder, run.run_id)
+    ) as follower:
+        assert await follower.next(SOON) == b"spoken [2]\n"
+        assert await follower.next(SOON) == b"8:e#3\n"
+        await write(storage, run, "f")
+        assert await follower.next(SOON) == b"9:f#4\n"
+        assert not follower.finished
+    assert encoder.fed == [run.queued_seq, 6, 7, 8, 9]
+
+
+async def test_one_who_arrives_at_rest_is_greeted_at_once(
+    storage: Storage, thread_id: ThreadId, followers: Followers
+) -> None:
+    encoder = Counting()
+    with await followers.follow_thread_alone(thread_id, encoder, START, arrival=arriving(encoder, None)) as follower:
+        assert await follower.next(SOON) == b"spoken []\n"
+        assert await follower.next(SILENCE) == b""
+
+
+async def test_a_greeting_may_be_empty(storage: Storage, thread_id: ThreadId, followers: Followers) -> None:
+    await storage.log.append(thread_id, [note("a")]).wait()
+    with await followers.follow_thread_alone(
+        thread_id, Counting(), START, arrival=Arrival(None, lambda: b"")
+    ) as follower:
+        assert await follower.next(SOON) == b"1:a#1\n"
+
+
+@pytest.mark.parametrize("position", range(7))
+async def test_following_may_end_at_a_position_or_with_a_run(
+    storage: Storage, thread_id: ThreadId, followers: Followers, position: int
+) -> None:
+    first = await start(storage, thread_id)
+    await write(storage, first, *"ab")
+    second = await accept(storage, thread_id)
+    await finish(storage, first)
+    [second] = await storage.runs.claim(1, now=NOW)
+    await write(storage, second, "c")
+    await finish(storage, second)
+    await storage.log.append(thread_id, [note("later")]).wait()
+    whole = [b"2:a#1\n", b"3:b#2\n", b"6:c#1\n"]
+    wanted = b"".join(line for line in whole if int(line[:1]) > position)
+
+    for end in ({"until": second.run_id}, {"upto": Seq(7)}):
+        sent = b""
+        with await followers.follow_thread_alone(thread_id, Counting(), Seq(position), **end) as follower:  # type: ignore[arg-type]
+            while (frames := await follower.next(SOON)) is not None:
+                sent += frames
+            assert follower.finished
+        assert sent == wanted
+
+
+async def test_one_who_follows_alone_finds_out_that_the_thread_is_gone(
+    storage: Storage, thread_id: ThreadId, followers: Followers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether or not it had entries."""
+    monkeypatch.setattr(follow, "POLL", SILENCE)
+    other = await keep_thread(storage)
+    await storage.log.append(thread_id, [note("a")]).wait()
+    for each in (thread_id, other):
+        with await followers.follow_thread_alone(each, Counting(), await storage.log.last(each)) as follower:
+            assert await follower.next(3 * SILENCE) == b""
+            await storage.threads.delete(each)
+            assert await follower.next(SOON) is None
+            assert follower.finished
+
+
+async def test_one_who_follows_alone_from_beyond_the_end_waits_for_what_lies_beyond(
+    storage: Storage, thread_id: ThreadId, followers: Followers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(follow, "POLL", SILENCE)
+    with await followers.follow_thread_alone(thread_id, Counting(), Seq(2)) as follower:
+        await storage.log.append(thread_id, [note("a"), note("b")]).wait()
+        assert await follower.next(3 * SILENCE) == b""
+        await storage.log.append(thread_id, [note("c")]).wait()
+        assert await follower.next(SOON) == b"3:c#3\n"

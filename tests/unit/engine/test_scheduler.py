@@ -42,7 +42,7 @@ class Stage:
     def __init__(self, storage: Storage, assistants: Assistants, worker: Worker, checkpointing: Checkpointing) -> None:
         self.storage = storage
         self.now = at("2026-11-15 12:00:30")
-        followers = Followers(storage.log)
+        followers = Followers(storage)
         self._runs = Runs(storage, assistants, followers, worker, checkpointing, NoWebhooks(), lambda: self.now)
         self.scheduler = self.another_scheduler()
         self.crons = Crons(storage, assistants, self._runs, self.scheduler, lambda: self.now)
@@ -90,7 +90,7 @@ async def stage(tmp_path: Path) -> AsyncIterator[Stage]:
                     clock=lambda: 0,
                 )
                 reads = GraphReads(registry, loop, store)
-                followers = Followers(storage.log)
+                followers = Followers(storage)
                 threads = Threads(storage, registry, reads, worker, checkpointing, store, followers, lambda: 0)
             assistants = Assistants(storage, registry, reads, threads, lambda: 0)
             await assistants.ensure_graphs()

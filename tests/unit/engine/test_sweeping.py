@@ -57,7 +57,7 @@ async def ended(storage: Storage) -> Run:
 
 async def test_what_is_left_is_kept_for_a_while(storage: Storage) -> None:
     run = await ended(storage)
-    followers = Followers(storage.log)
+    followers = Followers(storage)
     assert await sweeper_at(KEEP, storage, followers).sweep() == 0
     assert len(await run_log(storage, run)) == 3
     assert await sweeper_at(KEEP + 1, storage, followers).sweep() == 1
@@ -66,7 +66,7 @@ async def test_what_is_left_is_kept_for_a_while(storage: Storage) -> None:
 
 async def test_whoever_still_reads_is_waited_for(storage: Storage) -> None:
     slow, gone = await ended(storage), await ended(storage)
-    followers = Followers(storage.log)
+    followers = Followers(storage)
     with followers.follow(slow, "options", Silent, START) as follower:
         assert await sweeper_at(KEEP * 9, storage, followers).sweep() == 1
         assert await run_log(storage, gone) == []
@@ -83,7 +83,7 @@ async def test_the_projects_own_checkpointer_is_told(storage: Storage, loop: Use
             self.forgotten.append(thread_id)
 
     saver, run = Noting(), await ended(storage)
-    assert await sweeper_at(KEEP + 1, storage, Followers(storage.log), BroughtSaver(saver, loop)).sweep() == 1
+    assert await sweeper_at(KEEP + 1, storage, Followers(storage), BroughtSaver(saver, loop)).sweep() == 1
     assert saver.forgotten == [run.thread_id]
 
 
@@ -100,7 +100,7 @@ async def test_what_a_checkpointer_fails_to_forget_is_tried_again_and_holds_up_n
                 raise OSError("gone")
 
     saver = Failing()
-    sweeper = sweeper_at(KEEP + 1, storage, Followers(storage.log), BroughtSaver(saver, loop))
+    sweeper = sweeper_at(KEEP + 1, storage, Followers(storage), BroughtSaver(saver, loop))
     assert await sweeper.sweep() == 1
     assert await run_log(storage, good) == []
     assert len(await run_log(storage, bad)) == 3

@@ -86,7 +86,7 @@ async def follow(engine: Engine, thread: Thread, options: Options) -> Watcher:
             return frames(under_way)
         return _at_rest(options, thread, settled(thread.values))
 
-    return engine.runs.follow_thread(thread.thread_id, encoder, newest, arrived=as_it_is)
+    return await engine.runs.follow_thread(thread.thread_id, encoder, newest, greet=as_it_is)
 
 
 async def _attach(engine: Engine, thread: Thread, options: Options, run: Run) -> Connection | None:
@@ -105,11 +105,11 @@ async def _resume(
     """What follows the cursor and nothing else, up to the end of the active run."""
     if cursor < newest:
         encoder = ThreadEncoder(options)
-        rest = engine.runs.follow_thread(
+        rest = await engine.runs.follow_thread(
             thread.thread_id,
             encoder,
             cursor,
-            arrived=lambda: frames(encoder.reopened()),
+            greet=lambda: frames(encoder.reopened()),
             until=None if active is None else active.run_id,
             upto=newest if active is None else None,
         )

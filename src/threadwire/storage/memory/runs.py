@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from threadwire.core.entries import Draft, Fence, Kind
-from threadwire.core.ids import RunId, Seq, ThreadId
+from threadwire.core.ids import RunId, ThreadId
 from threadwire.core.records import (
     Accepted,
     CancelAction,
@@ -67,14 +67,6 @@ class MemoryRuns:
             of_thread = [run for run in newest_first if run.thread_id == thread_id]
             runs = [run for run in of_thread if status in (None, run.status)]
             return [as_kept(run) for run in runs[offset : offset + limit]]
-
-    async def under_way_at(self, thread_id: ThreadId, seq: Seq) -> Run | None:
-        with self._tables.lock:
-            for run in self._tables.runs.values():
-                over = run.ended_seq is not None and run.ended_seq <= seq
-                if run.thread_id == thread_id and run.queued_seq <= seq and not over:
-                    return as_kept(run)
-            return None
 
     async def claim(self, limit: int, *, now: int, but_not: frozenset[ThreadId] = frozenset()) -> RunList:
         with self._tables.lock:

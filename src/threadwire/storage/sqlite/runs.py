@@ -81,11 +81,6 @@ class SqliteRuns:
         await self._writer.told()
         return found
 
-    async def under_way_at(self, thread_id: ThreadId, seq: Seq) -> Run | None:
-        sql = """WHERE thread = ?1 AND queued_seq <= ?2 AND (ended_seq IS NULL OR ended_seq > ?2)
-                 ORDER BY queued_seq LIMIT 1"""
-        return await self._readers.elsewhere(lambda db: _one(db, _RUNS + sql, (key_of(thread_id), seq)))
-
     async def claim(self, limit: int, *, now: int, but_not: frozenset[ThreadId] = frozenset()) -> RunList:
         with self._readers.lend() as db:
             # Workers ask often and mostly in vain; that must not cost a turn of the writer.

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from threadwire.core.entries import Fence, Kind
-from threadwire.core.ids import RunId, Seq, uuid7
+from threadwire.core.ids import RunId, uuid7
 from threadwire.core.records import Ending, NewRun, Run, Settled, ThreadQuery, Ttl
 from threadwire.core.run_state import user_interrupt
 from threadwire.errors import Conflict, NotFound, ThreadBusy
@@ -250,19 +250,6 @@ class RunsConformance:
         assert await listed(status="pending", limit=1, offset=1) == newest_first[1:2]
         assert await listed(status="error") == []
         assert await storage.runs.list(new_thread_id()) == []
-
-    async def test_the_run_under_way_at_a_position_is_the_first_that_has_not_ended_there(
-        self, storage: Storage
-    ) -> None:
-        first = await start_on_new_thread(storage)
-        await write(storage, first, "a", "b")
-        second = await accept(storage, first.thread_id)
-        await storage.runs.finish(first.fence, Ending("success"), NOW)
-        await claim_only(storage, second.run_id)
-
-        found = [await storage.runs.under_way_at(first.thread_id, Seq(at)) for at in range(8)]
-        assert [run and run.run_id for run in found] == [None, *[first.run_id] * 4, *[second.run_id] * 3]
-        assert await storage.runs.under_way_at(new_thread_id(), Seq(1)) is None
 
     async def test_what_a_run_holds_cannot_be_changed_through_shared_values(self, storage: Storage) -> None:
         new = a_run(await keep_thread(storage), kwargs={"input": [1]})
