@@ -69,17 +69,18 @@ async def test_a_thread_at_rest_is_the_same_after_a_restart(tmp_path: Path, agui
             assert late.state["done"] is True
 
 
-async def test_a_shutdown_ends_a_stream_where_it_stands(tmp_path: Path, agui: AgUi) -> None:
-    """Without an end of the run, so that the page knows that there is more, and where it goes on."""
+async def test_a_shutdown_cuts_a_stream_off_where_it_stands(tmp_path: Path, agui: AgUi) -> None:
+    """Pages take a response that ends properly for a run that did, whatever its last event is."""
     with running_server(PROJECT, tmp_path / "data", env={"THREADWIRE_DRAIN_SECONDS": "0"}) as server:
         async with httpx.AsyncClient(base_url=server.url, timeout=30) as http:
             page = Page(http, agui, "chat")
             async with page.open(messages=ASKED, state={"delay": 0.1}) as own:
                 await own.until('"delta":" four"')
                 stopping = asyncio.create_task(asyncio.to_thread(server.terminate))
-                sent = await own.rest()
+                with pytest.raises(httpx.RemoteProtocolError):
+                    await own.rest()
             assert await stopping == 0
-        seen = agui.until_dropped(sent, messages=ASKED)
+        seen = agui.until_dropped(own.sent, messages=ASKED)
         page.messages, page.state = seen.messages, seen.state
         server.start()
         async with httpx.AsyncClient(base_url=server.url, timeout=30) as http:

@@ -19,11 +19,13 @@ from threadwire.testing.server import RunningServer, running_server
 JS = Path(__file__).parent.parent / "js"
 CONFIG = JS / "agents" / "langgraph.json"
 SETTINGS = {"THREADWIRE_ALLOWED_ORIGINS": '["http://localhost:3000"]'}
+IMPATIENT = {"THREADWIRE_DRAIN_SECONDS": "0"}
+"""A server that is told to stop does not wait for its runs."""
 SDKS = ["langgraph-sdk-1", "langgraph-sdk-2"]
 KILL = "KILL THE SERVER"
 WITHIN = 110.0
 
-KILLED = "hook/killed.test.js"
+KILLED = ["client/killed.test.js", "hook/killed.test.js"]
 FILES = sorted(str(path.relative_to(JS)) for folder in ("client", "hook") for path in (JS / folder).glob("*.test.js"))
 
 
@@ -34,33 +36,35 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
 
 
 @pytest.mark.parametrize("sdk", SDKS)
-@pytest.mark.parametrize("file", [file for file in FILES if file != KILLED])
+@pytest.mark.parametrize("file", [file for file in FILES if file not in KILLED])
 def test_the_javascript_sdk_works_unchanged(server: RunningServer, file: str, sdk: str) -> None:
     with node(file, sdk, server.url) as process:
         printed, _ = process.communicate(timeout=WITHIN)
     assert process.returncode == 0, printed
 
 
-@pytest.mark.parametrize("prefix", ["", "/api"])
+@pytest.mark.parametrize(("prefix", "stop"), [("", "kill"), ("/api", "kill"), ("", "terminate")])
+@pytest.mark.parametrize("file", KILLED)
 @pytest.mark.parametrize("sdk", SDKS)
-def test_a_page_survives_a_server_killed_in_mid_answer(tmp_path: Path, sdk: str, prefix: str) -> None:
+def test_an_answer_survives_the_server(tmp_path: Path, sdk: str, file: str, prefix: str, stop: str) -> None:
     """The address stays, as behind a load balancer: 2.0.0 gives up if its one try, after a second, is refused."""
     with (
-        running_server(below(prefix, tmp_path / "langgraph.json"), tmp_path / "data") as server,
+        running_server(below(prefix, tmp_path / "langgraph.json"), tmp_path / "data", env=IMPATIENT) as server,
         relay_to(server.url) as url,
-        node(KILLED, sdk, url + prefix) as process,
+        node(file, sdk, url + prefix) as process,
     ):
-        killed_when_asked(server, process)
+        killed_when_asked(server, process, stop)
 
 
-def killed_when_asked(server: RunningServer, process: "subprocess.Popen[str]") -> None:
-    """Kill the server and start it again whenever a test asks for that, until the test has ended well."""
+def killed_when_asked(server: RunningServer, process: "subprocess.Popen[str]", stop: str = "kill") -> None:
+    """Kill the server, or stop it in another way, and start it again whenever a test asks for that, until the test has
+    ended well."""
     printed: list[str] = []
     assert process.stdout is not None
     for line in process.stdout:
         printed.append(line)
         if line.strip() == KILL:
-            server.kill()
+            getattr(server, stop)()
             server.start()
     assert process.wait(WITHIN) == 0, "".join(printed)
     assert f"{KILL}\n" in printed

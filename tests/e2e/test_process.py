@@ -7,12 +7,14 @@ import resource
 import socket
 import subprocess
 import sys
+import warnings
+from functools import partial
 from pathlib import Path
 
 import anyio
 import httpx
 import pytest
-from clients import PATIENCE, collect, eventually, has_begun, human, open_async, open_sync, run_is
+from clients import OPENERS, PATIENCE, collect, eventually, has_begun, human, open_async, open_sync, run_is
 
 from threadwire.testing.server import running_server
 
@@ -47,7 +49,8 @@ def refusal(*arguments, **kwargs):
     return line.removeprefix("threadwire: ")
 
 
-async def test_sigterm_ends_streams_cleanly_and_the_run_goes_on_after_the_restart(impatient, gate):
+async def test_sigterm_cuts_streams_off_and_the_run_goes_on_after_the_restart(impatient, gate):
+    """A response that ended properly would be taken for the end of the run."""
     server = impatient
     async with open_async(server.url) as sdk, httpx.AsyncClient(base_url=server.url, timeout=30) as http:
         thread_id = await sdk.thread()
@@ -55,14 +58,16 @@ async def test_sigterm_ends_streams_cleanly_and_the_run_goes_on_after_the_restar
         await has_begun(sdk, run)
         pieces = []
         at = f"/threads/{thread_id}/runs/{run['run_id']}"
-        async with http.stream("GET", f"{at}/stream", headers={"Last-Event-ID": "-1"}) as response:
-            async for piece in response.aiter_raw():  # raises if the body is cut off
-                pieces.append(piece)
-                if b"begun" in piece:
-                    server.process.terminate()
+        with pytest.raises(httpx.RemoteProtocolError):  # noqa: PT012 - it is the reading that is to be cut off
+            async with http.stream("GET", f"{at}/stream", headers={"Last-Event-ID": "-1"}) as response:
+                async for piece in response.aiter_raw():
+                    pieces.append(piece)
+                    if b"begun" in piece:
+                        server.process.terminate()
         assert b"event: error" not in b"".join(pieces)
     assert await anyio.to_thread.run_sync(server.wait) == 0
     assert "Traceback" not in server.log()
+    assert "ASGI" not in server.log()
 
     gate.touch()
     await anyio.to_thread.run_sync(server.start)
@@ -120,6 +125,51 @@ async def test_a_second_signal_hurries_the_shutdown(project, tmp_path, gate):
         assert await anyio.to_thread.run_sync(server.terminate) == 0
 
 
+async def test_streams_of_runs_that_end_within_the_grace_are_complete(project, tmp_path, gate):
+    with running_server(project, tmp_path / "data", env={"THREADWIRE_DRAIN_SECONDS": "20"}) as server:
+        async with open_async(server.url) as sdk, httpx.AsyncClient(base_url=server.url, timeout=30) as http:
+            run = await sdk.runs.create(await sdk.thread(), "slow", input={"until": str(gate)}, stream_mode="updates")
+            await has_begun(sdk, run)
+            at = f"/threads/{run['thread_id']}/runs/{run['run_id']}"
+            got = {}
+
+            async def get(path):
+                got[path] = await http.get(at + path, headers={"Last-Event-ID": "-1"})  # raises if it is cut off
+
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(get, "/stream")
+                tasks.start_soon(get, "/join")
+                await eventually(partial(streams_are, http, 2))
+                server.process.terminate()
+                await anyio.to_thread.run_sync(server.wait_for_log, "draining")
+                gate.touch()
+        assert await anyio.to_thread.run_sync(server.wait) == 0
+        assert b'{"wait":{"steps":["waited"]}}' in got["/stream"].content
+        assert got["/join"].json()["steps"] == ["begun", "waited"]
+
+
+async def streams_are(http, count):
+    """Whether so many streams are open."""
+    return f"threadwire_streams {count}\n" in (await http.get("/metrics")).text
+
+
+async def test_a_client_that_does_not_read_does_not_hold_up_a_shutdown(impatient, gate):
+    server = impatient
+    async with open_async(server.url) as sdk:
+        given = {**human("word " * 3000), "delay": 0}
+        run = await sdk.runs.create(await sdk.thread(), "chat", input=given, stream_mode=["messages", "values"])
+        await run_is(sdk, run, "success")
+        host, port = server.url.removeprefix("http://").split(":")
+        with socket.socket() as client:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            client.connect((host, int(port)))
+            request = f"GET /threads/{run['thread_id']}/runs/{run['run_id']}/stream HTTP/1.1"
+            client.sendall(f"{request}\r\nHost: {host}\r\nLast-Event-ID: -1\r\n\r\n".encode())
+            assert client.recv(12) == b"HTTP/1.1 200"
+            assert await anyio.to_thread.run_sync(server.terminate) == 0
+    assert "graceful shutdown exceeded" not in server.log()
+
+
 @pytest.mark.parametrize("stop", ["terminate", "kill"])
 async def test_both_clients_ride_out_a_restart_without_losing_or_repeating_an_event(impatient, stop):
     server, seen = impatient, {}
@@ -156,6 +206,28 @@ async def test_both_clients_ride_out_a_restart_without_losing_or_repeating_an_ev
         tokens = [part.data[0]["content"] for part in parts[restarted:] if part.event == "messages"]
         assert "".join(tokens) == f"You said: {words}"
         assert parts[-1].data["messages"][-1]["content"] == f"You said: {words}"
+
+
+@pytest.mark.parametrize("opened", ["async", "sync"])
+async def test_those_who_wait_for_a_run_are_answered_by_the_next_server(impatient, gate, opened):
+    server, left = impatient, {}
+
+    async def wait(sdk, thread_id):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the client says that it comes back
+            left["wait"] = await sdk.runs.wait(thread_id, "slow", input={"until": str(gate)})
+
+    async with OPENERS[opened](server.url) as sdk, open_async(server.url) as other:
+        thread_id = await sdk.thread()
+        with anyio.fail_after(PATIENCE):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(wait, sdk, thread_id)
+                [run] = await eventually(partial(other.runs.list, thread_id))
+                await has_begun(other, run)
+                assert await anyio.to_thread.run_sync(server.terminate) == 0
+                gate.touch()
+                await anyio.to_thread.run_sync(server.start)
+    assert left["wait"]["steps"] == ["begun", "waited"]
 
 
 async def test_a_database_that_takes_nothing_is_told_and_the_process_ends_when_its_engine_dies_of_it(project, tmp_path):

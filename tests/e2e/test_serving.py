@@ -5,9 +5,10 @@ import re
 import shutil
 from pathlib import Path
 
+import anyio
 import httpx
 import pytest
-from clients import collect, human, open_async, open_sync, refused
+from clients import collect, has_begun, human, open_async, open_sync, refused
 
 from threadwire.testing.server import running_server
 
@@ -294,6 +295,24 @@ async def test_own_middleware_sees_every_request_and_streams_pass_through_it(wit
         assert len(tokens) > 3
         with refused(404, "Thread with ID 01a1e183-0dd8-7743-a540-18f62baab368 not found"):
             await sdk.threads.get("01a1e183-0dd8-7743-a540-18f62baab368")
+
+
+async def test_a_shutdown_cuts_streams_off_through_own_middleware_too(serving, gate):
+    """Which would otherwise end them properly, and clients would not come back for the rest."""
+    with serving({"app": "./routes.py:app"}, env={"THREADWIRE_DRAIN_SECONDS": "0"}) as server:
+        async with calling(server) as http, open_async(server.url) as sdk:
+            run = await sdk.runs.create(await sdk.thread(), "slow", input={"until": str(gate)})
+            await has_begun(sdk, run)
+            at = f"/threads/{run['thread_id']}/runs/{run['run_id']}"
+            for path in ("/stream", "/join"):
+                async with http.stream("GET", at + path) as response:
+                    assert response.headers["x-marked"] == "by the user"
+                    server.process.terminate()
+                    with pytest.raises(httpx.RemoteProtocolError):
+                        await response.aread()
+                assert await anyio.to_thread.run_sync(server.wait) == 0
+                assert "Traceback" not in server.log()
+                await anyio.to_thread.run_sync(server.start)
 
 
 async def test_both_are_described_together(with_routes):

@@ -2,8 +2,9 @@
 
 from pathlib import Path
 
+import pytest
 from relay import relay_to
-from test_js_clients import JS, WITHIN, killed_when_asked, node
+from test_js_clients import IMPATIENT, JS, WITHIN, killed_when_asked, node
 
 from threadwire.testing.server import RunningServer, running_server
 
@@ -17,10 +18,11 @@ def test_its_streams_outlive_their_connections(server: RunningServer) -> None:
     assert process.returncode == 0, printed
 
 
-def test_an_answer_survives_the_server(project: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("stop", ["kill", "terminate"])
+def test_an_answer_survives_the_server(project: Path, tmp_path: Path, stop: str) -> None:
     with (
-        running_server(project, tmp_path / "data") as server,
+        running_server(project, tmp_path / "data", env=IMPATIENT) as server,
         relay_to(server.url) as url,
         node("threadwire-agent/killed.test.js", "@ag-ui/client", url) as process,
     ):
-        killed_when_asked(server, process)
+        killed_when_asked(server, process, stop)

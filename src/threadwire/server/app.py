@@ -6,6 +6,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 
+import anyio
 from fastapi import APIRouter, FastAPI
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp
@@ -86,7 +87,8 @@ async def open_server(settings: Settings, *, dev: bool = False) -> AsyncIterator
         try:
             yield server
         finally:
-            server.streams.close()
+            with anyio.CancelScope(shield=True):
+                await server.streams.close()
 
 
 def expiry_of(config: ThreadTtlConfig) -> Expiry:

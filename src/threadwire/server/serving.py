@@ -10,9 +10,10 @@ from contextlib import contextmanager
 import anyio
 import structlog
 import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from threadwire.engine.lifecycle import Engine
-from threadwire.http.streaming import OpenStreams
+from threadwire.http.streaming import CUT, OpenStreams
 from threadwire.server.app import Server, open_server
 from threadwire.server.changes import look
 from threadwire.server.listening import address_of
@@ -31,6 +32,15 @@ class _Server(uvicorn.Server):
         yield
 
 
+class _Connection(HttpToolsProtocol):
+    """uvicorn's, and lets a response break it off: whatever middleware is in between, nothing can end it properly then,
+    and what the client does not read is not waited for."""
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self.scope[CUT] = self.transport.abort  # type: ignore[literal-required]
+
+
 async def serve(
     settings: Settings,
     listener: socket.socket,
@@ -47,7 +57,7 @@ async def serve(
             running.app,
             interface="asgi3",
             loop="uvloop",
-            http="httptools",
+            http=_Connection,
             log_config=None,
             access_log=False,
             lifespan="off",
@@ -87,7 +97,7 @@ async def _drain_on_signal(server: uvicorn.Server, engine: Engine, streams: Open
             tasks.cancel_scope.cancel()
         with anyio.CancelScope(shield=True):
             await engine.worker.drain(0)
-        streams.close()
+        await streams.close()
         server.should_exit = True
 
 
