@@ -209,10 +209,13 @@ class Runs:
 
     async def get(self, thread_id: ThreadId | None, run_id: RunId, missing: str = "Not Found") -> Run:
         """A run of that thread, or with None of any. One whose thread was discarded is found until it is swept."""
-        run = await self._storage.runs.get(run_id)
+        run = await self.find(run_id)
         if run is None or thread_id not in (None, run.thread_id):
             raise NotFound(missing)
         return run
+
+    async def find(self, run_id: RunId) -> Run | None:
+        return await self._storage.runs.get(run_id)
 
     async def list(
         self, thread_id: ThreadId, *, status: RunStatus | None = None, limit: int = 10, offset: int = 0
@@ -296,19 +299,40 @@ class Runs:
         encoder: Encoder,
         after: Seq,
         *,
-        greet: Callable[[], bytes] | None = None,
+        arrival: Arrival | None = None,
         until: RunId | None = None,
         upto: Seq | None = None,
     ) -> Follower:
         """Watch a thread over many runs with an encoder of one's own from `after` on: up to the end of the run `until`,
-        to the position `upto`, or for ever. `greet` is asked what is to be said before the rest, once the encoder has
-        been fed the run that goes on there."""
-        arrival = None if greet is None else Arrival(await self._going_on_at(thread_id, after), greet)
+        to the position `upto`, or for ever."""
         return await self._followers.follow_thread_alone(
             thread_id, encoder, after, arrival=arrival, until=until, upto=upto
         )
 
-    async def _going_on_at(self, thread_id: ThreadId, position: Seq) -> RunId | None:
+    async def run_at(self, thread_id: ThreadId, position: Seq) -> RunId | None:
+        """The run that wrote the entry at a position, unless that is its last one."""
+        for entry in await self._storage.log.read(thread_id, Seq(position - 1), limit=1):
+            return None if entry.kind == Kind.RUN_ENDED else entry.run_id
+        return None
+
+    async def next_of(self, thread_id: ThreadId, run_id: RunId, position: Seq) -> Entry | None:
+        """The first entry of a run after a position."""
+        entries = await self._storage.log.read(thread_id, position, limit=1, run_id=run_id)
+        return entries[0] if entries else None
+
+    async def next_deed(self, thread_id: ThreadId, position: Seq, upto: Seq | None = None) -> Entry | None:
+        """The first entry after a position, and not after `upto`, by which something happens: it comes from a run that
+        has had its turn, or moves the state outside one."""
+        while entries := await self._storage.log.read(thread_id, position, limit=SMALL_PAGE):
+            for entry in entries:
+                if upto is not None and entry.seq > upto:
+                    return None
+                if entry.attempt > 0 or (entry.kind == Kind.STATE_RESET and "values" in entry.data):
+                    return entry
+            position = entries[-1].seq
+        return None
+
+    async def at_work_at(self, thread_id: ThreadId, position: Seq) -> RunId | None:
         """The run that writes next after a position, or else the one that is being carried out."""
         # First who is at work: one that ends between the two questions has written what the log is then asked for.
         running = await self._storage.runs.list(thread_id, status="running", limit=1)
@@ -316,16 +340,6 @@ class Runs:
         if following is not None:
             return following.run_id
         return running[0].run_id if running else None
-
-    async def next_deed(self, thread_id: ThreadId, position: Seq) -> Entry | None:
-        """The first entry after a position by which something happens: it comes from a run that has had its turn, or
-        moves the state outside one."""
-        while entries := await self._storage.log.read(thread_id, position, limit=SMALL_PAGE):
-            for entry in entries:
-                if entry.attempt > 0 or (entry.kind == Kind.STATE_RESET and "values" in entry.data):
-                    return entry
-            position = entries[-1].seq
-        return None
 
     async def primed(self, run: Run, encoder: Encoder, upto: Seq) -> bool:
         """Feed an encoder, silently, a run up to a position (spec 4.5). Whether the run had ended by then."""

@@ -8,8 +8,9 @@ from functools import partial
 from uuid import uuid4
 
 from threadwire.core.entries import Json
-from threadwire.core.ids import Seq, ThreadId
+from threadwire.core.ids import RunId, Seq, ThreadId
 from threadwire.core.records import Run, Thread
+from threadwire.engine.follow import Arrival
 from threadwire.engine.lifecycle import Engine
 from threadwire.errors import NotFound
 from threadwire.http.streaming import Watcher
@@ -37,7 +38,7 @@ async def connect(engine: Engine, thread: Thread, options: Options, cursor: Seq 
     newest = await engine.runs.newest(thread.thread_id)
     active = await engine.runs.active(thread.thread_id)
     if cursor is not None and 0 < cursor <= newest:
-        return await _resume(engine, thread, options, cursor, newest, active)
+        return await _Resuming(engine, thread, options, cursor, newest, active).connection()
     if active is not None and (attached := await _attach(engine, thread, options, active)) is not None:
         return attached
     thread = await engine.threads.get(thread.thread_id)  # as it is now, if a run has ended meanwhile
@@ -86,7 +87,8 @@ async def follow(engine: Engine, thread: Thread, options: Options) -> Watcher:
             return frames(under_way)
         return _at_rest(options, thread, settled(thread.values))
 
-    return await engine.runs.follow_thread(thread.thread_id, encoder, newest, greet=as_it_is)
+    arrival = Arrival(await engine.runs.at_work_at(thread.thread_id, newest), as_it_is)
+    return await engine.runs.follow_thread(thread.thread_id, encoder, newest, arrival=arrival)
 
 
 async def _attach(engine: Engine, thread: Thread, options: Options, run: Run) -> Connection | None:
@@ -99,27 +101,59 @@ async def _attach(engine: Engine, thread: Thread, options: Options, run: Run) ->
     return Connection(first, _rest_of(engine, run, options, upto))
 
 
-async def _resume(
-    engine: Engine, thread: Thread, options: Options, cursor: Seq, newest: Seq, active: Run | None
-) -> Connection:
-    """What follows the cursor and nothing else, up to the end of the active run."""
-    if cursor < newest:
-        encoder = ThreadEncoder(options)
-        rest = await engine.runs.follow_thread(
-            thread.thread_id,
+@dataclass(frozen=True, slots=True)
+class _Resuming:
+    """A page comes back with a cursor: it is told what follows and nothing else, up to the end of the active run."""
+
+    engine: Engine
+    thread: Thread
+    options: Options
+    cursor: Seq
+    newest: Seq
+    active: Run | None
+
+    async def connection(self) -> Connection:
+        runs, thread_id = self.engine.runs, self.thread.thread_id
+        if (run_id := await runs.run_at(thread_id, self.cursor)) is not None:
+            return await self._within(run_id)
+        following = await runs.next_deed(thread_id, self.cursor, self.newest)
+        if following is not None and (self.active is None or following.run_id != self.active.run_id):
+            return await self._over_many_runs(self.cursor, following.run_id)
+        if self.active is not None:
+            return await self._in_one_run(self.active)
+        return Connection(_at_rest(self.options, self.thread, []))  # it has seen everything
+
+    async def _within(self, run_id: RunId) -> Connection:
+        """The cursor is of a run that had not ended there: the rest of it. What other runs wrote in between is left
+        out: who was told only that a run waits was told nothing of the one before it, either."""
+        run = await self.engine.runs.find(run_id)
+        if run is not None and run.active:
+            return await self._in_one_run(run)
+        following = await self.engine.runs.next_of(self.thread.thread_id, run_id, self.cursor)
+        assert following is not None, "a run that is not active has ended"
+        return await self._over_many_runs(Seq(following.seq - 1), run_id)
+
+    async def _in_one_run(self, run: Run) -> Connection:
+        """The rest of a run; with its beginning, if that was accepted after the cursor."""
+        rest = _rest_of(self.engine, run, self.options, self.cursor)
+        if self.cursor < run.queued_seq:
+            return Connection(b"", rest)
+        encoder = RunEncoder(self.options)
+        await self.engine.runs.primed(run, encoder, self.cursor)
+        return Connection(frames([run_started(self.options.thread_id, run.run_id), *encoder.reopened()]), rest)
+
+    async def _over_many_runs(self, after: Seq, run_id: RunId | None) -> Connection:
+        """From a position on, in the run that goes on there."""
+        encoder = ThreadEncoder(self.options)
+        rest = await self.engine.runs.follow_thread(
+            self.thread.thread_id,
             encoder,
-            cursor,
-            greet=lambda: frames(encoder.reopened()),
-            until=None if active is None else active.run_id,
-            upto=newest if active is None else None,
+            after,
+            arrival=Arrival(run_id, lambda: frames(encoder.reopened())),
+            until=None if self.active is None else self.active.run_id,
+            upto=self.newest if self.active is None else None,
         )
         return Connection(b"", rest)
-    if active is None:  # it has seen everything
-        return Connection(_at_rest(options, thread, []))
-    primed = RunEncoder(options)
-    await engine.runs.primed(active, primed, cursor)
-    first = frames([run_started(options.thread_id, active.run_id), *primed.reopened()])
-    return Connection(first, _rest_of(engine, active, options, cursor))
 
 
 def _rest_of(engine: Engine, run: Run, options: Options, after: Seq) -> Watcher:

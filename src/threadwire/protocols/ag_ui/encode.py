@@ -111,6 +111,11 @@ class RunEncoder:
         snapshot = event("MESSAGES_SNAPSHOT", messages=self._view.messages())
         return [self._state.snapshot(), snapshot, *self._open.starts()]
 
+    def begin(self, run_id: str) -> Event:
+        """The beginning of the run, which is not told again when it starts."""
+        self._announced = True
+        return run_started(self._options.thread_id, self._options.run_id or run_id)
+
     def reopened(self) -> list[Event]:
         """The start of whatever is open, for somebody who has the rest."""
         return self._open.starts()
@@ -118,8 +123,7 @@ class RunEncoder:
     # -- the run -------------------------------------------------------------------------------------------------
 
     def _announce(self, entry: Entry) -> list[Event]:
-        self._announced = True
-        return [run_started(self._options.thread_id, self._options.run_id or str(entry.run_id))]
+        return [self.begin(str(entry.run_id))]
 
     def _started(self, entry: Entry) -> list[Event]:
         announced = [] if self._announced else self._announce(entry)

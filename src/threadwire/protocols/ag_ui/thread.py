@@ -15,10 +15,15 @@ class ThreadEncoder:
     def __init__(self, options: Options) -> None:
         self._options = replace(options, announce_when_started=True)
         self._runs: dict[RunId, RunEncoder] = {}
+        self._waiting: set[RunId] = set()
 
     def feed(self, entry: Entry) -> bytes:
         if entry.run_id is None:
             return self._moved(entry)
+        if entry.kind == Kind.RUN_QUEUED:
+            self._waiting.add(entry.run_id)
+            return b""
+        self._waiting.discard(entry.run_id)
         if entry.kind == Kind.RUN_STARTED and entry.run_id not in self._runs:
             self._runs[entry.run_id] = RunEncoder(self._options)
         encoder = self._runs.get(entry.run_id)
@@ -29,9 +34,11 @@ class ThreadEncoder:
         return encoder.feed(entry)
 
     def reopened(self) -> list[Event]:
-        """The beginning of the run under way and of whatever is open in it, for somebody who has the rest."""
-        for run_id, encoder in self._runs.items():
-            return [run_started(self._options.thread_id, run_id), *encoder.reopened()]
+        """The beginning of the run under way and of whatever is open in it, for somebody who has the rest. If none is,
+        the one that waits is next: it is told of now, and not again when it starts."""
+        for run_id in (*self._runs, *self._waiting):
+            encoder = self._runs.setdefault(run_id, RunEncoder(self._options))
+            return [encoder.begin(run_id), *encoder.reopened()]
         return []
 
     def joined(self, base: Json) -> list[Event]:
