@@ -29,12 +29,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
 
 
 @pytest.fixture
-async def http(server: RunningServer) -> AsyncIterator[httpx.AsyncClient]:
-    async with httpx.AsyncClient(base_url=server.url, timeout=30) as client:
-        yield client
-
-
-@pytest.fixture
 async def sdk(server: RunningServer) -> AsyncIterator[Sdk]:
     async with open_async(server.url) as opened:
         yield opened
@@ -74,9 +68,26 @@ async def queue(sdk: Sdk, page: Page, gate: Path | None = None, **more: Any) -> 
     return await sdk.runs.create(page.thread_id, "slow", input=given, **more)
 
 
+async def dropped(page: Page) -> str:
+    """Watch the run under way until it has done something, and lose the connection. The position that was reached."""
+    async with page.open("/connect", cursor=page.cursor) as stream:
+        await stream.until('"op":"add"')
+        had = page._agui.until_dropped(stream.sent[: stream.sent.rindex(b"\n\n") + 2])
+    page.state = had.state
+    return [each for each in had.ids if each][-1]
+
+
+async def resumed(page: Page, cursor: str, gate: Path) -> tuple[str, Seen]:
+    """What a page that comes back is sent before the runs may go on, and in all."""
+    async with page.open("/connect", cursor=cursor) as stream:
+        first = await first_frame(stream)
+        gate.touch()  # noqa: ASYNC240 - one file
+        return first, page.take(await stream.rest())
+
+
 async def opened(gate: Path, sdk: Sdk, last: dict[str, Any]) -> None:
     """Let the runs go on, and wait for the last."""
-    gate.touch()  # noqa: ASYNC240
+    gate.touch()  # noqa: ASYNC240 - one file
     await run_is(sdk, last, "success")
 
 
@@ -94,10 +105,7 @@ async def test_a_run_begins_once(here: Page, sdk: Sdk, gate: Path, place: str, o
         await opened(gate, sdk, run)
 
     late = here.another()
-    async with late.open("/connect", cursor=str(cursor)) as stream:
-        first = await first_frame(stream)
-        gate.touch()  # noqa: ASYNC240
-        seen = late.take(await stream.rest())
+    first, seen = await resumed(late, str(cursor), gate)
 
     assert run["run_id"] in first
     [(run_id, position)] = beginnings(seen)
@@ -162,10 +170,7 @@ async def test_a_run_that_waits_behind_another_is_the_one_of_its_own_page(
     if over:
         await opened(gate, sdk, second)
 
-    async with here.open("/connect", cursor=cursor) as stream:
-        shown = await first_frame(stream)
-        gate.touch()  # noqa: ASYNC240
-        seen = here.take(await stream.rest())
+    shown, seen = await resumed(here, cursor, gate)
 
     assert second["run_id"] in shown
     assert beginnings(seen) == [(second["run_id"], None)]
@@ -178,19 +183,12 @@ async def test_a_run_that_waited_behind_another_begins_after_it(here: Page, sdk:
     """For a page that watched the first."""
     first = await queue(sdk, here, gate)
     await has_begun(sdk, first)
-    async with here.open("/connect", cursor=here.cursor) as stream:
-        await stream.until('"op":"add"')
-        had = here._agui.until_dropped(stream.sent[: stream.sent.rindex(b"\n\n") + 2])
+    cursor = await dropped(here)
     second = await queue(sdk, here)
-    here.state = had.state
-    cursor = [each for each in had.ids if each][-1]
     if over:
         await opened(gate, sdk, second)
 
-    async with here.open("/connect", cursor=cursor) as stream:
-        shown = await first_frame(stream)
-        gate.touch()  # noqa: ASYNC240
-        seen = here.take(await stream.rest())
+    shown, seen = await resumed(here, cursor, gate)
 
     assert first["run_id"] in shown
     assert beginnings(seen)[0] == (first["run_id"], None)
@@ -247,13 +245,10 @@ async def test_a_run_that_was_rolled_back_comes_to_its_end_and_the_next_begins(
     """Its row is gone; its entries are not."""
     taken_back = await queue(sdk, here, gate)
     await has_begun(sdk, taken_back)
-    async with here.open("/connect", cursor=here.cursor) as stream:
-        await stream.until('"op":"add"')
-        had = here._agui.until_dropped(stream.sent[: stream.sent.rindex(b"\n\n") + 2])
-    here.state = had.state
+    cursor = await dropped(here)
     next_run = await queue(sdk, here, multitask_strategy="rollback")
     await run_is(sdk, next_run, "success")
-    seen = await here.connect([each for each in had.ids if each][-1])
+    seen = await here.connect(cursor)
 
     (one, unnumbered), (other, numbered) = beginnings(seen)
     assert (one, unnumbered) == (taken_back["run_id"], None)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from math import ceil
 from typing import Any, Literal
 
-from threadwire.core.entries import Fence, Json
+from threadwire.core.entries import Draft, Fence, Json, Kind
 from threadwire.core.ids import AssistantId, CronId, RunId, Seq, ThreadId
 
 RunStatus = Literal["pending", "running", "success", "error", "interrupted", "timeout"]
@@ -169,6 +169,45 @@ class NewRun:
     webhook: str | None = None
     owner: str | None = None
 
+    def queued(self) -> Draft:
+        """Its first entry (spec 5.1)."""
+        return Draft(
+            Kind.RUN_QUEUED, {"assistant_id": self.assistant_id, "graph_id": self.graph_id}, at=self.created_at
+        )
+
+    def row(self, queued_seq: Seq) -> Run:
+        """Its row, once that entry has its number."""
+        return Run(
+            run_id=self.run_id,
+            thread_id=self.thread_id,
+            assistant_id=self.assistant_id,
+            graph_id=self.graph_id,
+            status="pending",
+            created_at=self.created_at,
+            updated_at=self.created_at,
+            due_at=self.due_at,
+            queued_seq=queued_seq,
+            multitask_strategy=self.multitask_strategy,
+            metadata=self.metadata,
+            kwargs=self.kwargs,
+            idempotency_key=self.idempotency_key,
+            temporary=self.temporary,
+            webhook=self.webhook,
+            owner=self.owner,
+        )
+
+    def thread(self) -> Thread:
+        """The thread that is made for it, if there is none."""
+        return Thread(
+            thread_id=self.thread_id,
+            created_at=self.created_at,
+            updated_at=self.created_at,
+            metadata=self.thread_metadata,
+            config=self.thread_config,
+            ttl=self.thread_ttl,
+            owner=self.owner,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
@@ -209,6 +248,15 @@ class Ending:
     interrupts: list[Json] = field(default_factory=list)
     settled: Settled | None = None
     rollback: bool = False
+
+    def entry(self, now: int) -> Draft:
+        """The run's last entry (spec 5.3)."""
+        data: dict[str, Any] = {"status": self.status}
+        if self.error is not None:
+            data["error"] = self.error
+        if self.interrupts:
+            data["interrupts"] = self.interrupts
+        return Draft(Kind.RUN_ENDED, data, at=now)
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,7 +65,7 @@ class Beginnings:
         owner: str | None = None,
     ) -> Thread:
         """A thread in the state these updates lead to. One that exists is refused, or returned as it is."""
-        thread = self._new(thread_id, metadata, ttl or self._default_ttl, owner)
+        thread = self._threads.new(thread_id, metadata, ttl or self._default_ttl, owner)
         if (existing := await self._storage.threads.get(thread.thread_id)) is not None:
             return _as_asked(existing, if_exists)
         graph_id, store = self._graph(thread), self._store.of(owner)
@@ -87,7 +87,7 @@ class Beginnings:
         """A new thread with the same past and state. Of a busy thread, the newest state that is durable."""
         self._checkpointing.require_copying()
         source = await self._threads.get(thread_id)
-        thread = self._new(None, source.metadata, source.ttl, source.owner)
+        thread = self._threads.new(None, source.metadata, source.ttl, source.owner)
         async with self._past(thread) as kept_under:
             await self._checkpointing.copy(thread_id, kept_under)
             source = await self._threads.get(thread_id)  # if it was deleted before its checkpoints were copied
@@ -120,24 +120,6 @@ class Beginnings:
         if graph_id not in (known := self._registry.ids()):
             raise NotFound(f"Graph '{graph_id[:200]}' not found. Expected one of: {sorted(known)}")
         return graph_id
-
-    def _new(
-        self,
-        thread_id: ThreadId | None,
-        metadata: dict[str, Any],
-        ttl: Ttl | None,
-        owner: str | None,
-    ) -> Thread:
-        now = self._clock()
-        return Thread(
-            thread_id=thread_id or ThreadId(uuid7()),
-            created_at=now,
-            updated_at=now,
-            state_updated_at=now,
-            metadata=metadata,
-            ttl=ttl,
-            owner=owner,
-        )
 
     @asynccontextmanager
     async def _past(self, thread: Thread) -> AsyncIterator[ThreadId]:

@@ -1,6 +1,6 @@
 """Starting, finding, stopping and awaiting runs: what every protocol calls."""
 
-from collections.abc import Awaitable, Callable, Hashable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -27,7 +27,7 @@ from threadwire.engine.assistants import Assistants
 from threadwire.engine.checkpointing import Checkpointing
 from threadwire.engine.clock import Clock
 from threadwire.engine.deliveries import Webhooks
-from threadwire.engine.follow import PAGE, POLL, SMALL_PAGE, Arrival, Follower, Followers
+from threadwire.engine.follow import PAGE, POLL, SMALL_PAGE, Followers
 from threadwire.engine.request import brought_along
 from threadwire.engine.worker import Worker
 from threadwire.errors import NotFound
@@ -125,6 +125,7 @@ class Runs:
         self._webhooks = webhooks
         self._clock = clock
         self._default_ttl = default_ttl
+        self.follow, self.follow_thread = followers.follow, followers.follow_thread_alone
 
     async def start(self, asked: StartRun) -> Run:
         """Take a run in; on return it is durable, and will be carried out whatever happens to the caller."""
@@ -289,25 +290,6 @@ class Runs:
         self._worker.hint()
 
     # -- watching ------------------------------------------------------------------------------------------------
-
-    def follow(self, run: Run, options: Hashable, make_encoder: Callable[[], Encoder], after: Seq) -> Follower:
-        return self._followers.follow(run, options, make_encoder, after)
-
-    async def follow_thread(
-        self,
-        thread_id: ThreadId,
-        encoder: Encoder,
-        after: Seq,
-        *,
-        arrival: Arrival | None = None,
-        until: RunId | None = None,
-        upto: Seq | None = None,
-    ) -> Follower:
-        """Watch a thread over many runs with an encoder of one's own from `after` on: up to the end of the run `until`,
-        to the position `upto`, or for ever."""
-        return await self._followers.follow_thread_alone(
-            thread_id, encoder, after, arrival=arrival, until=until, upto=upto
-        )
 
     async def run_at(self, thread_id: ThreadId, position: Seq) -> RunId | None:
         """The run that wrote the entry at a position, unless that is its last one."""

@@ -62,20 +62,24 @@ class Threads:
         ttl: Ttl | None = None,
         owner: str | None = None,
     ) -> Thread:
+        thread = self.new(thread_id, metadata, ttl or self._default_ttl, owner)
+        try:
+            return await self._storage.threads.create(thread, if_exists=if_exists)
+        except Conflict:
+            raise taken(thread.thread_id) from None
+
+    def new(self, thread_id: ThreadId | None, metadata: dict[str, Any], ttl: Ttl | None, owner: str | None) -> Thread:
+        """A thread as it would be made now."""
         now = self._clock()
-        thread = Thread(
+        return Thread(
             thread_id=thread_id or ThreadId(uuid7()),
             created_at=now,
             updated_at=now,
             state_updated_at=now,
             metadata=metadata,
-            ttl=ttl or self._default_ttl,
+            ttl=ttl,
             owner=owner,
         )
-        try:
-            return await self._storage.threads.create(thread, if_exists=if_exists)
-        except Conflict:
-            raise taken(thread.thread_id) from None
 
     async def get(self, thread_id: ThreadId) -> Thread:
         thread = await self._storage.threads.get(thread_id)

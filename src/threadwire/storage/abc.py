@@ -166,7 +166,8 @@ class Threads(Protocol):
 
 class Runs(Protocol):
     async def accept(self, new: NewRun, *, start: Callable[[Run], None] | None = None) -> Accepted:
-        """Take a run in: its row and its `run.queued` entry, durable on return (5.1), or nothing.
+        """Take a run in: its row and its `run.queued` entry, durable on return (5.1), or nothing. What is in them,
+        `new` says: `row`, `queued`, and `thread` if that has to be made.
 
         - The thread must exist, unless `create_thread`: `NotFound`. A thread that exists gains `thread_metadata` and
           `thread_config`, key by key; one that is made has them, and `thread_ttl`.
@@ -208,7 +209,8 @@ class Runs(Protocol):
         claimed in between. Those that were asked; runs that are over or unknown are passed over."""
 
     async def finish(self, fence: Fence, ending: Ending, now: int) -> bool:
-        """End a run in one transaction: its `run.ended` entry, its row, what its thread settles on (5.3).
+        """End a run in one transaction: its `run.ended` entry (`ending.entry`), its row, what its thread settles on
+        (5.3).
 
         With `rollback`: a `state.reset` entry before it, its checkpoints and its row removed, the thread's values as
         they were.

@@ -1,10 +1,6 @@
 """Copies, and threads made from supersteps: whole or not at all, also with a saver that the project brings."""
 
-import json
-import sys
-from collections.abc import Iterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
@@ -19,9 +15,8 @@ from threadwire.engine.lifecycle import open_engine
 from threadwire.engine.runs import StartRun
 from threadwire.errors import BadRequest, Conflict
 from threadwire.graphs.brought import Brought, BroughtSaver
-from threadwire.graphs.config import load_config, prepare_environment
 from threadwire.graphs.memory import Memory
-from threadwire.graphs.registry import GraphRegistry, load_registry
+from threadwire.graphs.registry import GraphRegistry
 from threadwire.graphs.source import CodeSource
 from threadwire.graphs.user_loop import UserLoop
 from threadwire.storage.memory import open_memory_storage
@@ -29,13 +24,6 @@ from threadwire.testing.conformance.samples import NOW, keep_thread, new_thread_
 
 pytestmark = pytest.mark.anyio
 
-GRAPH = """
-from typing import TypedDict
-from langgraph.graph import START, StateGraph
-def one(state):
-    return {"n": state.get("n", 0) + 1}
-graph = StateGraph(TypedDict("S", {"n": int})).add_node("one", one).add_edge(START, "one").compile()
-"""
 STEPS = [[Update("__start__", {"n": 1})], [Update("one", {"n": 2})]]
 
 
@@ -55,19 +43,6 @@ class Able(InMemorySaver):
 
     async def aprune(self, thread_ids, *, strategy: str = "keep_latest") -> None:
         self.pruned += thread_ids
-
-
-@pytest.fixture
-def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[GraphRegistry]:
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    before = set(sys.modules)
-    (tmp_path / "agent.py").write_text(GRAPH)
-    (tmp_path / "langgraph.json").write_text(json.dumps({"graphs": {"agent": "./agent.py:graph"}}))
-    config = load_config(tmp_path / "langgraph.json")
-    prepare_environment(config)
-    yield load_registry(config)
-    for name in set(sys.modules) - before:
-        del sys.modules[name]
 
 
 @asynccontextmanager

@@ -1,11 +1,8 @@
 """A saver that the project brings is told what the storage would do by itself."""
 
 import asyncio
-import json
-import sys
 from collections.abc import Iterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
@@ -17,9 +14,8 @@ from threadwire.engine.lifecycle import open_engine
 from threadwire.engine.runs import StartRun
 from threadwire.errors import BadRequest, StorageError
 from threadwire.graphs.brought import Brought, BroughtSaver
-from threadwire.graphs.config import load_config, prepare_environment
 from threadwire.graphs.memory import Memory
-from threadwire.graphs.registry import GraphRegistry, load_registry
+from threadwire.graphs.registry import GraphRegistry
 from threadwire.graphs.source import CodeSource
 from threadwire.graphs.user_loop import UserLoop
 from threadwire.storage.abc import Storage
@@ -27,12 +23,6 @@ from threadwire.storage.memory import open_memory_storage
 from threadwire.testing.conformance.samples import NOW, accept, keep_thread, start
 
 pytestmark = pytest.mark.anyio
-
-GRAPH = """
-from typing import TypedDict
-from langgraph.graph import START, StateGraph
-graph = StateGraph(TypedDict("S", {"n": int})).add_node("one", lambda state: {"n": 1}).add_edge(START, "one").compile()
-"""
 
 
 class Noting(InMemorySaver):
@@ -44,19 +34,6 @@ class Noting(InMemorySaver):
 
     async def adelete_for_runs(self, run_ids) -> None:
         self.forgotten += run_ids
-
-
-@pytest.fixture
-def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[GraphRegistry]:
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    before = set(sys.modules)
-    (tmp_path / "agent.py").write_text(GRAPH)
-    (tmp_path / "langgraph.json").write_text(json.dumps({"graphs": {"agent": "./agent.py:graph"}}))
-    config = load_config(tmp_path / "langgraph.json")
-    prepare_environment(config)
-    yield load_registry(config)
-    for name in set(sys.modules) - before:
-        del sys.modules[name]
 
 
 @asynccontextmanager

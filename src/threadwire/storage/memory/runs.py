@@ -140,15 +140,7 @@ class MemoryRuns:
             raise Conflict(f"Run {new.run_id} already exists")
         now = new.created_at
         if new.create_thread and new.thread_id not in self._tables.threads:
-            return Thread(
-                new.thread_id,
-                now,
-                now,
-                metadata=new.thread_metadata,
-                config=new.thread_config,
-                ttl=new.thread_ttl,
-                owner=new.owner,
-            )
+            return new.thread()
         thread = self._tables.thread(new.thread_id)
         return replace(
             thread,
@@ -166,27 +158,7 @@ class MemoryRuns:
         return tuple(one.run.run_id for one in cancelled if not one.at_once)
 
     def _enqueue(self, new: NewRun) -> Run:
-        data = {"assistant_id": new.assistant_id, "graph_id": new.graph_id}
-        queued = Draft(Kind.RUN_QUEUED, data, at=new.created_at)
-        run = Run(
-            run_id=new.run_id,
-            thread_id=new.thread_id,
-            assistant_id=new.assistant_id,
-            graph_id=new.graph_id,
-            status="pending",
-            created_at=new.created_at,
-            updated_at=new.created_at,
-            due_at=new.due_at,
-            queued_seq=self._tables.write(new.thread_id, [queued], Fence(new.run_id, 0)),
-            multitask_strategy=new.multitask_strategy,
-            metadata=new.metadata,
-            kwargs=new.kwargs,
-            idempotency_key=new.idempotency_key,
-            temporary=new.temporary,
-            webhook=new.webhook,
-            owner=new.owner,
-        )
-        return self._tables.keep_run(run)
+        return self._tables.keep_run(new.row(self._tables.write(new.thread_id, [new.queued()], Fence(new.run_id, 0))))
 
     # Taking turns
 
@@ -236,7 +208,7 @@ class MemoryRuns:
         return ended
 
     def _close(self, run: Run, ending: Ending, now: int) -> Run:
-        ended = Draft(Kind.RUN_ENDED, _ended_data(ending), at=now)
+        ended = ending.entry(now)
         seq = self._tables.write(run.thread_id, [ended], run.fence)
         if ending.settled is not None:
             self._tables.settle(run.thread_id, ending.settled, now)
@@ -268,15 +240,6 @@ def _wanted(run: Run, wanted: RunSelection) -> bool:
 
 def _cancelled(action: CancelAction) -> Ending:
     return Ending("interrupted", error=user_interrupt(action), rollback=action == "rollback")
-
-
-def _ended_data(ending: Ending) -> dict[str, Any]:
-    data: dict[str, Any] = {"status": ending.status}
-    if ending.error is not None:
-        data["error"] = ending.error
-    if ending.interrupts:
-        data["interrupts"] = ending.interrupts
-    return data
 
 
 def _left_by(thread: Thread, ending: Ending, now: int) -> Thread:

@@ -22,7 +22,6 @@ from threadwire.core.records import (
     Run,
     RunSelection,
     RunStatus,
-    Thread,
 )
 from threadwire.core.run_state import (
     MAX_ATTEMPTS_ERROR,
@@ -183,7 +182,7 @@ def _admit(transaction: Transaction, new: NewRun) -> bool:
     if active and new.multitask_strategy == "reject":
         raise ThreadBusy()
     if metadata is None:
-        insert_thread(transaction, _thread_for(new))
+        insert_thread(transaction, new.thread())
         transaction.db.execute("UPDATE threads SET active = 1 WHERE thread = ?", (thread,))
         return False
     transaction.db.execute(
@@ -191,18 +190,6 @@ def _admit(transaction: Transaction, new: NewRun) -> bool:
         (new.created_at, merged(metadata, new.thread_metadata), merged(config, new.thread_config), thread),
     )
     return bool(active)
-
-
-def _thread_for(new: NewRun) -> Thread:
-    return Thread(
-        thread_id=new.thread_id,
-        created_at=new.created_at,
-        updated_at=new.created_at,
-        metadata=new.thread_metadata,
-        config=new.thread_config,
-        ttl=new.thread_ttl,
-        owner=new.owner,
-    )
 
 
 def _make_way(transaction: Transaction, new: NewRun) -> tuple[RunId, ...]:
@@ -219,28 +206,10 @@ def _make_way(transaction: Transaction, new: NewRun) -> tuple[RunId, ...]:
 
 
 def _insert(transaction: Transaction, new: NewRun, *, first: bool, started: bool) -> Run:
-    data = {"assistant_id": new.assistant_id, "graph_id": new.graph_id}
-    queued = transaction.append(new.thread_id, _made_at(new.created_at, Draft(Kind.RUN_QUEUED, data)), new.run_id, 0)
-    run = Run(
-        run_id=new.run_id,
-        thread_id=new.thread_id,
-        assistant_id=new.assistant_id,
-        graph_id=new.graph_id,
-        status="running" if started else "pending",
-        created_at=new.created_at,
-        updated_at=new.created_at,
-        due_at=new.due_at,
-        queued_seq=queued,
-        multitask_strategy=new.multitask_strategy,
-        attempt=1 if started else 0,
-        metadata=new.metadata,
-        kwargs=new.kwargs,
-        idempotency_key=new.idempotency_key,
-        temporary=new.temporary,
-        webhook=new.webhook,
-        started_at=new.created_at if started else None,
-        owner=new.owner,
-    )
+    queued = transaction.append(new.thread_id, _made_at(new.created_at, new.queued()), new.run_id, 0)
+    run = new.row(queued)
+    if started:
+        run = replace(run, status="running", attempt=1, started_at=new.created_at)
     transaction.db.execute(
         f"INSERT INTO runs ({_COLUMNS}, first) VALUES (?,?,?,?,?,?,?,?,?,?,?,0,NULL,?,?,NULL,NULL,?,?,?,?,?,?)",
         (
@@ -378,12 +347,7 @@ as it has ended if a webhook is to be told."""
 
 def _close(transaction: Transaction, thread_id: ThreadId, fence: Fence, ending: Ending, now: int) -> _Closed:
     db = transaction.db
-    data: dict[str, Any] = {"status": ending.status}
-    if ending.error is not None:
-        data["error"] = ending.error
-    if ending.interrupts:
-        data["interrupts"] = ending.interrupts
-    seq = transaction.append(thread_id, _made_at(now, Draft(Kind.RUN_ENDED, data)), fence.run_id, fence.attempt)
+    seq = transaction.append(thread_id, _made_at(now, ending.entry(now)), fence.run_id, fence.attempt)
     temporary, webhook = db.execute(
         "UPDATE runs SET status = ?, error = ?, ended_seq = ?, updated_at = ?, first = 0 WHERE run = ?"
         " RETURNING temporary, webhook",
