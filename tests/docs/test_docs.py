@@ -263,6 +263,13 @@ def _printed(command: list[str], folder: Path) -> str:
     return ended.stdout
 
 
+def test_the_server_tells_what_the_readme_shows(server: RunningServer) -> None:
+    shown = re.search(r"^```\n(Threadwire is listening on .*?)^```$", (ROOT / "README.md").read_text(), re.M | re.S)
+    assert shown is not None
+    told = shown[1].replace(URL, server.url).replace("  .threadwire", f"  {server.data}")
+    server.wait_for_log("^" + re.escape(told))
+
+
 def test_the_python_client_of_the_readme_streams_an_answer(server: RunningServer) -> None:
     (client,) = [block for block in blocks(ROOT / "README.md") if block.language == "python"]
     assert "Let me look that up.Conflicts: 1, unassigned sections: 2." in python(client.text, server)

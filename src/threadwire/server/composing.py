@@ -1,10 +1,12 @@
 """One application out of several: the API, the user's own routes, a prefix."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from fastapi import FastAPI
 from starlette.applications import Starlette
 from starlette.routing import BaseRoute, Mount, Route, Router
+from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Receive, Scope, Send
 from starlette.websockets import WebSocketClose
 
@@ -27,6 +29,25 @@ def with_own_routes(own: Starlette, api: FastAPI) -> ASGIApp:
 def below(prefix: str, app: ASGIApp, api: FastAPI) -> ASGIApp:
     """Everything under `prefix`; only `/ok` is answered without it too, for what checks whether the server is there."""
     return Router([Route("/ok", endpoint=api), Mount(prefix, app=app)], redirect_slashes=False, default=_not_found)
+
+
+def pages_of(own: Starlette) -> list[str]:
+    """Where the user's application serves folders of HTML: what somebody may want to open in a browser. Other routes
+    may be pages too, but nothing tells."""
+    return _pages(_written_routes(own), "")
+
+
+def _pages(routes: Sequence[BaseRoute], prefix: str) -> list[str]:
+    found = []
+    for mount in routes:
+        if not isinstance(mount, Mount) or mount.param_convertors.keys() != {"path"}:
+            continue
+        path = prefix + mount.path
+        if isinstance(mount.app, StaticFiles):
+            found += [f"{path}/"] if mount.app.html else []
+        else:
+            found += _pages(mount.routes, path)
+    return found
 
 
 async def _not_found(scope: Scope, receive: Receive, send: Send) -> None:
