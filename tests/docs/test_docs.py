@@ -270,9 +270,23 @@ def test_the_server_tells_what_the_readme_shows(server: RunningServer) -> None:
     server.wait_for_log("^" + re.escape(told))
 
 
+FOUND = """\
+Let me look that up.
+Conflicts: 1, unassigned sections: 2.
+- **Bob**, Mon 09:00: Biology and History
+- **Nobody** teaches Ethics, Geometry
+"""
+
+
+@pytest.mark.parametrize("language", ["python", "js"])
+def test_a_client_of_the_readme_has_ten_lines(language: str) -> None:
+    (client,) = [block for block in blocks(ROOT / "README.md") if block.language == language]
+    assert len(list(filter(None, client.text.splitlines()))) <= 10
+
+
 def test_the_python_client_of_the_readme_streams_an_answer(server: RunningServer) -> None:
     (client,) = [block for block in blocks(ROOT / "README.md") if block.language == "python"]
-    assert "Let me look that up.Conflicts: 1, unassigned sections: 2." in python(client.text, server)
+    assert python(client.text, server) == FOUND
 
 
 def test_the_javascript_client_of_the_readme_streams_an_answer(server: RunningServer) -> None:
@@ -283,7 +297,7 @@ def test_the_javascript_client_of_the_readme_streams_an_answer(server: RunningSe
     assert '"@langchain/langgraph-sdk"' in client.text
     code = client.text.replace(URL, server.url).replace("@langchain/langgraph-sdk", "langgraph-sdk-2")
     printed = _printed([node, "--input-type=module", "--eval", code], JS)
-    assert "Let me look that up.Conflicts: 1, unassigned sections: 2." in printed
+    assert printed == FOUND
 
 
 def test_a_stream_is_resumed_as_the_how_to_says(server: RunningServer) -> None:
