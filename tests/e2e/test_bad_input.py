@@ -418,6 +418,9 @@ async def test_the_servers_own_origin_is_accepted(wire, own_server):
     assert (await wire.post("/threads", json={}, headers={"origin": own_server.url})).status_code == 200
 
 
+METHODS = {"GET", "PUT", "PATCH", "DELETE", "POST"}
+
+
 async def test_unknown_paths_and_methods_are_refused(wire, routes, real):
     assert_refused(await wire.get("/nowhere"), 404, "/nowhere", "Not Found")
     assert_refused(await wire.post("/threads/"), {404, 405}, "/threads/")
@@ -425,11 +428,14 @@ async def test_unknown_paths_and_methods_are_refused(wire, routes, real):
     for route in routes:
         offered.setdefault(route.url(**real), set()).add(route.method)
     for url, methods in offered.items():
-        for method in {"GET", "PUT", "PATCH", "DELETE", "POST"} - methods:
+        for method in METHODS - methods:
             # `/threads/search` is also a thread whose id is `search`.
             if not any(other.matches(method, url) for other in routes):
                 answer = await wire.request(method, url)
                 assert_refused(answer, 405, f"{method} {url}", "Method Not Allowed")
+                assert set(answer.headers["allow"].split(", ")) == {
+                    each for each in METHODS if any(other.matches(each, url) for other in routes)
+                }
 
 
 async def test_unknown_keys_are_ignored(wire, real):

@@ -115,7 +115,7 @@ async def test_every_part_of_an_envelope_with_every_odd_value(wire: httpx.AsyncC
             assert answer.status_code in (200, 400, 404, 405), answer.text
 
 
-@pytest.mark.parametrize("path", ["%00", "%F0%9F%92%A5", "a" * 3000, "..%2f..", "%2e%2e", "null", "%"])
+@pytest.mark.parametrize("path", ["%00", "%0A", "a%0Ab", "%F0%9F%92%A5", "a" * 3000, "..%2f..", "%2e%2e", "null", "%"])
 async def test_odd_paths(wire: httpx.AsyncClient, path: str) -> None:
     for method, url in (
         ("POST", f"/copilotkit/agent/{path}/run"),
@@ -126,3 +126,23 @@ async def test_odd_paths(wire: httpx.AsyncClient, path: str) -> None:
     ):
         answer = await wire.request(method, url, json={"agentId": "chat"} if method == "DELETE" else None)
         assert answer.status_code in (200, 400, 404, 405), (method, url, answer.text)
+        assert answer.status_code == 200 or "error" in answer.json(), (method, url, answer.text)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "allowed"),
+    [
+        ("GET", "/ag-ui/", 404, None),
+        ("GET", "/ag-ui/chat/nothing", 404, None),
+        ("POST", "/ag-ui//connect", 404, None),
+        ("POST", "/ag-ui", 405, "GET"),
+        ("PUT", "/ag-ui/chat", 405, "GET, POST"),
+        ("PROPFIND", "/ag-ui/chat/connect", 405, "POST"),
+    ],
+)
+async def test_ag_ui_refuses_unknown_paths_and_methods_as_it_refuses_everything(
+    wire: httpx.AsyncClient, method: str, path: str, status: int, allowed: str | None
+) -> None:
+    answer = await wire.request(method, path)
+    assert (answer.status_code, set(answer.json())) == (status, {"detail"})
+    assert answer.headers.get("allow") == allowed

@@ -613,12 +613,15 @@ async def test_a_message_that_makes_no_sense_is_refused(http: httpx.AsyncClient)
     [
         ("", "GET", "POST"),
         ("/", "PUT", "POST"),
+        ("", "PROPFIND", "POST"),
         ("/info", "POST", "GET"),
         ("/agent/chat/run", "GET", "POST"),
         ("/agent/chat/connect/", "GET", "POST"),
         ("/agent/chat/stop/x", "DELETE", "POST"),
         ("/threads", "POST", "GET"),
         ("/threads/x", "GET", "DELETE, PATCH"),
+        ("/threads/a%0Ab", "TRACE", "DELETE, PATCH"),
+        ("/threads/", "PATCH", "GET"),
         ("/threads/x/archive", "GET", "DELETE, PATCH, POST"),
     ],
 )
@@ -630,9 +633,10 @@ async def test_another_verb_is_refused_with_those_that_are_allowed(
     assert refused.headers["allow"] == allowed
 
 
-@pytest.mark.parametrize("path", ["/nothing", "/agent/chat", "/memories", "/annotate", "/inspector-metadata"])
-async def test_what_there_is_not_is_not_found(http: httpx.AsyncClient, path: str) -> None:
-    refused = await http.get(BASE + path)
+@pytest.mark.parametrize("path", ["/nothing", "/a%0Ab", "/agent/chat", "/memories", "/annotate", "/inspector-metadata"])
+@pytest.mark.parametrize("verb", ["GET", "POST", "PROPFIND"])
+async def test_what_there_is_not_is_not_found(http: httpx.AsyncClient, path: str, verb: str) -> None:
+    refused = await http.request(verb, BASE + path)
     assert (refused.status_code, refused.json()) == (404, {"error": "Not found"})
 
 

@@ -25,8 +25,6 @@ ROUTES = re.findall(
     re.MULTILINE,
 )
 NOWHERE = "6f1d2c4e-0000-4000-8000-000000000000"
-NO_SUCH_PATH = {"detail": "Not Found"}
-"""A generated id may make a path that leads to no route at all, and so to no protocol."""
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +76,7 @@ def test_every_answer_is_described(
     def answered(case: Case, ids: dict[str, str]) -> None:
         with asked(client, case, ids) as (status, body):
             assert status in described, (status, body, case.as_curl_command())
-            if status >= 400 and json.loads(body) != NO_SUCH_PATH:
+            if status >= 400:
                 jsonschema.validate(json.loads(body), shape_of(schema, operation, status))
 
     answered()

@@ -11,6 +11,7 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
+from starlette.routing import Match
 
 from threadwire import errors
 from threadwire.core.json import dumps
@@ -108,7 +109,20 @@ def _expected(request: Request, error: Exception) -> Response:
 
 def _http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    return Json({"detail": error.detail}, error.status_code, headers=dict(error.headers or {}))
+    headers = dict(error.headers or {})
+    if error.status_code == 405:
+        headers["Allow"] = ", ".join(_allowed(request))
+    return Json({"detail": error.detail}, error.status_code, headers=headers)
+
+
+def _allowed(request: Request) -> list[str]:
+    """Every method that this path has. Starlette names those of the first route that has the path."""
+    asked = [{**request.scope, "method": method} for method in _METHODS]
+    routes = request.app.routes
+    return [each["method"] for each in asked if any(route.matches(each)[0] is Match.FULL for route in routes)]
+
+
+_METHODS = ("DELETE", "GET", "PATCH", "POST", "PUT")
 
 
 def _malformed(request: Request, error: Exception) -> Response:

@@ -1,7 +1,5 @@
 """The protocol of CopilotKit's runtime over HTTP, without that runtime: both its transports at one address."""
 
-import re
-from collections.abc import Sequence
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Header, Query, Request
@@ -22,10 +20,10 @@ from threadwire.protocols.ag_ui.running import Manners, Stopped, find_thread, st
 from threadwire.protocols.copilotkit.agents import Agents
 from threadwire.protocols.copilotkit.decode import MAX_PAGE, OfAgent, ThreadUpdate
 from threadwire.protocols.copilotkit.envelope import open_envelope
-from threadwire.protocols.copilotkit.forwarding import Forwarded
 from threadwire.protocols.copilotkit.info import runtime_info
 from threadwire.protocols.copilotkit.inspection import events_of, messages_of, state_of
-from threadwire.protocols.copilotkit.problems import RuntimeRoute, not_allowed, not_found, refused_with
+from threadwire.protocols.copilotkit.paths import otherwise
+from threadwire.protocols.copilotkit.problems import RuntimeRoute, refused_with
 from threadwire.protocols.copilotkit.suggesting import is_suggestion, suggest, throwaway_thread
 from threadwire.protocols.copilotkit.threads import archive_thread, delete_thread, list_threads, update_thread
 
@@ -34,7 +32,8 @@ PREFIX = "/copilotkit"
 _NO_REALTIME = "Thread lists are not pushed here: `threadEndpoints.realtimeMetadata` is false."
 _NOT_CLEARED = "Threads are kept, and other pages have theirs here too: delete them one by one."
 _NO_TRANSCRIPTION = "Transcription is not offered here: `audioFileTranscriptionEnabled` is false."
-_ANY_METHOD = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
+_ANY: list[str] = []
+"""Starlette takes a route without methods for one that has them all."""
 
 
 def copilotkit_routes(engine: Engine, streams: OpenStreams, agents: Agents, manners: Manners) -> APIRouter:
@@ -52,11 +51,11 @@ def copilotkit_routes(engine: Engine, streams: OpenStreams, agents: Agents, mann
 
     known = [route for route in router.routes if isinstance(route, APIRoute)]
 
-    @router.api_route("", methods=_ANY_METHOD, include_in_schema=False)
-    @router.api_route("/{rest:path}", methods=_ANY_METHOD, include_in_schema=False)
     async def anything_else(request: Request) -> Response:
-        return _otherwise(request, known)
+        return otherwise(request, known)
 
+    for path in ("", "/", "/{rest:anything}"):
+        router.add_route(PREFIX + path, anything_else, methods=_ANY, include_in_schema=False)
     return router
 
 
@@ -85,7 +84,7 @@ def _agent_routes(router: APIRouter, engine: Engine, streams: OpenStreams, agent
         assistant = await agents.find(agent)
         return await connect_stream(engine, streams, assistant, body, last_event_id, manners)
 
-    @router.post("/agent/{agent}/stop/{thread_id:path}")
+    @router.post("/agent/{agent}/stop/{thread_id:anything}")
     async def stop_agent(agent: str, thread_id: str, request: Request) -> Json:
         scope = _stop_scope(await request.body())
         if isinstance(scope, Json):
@@ -116,29 +115,29 @@ def _thread_routes(router: APIRouter, engine: Engine, agents: Agents) -> None:
     async def clear_threads() -> Json:
         return Json({"error": _NOT_CLEARED}, 422)
 
-    @router.post("/threads/{thread_id:path}/archive")
+    @router.post("/threads/{thread_id:anything}/archive")
     async def archive(thread_id: str, body: Annotated[OfAgent, Body()]) -> Json:
         return Json(await archive_thread(engine, agents, thread_id, body.agent_id))
 
-    @router.patch("/threads/{thread_id:path}")
+    @router.patch("/threads/{thread_id:anything}")
     async def update(thread_id: str, body: Annotated[ThreadUpdate, Body()]) -> Json:
         return Json(await update_thread(engine, agents, thread_id.rstrip("/"), body))
 
-    @router.delete("/threads/{thread_id:path}")
+    @router.delete("/threads/{thread_id:anything}")
     async def delete(thread_id: str, body: Annotated[OfAgent, Body()]) -> Json:
         return Json(await delete_thread(engine, agents, thread_id.rstrip("/"), body.agent_id))
 
-    @router.get("/threads/{thread_id:path}/messages")
+    @router.get("/threads/{thread_id:anything}/messages")
     async def get_messages(thread_id: str) -> Json:
         thread = await find_thread(engine, thread_id)
         return Json({"messages": await messages_of(engine, thread, Options(thread_id))})
 
-    @router.get("/threads/{thread_id:path}/events")
+    @router.get("/threads/{thread_id:anything}/events")
     async def get_events(thread_id: str) -> Json:
         thread = await find_thread(engine, thread_id)
         return Json({"events": await events_of(engine, thread, Options(thread_id))})
 
-    @router.get("/threads/{thread_id:path}/state")
+    @router.get("/threads/{thread_id:anything}/state")
     async def get_state(thread_id: str) -> Json:
         thread = await find_thread(engine, thread_id)
         return Json({"state": await state_of(engine, thread, Options(thread_id))})
@@ -163,13 +162,3 @@ async def _stop(engine: Engine, thread: str, run_id: str | None, manners: Manner
         suggestion = await stop(engine, throwaway_thread(thread), thread, run_id, manners)
         return suggestion if suggestion.run is not None else stopped
     return stopped
-
-
-def _otherwise(request: Request, known: Sequence[APIRoute]) -> Response:
-    """A known address with slashes too many, a known one with another verb, or an unknown one."""
-    path = request.scope["path"]
-    if (tidy := re.sub("/+", "/", path).rstrip("/")) != path:
-        return Forwarded(tidy)
-    below = path[len(request.scope.get("root_path", "")) :]
-    allowed = {verb for route in known if route.path_regex.match(below) for verb in route.methods or ()}
-    return not_allowed(allowed) if allowed else not_found()
