@@ -6,6 +6,7 @@ import httpx
 import pytest
 from agui import AgUi, open_agui
 from clients import OPENERS, PROJECT, Sdk
+from pages import CopilotKitPage, MakePage
 
 from threadwire.testing.server import RunningServer, running_server
 
@@ -40,6 +41,18 @@ async def http(server: RunningServer) -> AsyncIterator[httpx.AsyncClient]:
     """The wire without an SDK."""
     async with httpx.AsyncClient(base_url=server.url, timeout=30) as client:
         yield client
+
+
+@pytest.fixture
+def copilotkit(http: httpx.AsyncClient, agui: AgUi) -> MakePage:
+    """Opens a page that uses CopilotKit's runtime."""
+    return lambda agent, thread_id=None: CopilotKitPage(http, agui, agent, thread_id)
+
+
+@pytest.fixture
+async def agent(sdk: Sdk) -> str:
+    """An agent that no other test has."""
+    return (await sdk.assistants.create("chat"))["assistant_id"]
 
 
 @pytest.fixture

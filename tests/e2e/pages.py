@@ -2,7 +2,7 @@
 
 import json
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any, Self
 
@@ -98,6 +98,23 @@ class CopilotKitPage(Page):
     """The same over the protocol of CopilotKit's runtime."""
 
     base, run_path = "/copilotkit/agent", "/run"
+
+
+MakePage = Callable[..., CopilotKitPage]
+COPILOTKIT = "/copilotkit"
+
+
+def hello(thread_id: str = "some thread", **more: Any) -> dict[str, Any]:
+    """A run's body."""
+    message = {"id": "u1", "role": "user", "content": "hello"}
+    return {
+        "threadId": thread_id,
+        "runId": str(uuid.uuid4()),
+        "messages": [message],
+        "tools": [],
+        "context": [],
+        **more,
+    }
 
 
 class OpenStream:
