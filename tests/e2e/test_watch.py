@@ -47,7 +47,7 @@ class Watch:
 
 
 @contextmanager
-def watching(thread_id, url, *options, **env):
+def watching(thread_id, url, *options, before=None, **env):
     environment = {name: value for name, value in os.environ.items() if not name.startswith("THREADWIRE_")}
     with subprocess.Popen(
         [sys.executable, "-m", "threadwire", "watch", thread_id, *([] if url is None else ["--url", url]), *options],
@@ -55,6 +55,7 @@ def watching(thread_id, url, *options, **env):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env={**environment, "PYTHONUNBUFFERED": "1", **env},
+        preexec_fn=before,
     ) as process:
         watch = Watch(process)
         try:
@@ -64,15 +65,12 @@ def watching(thread_id, url, *options, **env):
             watch.reader.join(PATIENCE)
 
 
-def interrupted(process):
-    """How it ends on Ctrl-C. Python drops an interrupt that comes while it collects garbage, so it is pressed again."""
-    for _ in range(6):
-        process.send_signal(signal.SIGINT)
-        try:
-            return process.wait(10)
-        except subprocess.TimeoutExpired:
-            continue
-    raise AssertionError("it goes on after Ctrl-C")
+def interrupted(watch):
+    """How it ends on Ctrl-C."""
+    watch.process.send_signal(signal.SIGINT)
+    ended = watch.process.wait(PATIENCE)
+    watch.reader.join(PATIENCE)
+    return ended, watch.process.stderr.read()
 
 
 def refusal(thread_id, url):
@@ -97,8 +95,7 @@ async def test_many_runs_are_shown_as_they_happen_and_ctrl_c_ends_it(server):
             await sdk.runs.wait(thread_id, "fails", input={}, raise_error=False)
             await sdk.runs.wait(thread_id, "approve", input={})
             await watch.shows("waits for an answer\n")
-            assert await anyio.to_thread.run_sync(interrupted, watch.process) == 0
-            assert watch.process.stderr.read() == b""
+            assert await anyio.to_thread.run_sync(interrupted, watch) == (0, b"")
     blocks = re.split(r"^run \S+ · ", watch.text, flags=re.MULTILINE)
     assert [block.partition("\n")[0] for block in blocks[1:]] == ["tools", "nested", "fails", "approve"]
     assert blocks[1] == (
@@ -116,6 +113,31 @@ async def test_many_runs_are_shown_as_they_happen_and_ctrl_c_ends_it(server):
     assert "  ✗ ValueError: boom!\n── error\n" in blocks[3]
     assert '  ? {"question":"ok?"' in blocks[4]
     assert "\x1b" not in watch.text, "colours are for terminals"
+
+
+@pytest.mark.parametrize("moment", ["a run is under way", "nothing happens", "the server is away"])
+async def test_one_ctrl_c_ends_it_at_any_moment(project, tmp_path, gate, moment):
+    with running_server(project, tmp_path / "data", env={"THREADWIRE_DRAIN_SECONDS": "0"}) as server:
+        async with open_async(server.url) as sdk:
+            thread_id = await sdk.thread()
+            if moment != "nothing happens":
+                await has_begun(sdk, await sdk.runs.create(thread_id, "slow", input={"until": str(gate)}))
+        with watching(thread_id, server.url) as watch:
+            await watch.shows("idle\n" if moment == "nothing happens" else r"✓ begin \(steps\)\n")
+            if moment == "the server is away":
+                await anyio.to_thread.run_sync(server.kill)
+                await watch.shows("connection lost")
+            assert await anyio.to_thread.run_sync(interrupted, watch) == (0, b"")
+    assert watch.text.endswith("\n")
+
+
+async def test_ctrl_c_ends_it_also_where_a_shell_had_it_ignored(server):
+    """As shells without job control do with what they start in the background."""
+    async with open_async(server.url) as sdk:
+        thread_id = await sdk.thread()
+    with watching(thread_id, server.url, before=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN)) as watch:
+        await watch.shows("idle\n")
+        assert await anyio.to_thread.run_sync(interrupted, watch) == (0, b"")
 
 
 async def test_tokens_come_one_by_one_from_a_run_that_is_under_way(server):

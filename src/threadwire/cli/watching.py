@@ -4,9 +4,12 @@ Each run is joined on its own, because a run can be joined in other modes than i
 events are shown also of runs whose clients asked for neither.
 """
 
+import asyncio
 import os
+import signal
 import sys
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
 from typing import Any, TypeVar
 from urllib.parse import quote
 
@@ -171,6 +174,15 @@ def _detail(response: httpx.Response) -> str:
         return f"{response.request.url} answered {response.status_code}"
 
 
+async def _until_interrupted(operation: Callable[..., Awaitable[None]], *arguments: Any) -> None:
+    """With a handler of our own: a shell that starts something in the background has it ignore Ctrl-C, and Python then
+    leaves it at that. The loop is woken by the signal itself; and a scope that is cancelled stays so, whatever the code
+    below makes of it."""
+    with anyio.CancelScope() as scope:
+        asyncio.get_running_loop().add_signal_handler(signal.SIGINT, scope.cancel)
+        await operation(*arguments)
+
+
 def run_watch(thread_id: str, url: str, api_key: str | None, console: Console) -> None:
     """Watch until Ctrl-C, or until nobody reads what is printed."""
 
@@ -179,8 +191,8 @@ def run_watch(thread_id: str, url: str, api_key: str | None, console: Console) -
             console.print(Text(piece.text, style=piece.style), end="", soft_wrap=True)
 
     try:
-        anyio.run(watch, thread_id, url, api_key, show)
-    except KeyboardInterrupt:
+        with suppress(KeyboardInterrupt):  # from before the loop was there to be told
+            anyio.run(_until_interrupted, watch, thread_id, url, api_key, show)
         console.print()
     except BrokenPipeError:
         # Python would complain when it flushes the pipe at exit.
