@@ -354,3 +354,16 @@ def test_dev_takes_the_next_port_when_nobody_asked_for_one(tmp_path):
             finally:
                 server.kill()
         assert 2024 < port <= 2044
+
+
+def test_a_signal_drains_from_the_moment_the_address_is_told(project, tmp_path):
+    arguments = ["serve", "--config", str(project), "--data", str(tmp_path / "data"), "--port", "0"]
+    command = [sys.executable, "-m", "threadwire", *arguments]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "NO_COLOR": "1"}) as server:
+        try:
+            assert "listening on" in server.stdout.readline()
+            server.terminate()
+            assert "draining" in server.communicate(timeout=PATIENCE)[0]
+            assert server.returncode == 0
+        finally:
+            server.kill()

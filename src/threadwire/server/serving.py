@@ -10,6 +10,7 @@ from contextlib import contextmanager
 import anyio
 import structlog
 import uvicorn
+from anyio.abc import TaskStatus
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from threadwire.engine.lifecycle import Engine
@@ -67,7 +68,8 @@ async def serve(
         server = _Server(config)
         _spare_the_collector()
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(_drain_on_signal, server, running.engine, running.streams, settings.drain_seconds)
+            # Begun, and not only scheduled: whoever reads the announcement may send a signal.
+            await tasks.start(_drain_on_signal, server, running.engine, running.streams, settings.drain_seconds)
             announce(address_of(listener), running)
             if report is not None:
                 tasks.start_soon(reload_on_change, running, seen, report)
@@ -84,9 +86,17 @@ def _spare_the_collector() -> None:
     gc.set_threshold(50_000, 20, 100)
 
 
-async def _drain_on_signal(server: uvicorn.Server, engine: Engine, streams: OpenStreams, grace: float) -> None:
+async def _drain_on_signal(
+    server: uvicorn.Server,
+    engine: Engine,
+    streams: OpenStreams,
+    grace: float,
+    *,
+    task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
+) -> None:
     """The first signal drains, the second hurries."""
     with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+        task_status.started()
         async for _ in signals:
             break
         logger.info("draining", grace=grace)
