@@ -4,6 +4,7 @@ PYTHON  ?= python3
 VENV    := .venv
 BIN     := $(VENV)/bin
 INSTALL := -m pip --disable-pip-version-check --quiet install --editable
+SERVES  := $(VENV)/.serves
 STOCK   := .venv-stock
 JS      := tests/js/node_modules/.ready
 NPM_CI  := npm ci --no-audit --no-fund --prefix
@@ -22,9 +23,14 @@ help:  ## Say what there is
 
 setup: $(VENV)/.ready  ## Make .venv with everything for development
 
-$(VENV)/.ready: pyproject.toml constraints.txt
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+$(VENV)/.ready: $(SERVES)
 	$(BIN)/python $(INSTALL) '.[dev]' --constraint constraints.txt
+	touch $@
+
+# What serving the examples takes. The rest is as much again, and whoever only wants to see them need not wait for it.
+$(SERVES): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python $(INSTALL) '.[examples]' --constraint constraints.txt
 	touch $@
 
 stock: $(STOCK)/.ready  ## Make .venv-stock with the stock dev server, which tests and benchmark run beside ours
@@ -44,7 +50,6 @@ $(AG_UI): js/node_modules/.ready $(wildcard js/packages/ag-ui/src/*.ts js/packag
 	touch $@
 
 $(BUILT): $(AG_UI) $(PAGE)/node_modules/.ready $(wildcard $(PAGE)/src/* $(PAGE)/*.js $(PAGE)/*.json $(PAGE)/*.html)
-	npm run check --prefix $(PAGE)
 	npm run build --prefix $(PAGE)
 	touch $@
 
@@ -61,9 +66,8 @@ $(CHROME): $(JS)
 
 page: $(BUILT)  ## Build the dashboard page, with Node
 
-run: setup  ## Serve the example agents on http://127.0.0.1:2024, and with Node the page /dashboard
-	-command -v npm > /dev/null && $(MAKE) --no-print-directory page
-	$(BIN)/threadwire dev --config examples/langgraph.json --data .threadwire
+run: $(SERVES)  ## Serve the example agents on http://127.0.0.1:2024, and with Node the page /dashboard
+	@$(BIN)/python examples/run.py
 
 check: setup  ## Lint, types, import contracts
 	$(BIN)/ruff check .
@@ -72,6 +76,7 @@ check: setup  ## Lint, types, import contracts
 	$(BIN)/lint-imports
 
 test: check stock $(JS) $(AG_UI) $(BUILT) $(CHATBOX) $(CHROME) $(ORACLE)  ## Everything that must hold
+	npm run check --prefix $(PAGE)
 	npm test --prefix js
 	$(BIN)/pytest
 

@@ -1,4 +1,4 @@
-"""The pages of the examples, at the same address as their agents. `make run` builds them."""
+"""The pages of the examples, at the same address as their agents. `make run` builds them while it serves."""
 
 from pathlib import Path
 
@@ -10,7 +10,10 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Receive, Scope, Send
 
 DASHBOARD = Path(__file__).parent / "dashboard-page" / "dist"
-NOT_BUILT = "This page is not built: `make page` builds it, with Node 20 or later. Then it will show here by itself.\n"
+NOT_BUILT = """\
+This page is not built yet. `make run` builds it beside the server, with Node 20 or later; the first time that takes a
+minute or two. It will show here by itself.
+"""
 
 
 class BuiltPage(StaticFiles):

@@ -1,6 +1,10 @@
 """The pages of the examples are there as soon as they are built."""
 
 import importlib.util
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import httpx
@@ -10,7 +14,8 @@ from starlette.routing import Mount
 
 pytestmark = pytest.mark.anyio
 
-spec = importlib.util.spec_from_file_location("example_pages", Path(__file__).parents[2] / "examples" / "web.py")
+EXAMPLES = Path(__file__).parents[2] / "examples"
+spec = importlib.util.spec_from_file_location("example_pages", EXAMPLES / "web.py")
 assert spec is not None
 assert spec.loader is not None
 web = importlib.util.module_from_spec(spec)
@@ -38,3 +43,66 @@ async def test_the_dashboard_is_found_without_the_slash_too() -> None:
         assert led.status_code == 307
         assert led.next_request is not None
         assert led.next_request.url.path == "/dashboard/"
+
+
+# -- make run --------------------------------------------------------------------------------------------------------
+
+Run = Callable[[str], "subprocess.Popen[str]"]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Iterator[Run]:
+    """What `make run` runs, with something else in place of what builds the page."""
+    started = []
+
+    def start(building: str) -> "subprocess.Popen[str]":
+        for name, script in {"make": f'test "$1" = --question && exit 1\n{building}', "npm": ""}.items():
+            (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")
+            (tmp_path / name).chmod(0o755)
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("THREADWIRE_")}
+        own = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "THREADWIRE_DATA": str(tmp_path / "data")}
+        process = subprocess.Popen(
+            [sys.executable, EXAMPLES / "run.py"],
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**environment, **own, "THREADWIRE_PORT": "0", "THREADWIRE_EXAMPLE_MODEL": "scripted"},
+        )
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        process.terminate()
+        process.communicate(timeout=60)
+
+
+def told(process: "subprocess.Popen[str]", *sentences: str) -> str:
+    """What it prints until each of these has come."""
+    printed = ""
+    assert process.stdout is not None
+    while not all(each in printed for each in sentences):
+        line = process.stdout.readline()
+        assert line, printed
+        printed += line
+    return printed
+
+
+@pytest.mark.parametrize(("code", "sentence"), [(0, "is built.\n"), (2, "could not be built: see build/page.log.\n")])
+def test_the_server_is_there_whatever_becomes_of_the_page_and_npms_words_are_not(
+    run: Run, code: int, sentence: str
+) -> None:
+    process = run(f"echo many words; echo more >&2; exit {code}")
+    printed = told(process, f"The page /dashboard {sentence}", "Threadwire is listening on http://")
+    assert "words" not in printed
+    process.terminate()
+    assert process.wait(60) == 0
+
+
+def test_whoever_leaves_does_not_wait_for_the_page(run: Run, tmp_path: Path) -> None:
+    """npm heeds neither Ctrl-C nor SIGTERM while it unpacks."""
+    process = run(f"trap '' INT TERM; echo $$ > {tmp_path}/started; mv {tmp_path}/started {tmp_path}/pid; sleep 600")
+    told(process, "The page /dashboard is being built; what npm says is in build/page.log.\n", "listening on http://")
+    process.terminate()
+    assert process.wait(60) == 0
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "pid").read_text()), 0)
