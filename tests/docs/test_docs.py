@@ -204,6 +204,7 @@ NAMES = {
     **{each.__name__: each for each in (UUID, Decimal, Fraction, Path, OrderedDict, deque)},
     **{each.__name__: each for each in (Color, AnObject, AModel, Pair, Stubborn, Friendly)},
     "a_list_that_contains_itself": (cycle := []),
+    "re": re,
 }
 cycle.append(cycle)
 ENCODED = [row for row in rows(REFERENCE / "encoding.md") if row[0].startswith("`")]

@@ -6,7 +6,10 @@ orjson is tried first, because nearly everything is plain; only what it refuses 
 import base64
 import dataclasses
 import math
+import re
+from collections import deque
 from collections.abc import Mapping
+from datetime import timedelta
 from enum import Enum
 from typing import Any
 
@@ -14,7 +17,9 @@ import orjson
 from pydantic import BaseModel
 
 _OPTIONS = orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY
-_MAX_DEPTH = 200
+_ARRAYS = (list, tuple, set, frozenset, deque)
+MAX_DEPTH = 200
+"""Levels of a value that are shown; what lies deeper is named by its type."""
 
 
 def dumps(value: Any) -> bytes:
@@ -40,7 +45,7 @@ def _render(value: Any) -> Any:
         return _model(value)
     if hasattr(value, "_asdict"):  # a NamedTuple
         return value._asdict()
-    if isinstance(value, (set, frozenset, tuple)):
+    if isinstance(value, _ARRAYS):
         return list(value)
     if isinstance(value, Mapping):
         return dict(value)
@@ -48,6 +53,10 @@ def _render(value: Any) -> Any:
         return base64.b64encode(bytes(value)).decode()
     if isinstance(value, Enum):
         return value.value
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    if isinstance(value, re.Pattern):
+        return value.pattern
     if isinstance(value, BaseException):
         return {"error": type(value).__name__, "message": str(value)}
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -91,12 +100,12 @@ def _walked(value: Any, depth: int, above: set[int]) -> Any:
         return _number(int(value))
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else None
-    if depth > _MAX_DEPTH or id(value) in above:
+    if depth > MAX_DEPTH or id(value) in above:
         return f"<{type(value).__name__}>"
     above = above | {id(value)}
     if isinstance(value, Mapping):
-        return {_key(key): _total(item, depth + 1, above) for key, item in list(value.items())}
-    if isinstance(value, (list, tuple, set, frozenset)) and not hasattr(value, "_asdict"):
+        return {key_text(key): _total(item, depth + 1, above) for key, item in list(value.items())}
+    if isinstance(value, _ARRAYS) and not hasattr(value, "_asdict"):
         return [_total(item, depth + 1, above) for item in list(value)]
     try:
         return orjson.loads(orjson.dumps(value, option=_OPTIONS))  # dates, UUIDs, enums, numpy
@@ -117,8 +126,8 @@ def _number(value: int) -> int | str:
         return hex(value)
 
 
-def _key(key: Any) -> str:
-    """The same text for a key as on the fast way."""
+def key_text(key: Any) -> str:
+    """What a key of an object is shown as."""
     if isinstance(key, str):
         return _mended(key)
     try:

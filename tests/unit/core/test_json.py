@@ -4,6 +4,7 @@ import dataclasses
 import enum
 import json
 import math
+import re
 import uuid
 from collections import OrderedDict, UserDict, deque, namedtuple
 from datetime import UTC, date, datetime, time, timedelta, timezone
@@ -249,6 +250,10 @@ def test_depth_is_no_trouble(depth):
         (time(1, 2, 3), "01:02:03"),
         (Colour.RED, "red"),
         (Colour.HUGE, str(10**30)),
+        (timedelta(days=1, microseconds=500_000), 86400.5),
+        (re.compile("a+"), "a+"),
+        (re.compile(b"abc"), "YWJj"),
+        (deque([1, (2,)]), [1, [2]]),
         (Decimal("1.10"), "1.10"),
         (Fraction(1, 3), "1/3"),
         (Path("/a/b"), "/a/b"),
