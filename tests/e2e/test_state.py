@@ -255,3 +255,16 @@ async def test_updates_that_make_no_sense_are_refused(sdk):
     await sdk.runs.wait(thread_id, "echo", input={"text": 1})
     with refused(400, "Node nobody does not exist"):
         await sdk.threads.update_state(thread_id, {"text": 1}, as_node="nobody")
+
+
+async def test_values_that_nothing_knows_end_no_run_and_are_read_back_as_they_were_streamed(sdk):
+    thread_id = await sdk.thread()
+    *_, last = await collect(sdk.runs.stream(thread_id, "curious", input={"refused": True}, stream_mode="values"))
+    assert last.data["found"] == {"wide": str(10**30), "keys": {"1j": "a", "?": "b"}}
+    assert (await sdk.threads.get_state(thread_id))["values"] == last.data
+    (run,) = await sdk.runs.list(thread_id)
+    assert run["status"] == "success"
+    *_, last = await collect(sdk.runs.stream(thread_id, "curious", input={"refused": False}, stream_mode="values"))
+    found = last.data["found"]
+    assert (found["deque"], found["duration"], found["pattern"], found["class"]) == ([1, 2], 86405.0, "a+", str(int))
+    assert (await sdk.threads.get_state(thread_id))["values"]["found"] == {**found, "error": "ValueError('no')"}

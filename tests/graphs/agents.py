@@ -1,8 +1,13 @@
 """Deterministic graphs for the end-to-end and the kill tests. No keys, no network; message ids are given."""
 
 import asyncio
+import datetime
 import operator
+import re
 import time
+from collections import ChainMap, deque
+from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
@@ -478,6 +483,45 @@ async def double(number: int) -> int:
 async def functional(given: dict[str, Any], *, previous: Any = None) -> dict[str, Any]:
     get_stream_writer()({"doubling": given["number"]})
     return {"doubled": await double(given["number"]), "previous": previous}
+
+
+# -- curious: values that JSON does not know, and some that nothing knows ----------------------------------------------
+
+
+class Curious(TypedDict, total=False):
+    refused: bool
+    found: dict[str, Any]
+
+
+CURIOUS: dict[str, Any] = {
+    "bytes": b"\x00\xff",
+    "class": int,
+    "complex": 1 + 2j,
+    "date": datetime.date(2026, 1, 2),
+    "decimal": Decimal("1.10"),
+    "deque": deque([1, 2]),
+    "duration": datetime.timedelta(days=1, seconds=5),
+    "error": ValueError("no"),
+    "fraction": Fraction(1, 3),
+    "keys": {1: "a", 1.5: "b", None: "c"},
+    "mapping": ChainMap({"a": 1}),
+    "moment": datetime.datetime(2026, 1, 2, 3, 4, 5, tzinfo=datetime.UTC),
+    "not a number": float("nan"),
+    "path": Path("a/b"),
+    "pattern": re.compile("a+"),
+    "range": range(3),
+    "set": {1},
+    "text": "a\ud800b",
+    "time": datetime.time(3, 4),
+}
+REFUSED: dict[str, Any] = {"wide": 10**30, "keys": {1j: "a", "\ud800": "b"}}
+
+
+def find(state: Curious) -> Curious:
+    return {"found": REFUSED if state.get("refused") else CURIOUS}
+
+
+curious = StateGraph(Curious).add_node("find", find).add_edge(START, "find").compile()
 
 
 # -- factory: a graph made for each opening, that knows its configuration ---------------------------------------------

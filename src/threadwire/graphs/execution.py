@@ -3,14 +3,14 @@
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from importlib.metadata import version
 from typing import Any, Protocol, cast
 from uuid import UUID
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
-from langgraph.pregel import Pregel
+from langgraph.pregel import Pregel, debug
 from langgraph.store.base import BaseStore
 from langgraph.types import Command, Send
 
@@ -39,7 +39,19 @@ def _attend_to_tools_only() -> None:
         setattr(StreamToolCallHandler, ignored, True)
 
 
+def _copy_no_interrupts() -> None:
+    """To show an interrupt as part of a task LangGraph copies its value to the last leaf, which fails for what cannot
+    be copied, contains itself or is deep; then nobody would hear of the interrupt. We render it anyway."""
+    if hasattr(debug, "asdict"):
+        debug.asdict = _fields_of
+
+
+def _fields_of(value: Any) -> dict[str, Any]:
+    return {each.name: getattr(value, each.name) for each in fields(value)}
+
+
 _attend_to_tools_only()
+_copy_no_interrupts()
 hear_dispatched_events()
 
 

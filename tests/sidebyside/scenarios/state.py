@@ -37,6 +37,19 @@ async def the_state_of_an_entrypoint(wire: Wire) -> None:
 
 
 @scenario
+async def values_that_are_not_json(wire: Wire) -> None:
+    thread = await wire.thread()
+    await wire.post(f"/threads/{thread}/runs/stream", run("curious", {}, stream_mode=["values"]))
+    await wire.get(f"/threads/{thread}/state")
+
+
+@scenario
+async def values_that_no_checkpoint_can_hold(wire: Wire) -> None:
+    """Stateless, because the stock server could not show the thread afterwards, nor any list with it."""
+    await wire.post("/runs/wait", run("curious", {"refused": True}))
+
+
+@scenario
 async def the_state_with_subgraphs(wire: Wire) -> None:
     thread = await wire.ran("approve_many", {})
     await wire.get(f"/threads/{thread}/state")

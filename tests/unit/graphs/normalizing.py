@@ -12,7 +12,9 @@ from threadwire.core.fold import StateFold
 from threadwire.core.json import dumps, native
 from threadwire.graphs.execution import ALWAYS
 from threadwire.graphs.normalize import Normalizer
+from threadwire.graphs.persistence import CheckpointerConfig
 from threadwire.graphs.registry import GraphRegistry
+from threadwire.graphs.serializer import checkpoint_serializer
 
 AT = 1_700_000_000_000
 HELLO = {"messages": [{"role": "user", "content": "hello there", "id": "user-1"}]}
@@ -47,7 +49,8 @@ class Recording:
 
     async def run_of(self, registry: GraphRegistry, graph_id: str, given: Any) -> "Recording":
         async with registry.open(graph_id, {}) as graph:
-            saved = graph.copy(update={"checkpointer": InMemorySaver()})
+            saver = InMemorySaver(serde=checkpoint_serializer(CheckpointerConfig()))
+            saved = graph.copy(update={"checkpointer": saver})
             with suppress(ValueError):  # the one that `fails` raises
                 await self.run(saved, given, {"configurable": {"thread_id": "t"}})
         return self

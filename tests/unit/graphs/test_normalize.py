@@ -29,6 +29,7 @@ INPUTS: dict[str, Any] = {
     "steps": {"count": 5},
     "private": {"question": "why?"},
     "functional": {"number": 21},
+    "curious": {"refused": True},
     "factory": {"text": "world"},
     "approve": {"topic": "tests"},
     "approve_many": {},

@@ -15,6 +15,7 @@ from langgraph.checkpoint.base import (
 )
 from langgraph.checkpoint.memory import InMemorySaver
 
+from threadwire.core.channels import writing
 from threadwire.core.entries import Fence
 from threadwire.core.ids import RunId, ThreadId
 from threadwire.core.records import CheckpointSizes, Durability, Size
@@ -74,14 +75,16 @@ class FencedSaver(InMemorySaver):
     ) -> RunnableConfig:
         with self._tables.lock:
             self._check(config)
-            return super().put(config, checkpoint, metadata, new_versions)
+            with writing(checkpoint["channel_values"].items()):
+                return super().put(config, checkpoint, metadata, new_versions)
 
     def put_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
         with self._tables.lock:
             self._check(config)
-            super().put_writes(config, writes, task_id, task_path)
+            with writing(writes):
+                super().put_writes(config, writes, task_id, task_path)
             if self._fence is not None:
                 self._note_writes(self._fence.run_id, config, writes, task_id)
 

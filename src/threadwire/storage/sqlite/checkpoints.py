@@ -27,6 +27,7 @@ from langgraph.checkpoint.base import (
 )
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
+from threadwire.core.channels import writing
 from threadwire.core.entries import Fence
 from threadwire.core.ids import RunId, ThreadId
 from threadwire.core.records import CheckpointSizes, Durability, Size
@@ -142,13 +143,15 @@ class SqliteSaver(BaseCheckpointSaver[str]):
         blobs: list[Any] = []
         inline: dict[str, Any] = {}
         size = 0
-        for channel, value in checkpoint["channel_values"].items():
-            if _is_small(value):
-                inline[channel] = value
-            elif channel in new_versions:
-                kind, data = self.serde.dumps_typed(value)
-                blobs += (place.thread, place.ns, channel, str(new_versions[channel]), kind, data)
-                size += len(data)
+        values = checkpoint["channel_values"].items()
+        with writing(values):
+            for channel, value in values:
+                if _is_small(value):
+                    inline[channel] = value
+                elif channel in new_versions:
+                    kind, data = self.serde.dumps_typed(value)
+                    blobs += (place.thread, place.ns, channel, str(new_versions[channel]), kind, data)
+                    size += len(data)
         kind, data = self.serde.dumps_typed({**checkpoint, "channel_values": inline})
         described = get_checkpoint_metadata(config, metadata)
         run = described.get("run_id")
@@ -174,14 +177,15 @@ class SqliteSaver(BaseCheckpointSaver[str]):
         once: list[Any] = []
         again: list[Any] = []
         size = 0
-        for index, (channel, value) in enumerate(writes):
-            idx = WRITES_IDX_MAP.get(channel, index)
-            kind, data = self.serde.dumps_typed(value)
-            size += len(data)
-            # A task that runs again does not overwrite what it wrote; its errors and interrupts it does.
-            (once if idx >= 0 else again).extend(
-                (place.thread, place.ns, place.checkpoint_id, task_id, idx, task_path, channel, kind, data, run)
-            )
+        with writing(writes):
+            for index, (channel, value) in enumerate(writes):
+                idx = WRITES_IDX_MAP.get(channel, index)
+                kind, data = self.serde.dumps_typed(value)
+                size += len(data)
+                # A task that runs again does not overwrite what it wrote; its errors and interrupts it does.
+                (once if idx >= 0 else again).extend(
+                    (place.thread, place.ns, place.checkpoint_id, task_id, idx, task_path, channel, kind, data, run)
+                )
         return self._take(place.thread_id, partial(_store_writes, once, again), size)
 
     def _take(self, thread_id: ThreadId, operation: Callable[[Transaction], None], weight: int = 0) -> Operation[None]:
@@ -342,7 +346,9 @@ def _config(thread_id: str, ns: str, checkpoint_id: str) -> RunnableConfig:
 
 def _is_small(value: Any) -> bool:
     kind = type(value)
-    return value is None or kind is bool or kind is int or kind is float or (kind is str and len(value) <= _INLINE_TEXT)
+    if kind is int:
+        return bool(-(2**63) <= value < 2**64)  # wider ones are objects to msgpack, and a checkpoint has none in it
+    return value is None or kind is bool or kind is float or (kind is str and len(value) <= _INLINE_TEXT)
 
 
 # Writing
