@@ -249,6 +249,15 @@ async def test_only_one_server_uses_a_data_directory(project, tmp_path, impatien
     assert "is in use by another Threadwire process" in line
 
 
+@pytest.mark.parametrize("below", ["", "data"], ids=["itself", "something-below"])
+def test_a_file_is_no_data_directory(project, tmp_path, below):
+    (tmp_path / "notes").write_text("mine")
+    data = tmp_path / "notes" / below
+    line = refusal("serve", "--config", project, "--data", data, "--port", 0)
+    assert line.startswith(f"The data directory {data} cannot be used: ")
+    assert (tmp_path / "notes").read_text() == "mine"
+
+
 def test_listening_to_everybody_must_be_meant(project, tmp_path):
     line = refusal("serve", "--config", project, "--data", tmp_path / "data", "--host", "0.0.0.0", "--port", 0)
     assert line.startswith("Refusing to listen on 0.0.0.0")

@@ -81,7 +81,7 @@ async def open_sqlite_storage(
 def _open(path: Path) -> apsw.Connection:
     try:
         return open_writer(path)
-    except apsw.Error as error:
+    except (apsw.Error, OSError) as error:
         raise StorageError(f"The database {path} cannot be opened: {error}") from error
 
 
@@ -94,8 +94,11 @@ def _close(db: apsw.Connection) -> None:
 @contextmanager
 def _locked(directory: Path) -> Iterator[None]:
     """The lock proves that no other process serves this directory, and that the one which did is dead."""
-    directory.mkdir(parents=True, exist_ok=True)
-    handle = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        handle = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise _unusable(directory, error) from error
     try:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -104,6 +107,12 @@ def _locked(directory: Path) -> Iterator[None]:
                 f"The data directory {directory} is in use by another Threadwire process. "
                 "Stop that one, or give this one a data directory of its own."
             ) from None
+        except OSError as error:  # some file systems have no locks
+            raise _unusable(directory, error) from error
         yield
     finally:
         os.close(handle)
+
+
+def _unusable(directory: Path, error: OSError) -> StorageError:
+    return StorageError(f"The data directory {directory} cannot be used: {error.strerror or error}.")
