@@ -1,5 +1,6 @@
 """`threadwire.create_app`: the server inside somebody's own application, under a prefix, and alone under uvicorn."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 from clients import OPENERS, PATIENCE, collect, has_begun, human, names, refused, run_is
+from structlog.testing import capture_logs
 
 from threadwire import create_app
 from threadwire.errors import ConfigError, DataDirectoryLocked
@@ -141,6 +143,21 @@ async def test_what_makes_no_sense_is_refused(project, tmp_path):
         with pytest.raises(DataDirectoryLocked):
             async with same_data.lifespan():
                 pass
+
+
+async def test_what_is_wrong_in_a_project_is_logged(tmp_path):
+    graphs = {"good": "./agent.py:graph", "bad": "./agent.py"}
+    (tmp_path / "langgraph.json").write_text(json.dumps({"graphs": graphs, "env": True}))
+    app = create_app(tmp_path / "langgraph.json", storage="memory")
+    with capture_logs() as logs:
+        async with app.lifespan():
+            pass
+    told = [(each["event"], each.get("graph_id"), each["log_level"]) for each in logs if each["log_level"] == "error"]
+    assert told == [
+        ("graph_not_loaded", "good", "error"),
+        ("graph_not_loaded", "bad", "error"),
+        ("project_file_is_wrong", None, "error"),
+    ]
 
 
 def test_importing_threadwire_brings_nothing_heavy():

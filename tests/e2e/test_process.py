@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import resource
 import socket
 import subprocess
@@ -312,6 +313,32 @@ async def test_a_graph_that_cannot_be_loaded_does_not_stop_the_others(tmp_path):
             failed = await sdk.runs.wait(await sdk.thread(), "bad", input={}, raise_error=False)
             assert failed["__error__"]["error"] == "GraphUnavailable"
             assert "not today" in failed["__error__"]["message"]
+
+
+async def test_one_mistake_in_the_project_file_does_not_stop_the_rest(tmp_path):
+    (tmp_path / "good.py").write_text(
+        "from langgraph.graph import START, StateGraph\n"
+        "graph = StateGraph(dict).add_node('n', lambda s: s).add_edge(START, 'n').compile()\n"
+    )
+    content = {
+        "dependencies": [".", "./nowhere"],
+        "env": {"NOT_A_TEXT": None},
+        "ui": 3,
+        "graphs": {"nameless": "./good.py", "dotted": "./good.py:graph.copy", "good": "./good.py:graph", "odd": 3},
+    }
+    (tmp_path / "langgraph.json").write_text(json.dumps(content))
+    with running_server(tmp_path / "langgraph.json", tmp_path / "data") as server:
+        told = [line.strip() for line in server.log().splitlines() if "✗" in line]
+        assert [re.split("  +", line, maxsplit=1)[1].partition(":")[0] for line in told] == [
+            "nameless",
+            "dotted",
+            "odd",
+            *["langgraph.json"] * 3,
+        ]
+        async with open_async(server.url) as sdk:
+            assert await sdk.runs.wait(await sdk.thread(), "good", input={"a": 1}) == {"a": 1}
+            failed = await sdk.runs.wait(await sdk.thread(), "nameless", input={}, raise_error=False)
+            assert "does not say which object to serve" in failed["__error__"]["message"]
 
 
 async def test_a_module_may_run_an_event_loop_of_its_own_while_it_is_imported(tmp_path):

@@ -180,6 +180,14 @@ async def test_a_broken_graph_that_is_new_does_not_hold_up_the_others(project, s
     assert await said(sdk, "bad") == "new"
 
 
+async def test_a_new_mistake_in_the_config_keeps_what_was_served(project, server, sdk):
+    project.configure({"agent": "./agent.py:graph"}, env={"WORD": None})
+    await told(server, r'Not reloaded \(langgraph\.json\): langgraph\.json: "env"\."WORD" must be a text, not null')
+    project.configure({"agent": "./agent.py"})
+    await told(server, r"Not reloaded \(langgraph\.json\): graph agent: .* does not say which object to serve")
+    assert await said(sdk) == "old"
+
+
 async def test_a_file_of_a_folder_that_was_refused_is_watched_too(project, server, sdk, tmp_path):
     """The new config is not in force, but what it names is where the mistake will be mended."""
     shared = tmp_path / "shared"

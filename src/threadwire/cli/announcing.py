@@ -57,14 +57,16 @@ def _print_graphs(console: Console, project: Project, graph_ids: list[str]) -> N
     failures = project.registry.failures()
     longest = max(map(len, graph_ids), default=0)
     for graph_id in graph_ids:
-        if graph_id in failures:
-            _print_row(console, "graph", f"{graph_id}: {failures[graph_id]}", "red")
+        if graph_id in failures:  # the mark, because there may be no colours
+            _print_row(console, "✗ graph", f"{graph_id}: {failures[graph_id]}", "red")
         else:
             described = project.registry.description(graph_id) or ""
             _print_row(console, "graph", f"{graph_id:{longest}}  {described}".rstrip(), cut=True)
 
 
 def _print_warnings(console: Console, project: Project) -> None:
+    for problem in project.config.problems:
+        _print_row(console, "✗ mistake", f"{project.config.path.name}: {problem}", "red")
     for warning in project.config.warnings:
         _print_row(console, "warning", f"{project.config.path.name}: {warning}", "yellow")
 

@@ -20,7 +20,7 @@ LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 
 def run_server(listener: socket.socket, *, dev: bool, **given: Any) -> None:
     refuse_unknown()
-    settings = _settings(**given)
+    settings = read_settings(**given)
     structlog.configure(
         wrapper_class=structlog.make_filtering_bound_logger(LEVELS[settings.log_level]),
         cache_logger_on_first_use=True,
@@ -44,7 +44,7 @@ def run_server(listener: socket.socket, *, dev: bool, **given: Any) -> None:
         raise _first(group) from group
 
 
-def _settings(**given: Any) -> Settings:
+def read_settings(**given: Any) -> Settings:
     try:
         return Settings(**given)
     except ValidationError as error:

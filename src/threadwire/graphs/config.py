@@ -3,6 +3,9 @@
 Reading it changes nothing; `prepare_environment` does, once, when a process is about to import the project's
 code. Keys that Threadwire does not know are left alone, because the same file also serves other tools; those inside
 a section that it does know are told, because they are most likely misspelt.
+
+One mistake does not keep the rest from being served, if it only takes something away: a graph, a variable, a folder. A
+mistake in what says who may do what, or how things are kept, is refused.
 """
 
 import json
@@ -30,6 +33,8 @@ class GraphSource(CodeSource):
     description: str | None = None
     stream_models: bool = True
     interrupt_outcome: bool = True
+    problem: str | None = None
+    """What is wrong with the entry, if it cannot be understood."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +52,8 @@ class ProjectConfig:
     """Whether the project asks for authentication, which is not offered yet."""
     ui: UiConfig = field(default_factory=lambda: UiConfig({}))
     http: HttpSection = field(default_factory=HttpSection)
+    problems: list[str] = field(default_factory=list)
+    """What is wrong in the file, besides entries of graphs, and is passed over."""
     warnings: list[str] = field(default_factory=list)
     """What is odd in the file, but no reason not to serve it."""
 
@@ -68,19 +75,21 @@ def load_config(path: Path) -> ProjectConfig:
     content = _read_json(path)
     if not isinstance(content, dict):
         raise ConfigError(f"{path}: must be a JSON object, not {kind_of(content)}.")
+    problems: list[str] = []
     try:
         return ProjectConfig(
             path=path,
-            graphs=_graphs(content.get("graphs")),
-            dependencies=_dependencies(content.get("dependencies"), path.parent),
-            env=_env(content.get("env"), path.parent),
+            graphs=_graphs(content.get("graphs"), problems),
+            dependencies=_dependencies(content.get("dependencies"), path.parent, problems),
+            env=_env(content.get("env"), path.parent, problems),
             env_file=path.parent / env if isinstance(env := content.get("env"), str) else None,
             store=read_store(content.get("store")),
             checkpointer=read_checkpointer(content.get("checkpointer")),
             webhooks=read_webhooks(content.get("webhooks")),
             wants_auth=bool(content.get("auth")),
-            ui=_ui(content, path.parent),
+            ui=_ui(content, path.parent, problems),
             http=read_http(content.get("http")),
+            problems=problems,
             warnings=unknown_keys(content),
         )
     except ConfigError as mistake:
@@ -103,113 +112,135 @@ def _read_json(path: Path) -> object:
     if path.is_dir():
         raise ConfigError(f"{path} is a folder. Name the configuration file in it, e.g. langgraph.json.")
     try:
-        return json.loads(path.read_text(encoding="utf-8-sig"))
+        content = json.loads(path.read_text(encoding="utf-8-sig"))
+        json.dumps(content, ensure_ascii=False).encode()
     except FileNotFoundError:
         raise ConfigError(f"{path} does not exist. Pass the path of your langgraph.json.") from None
     except json.JSONDecodeError as error:
         raise ConfigError(f"{path}: not JSON at line {error.lineno}, column {error.colno}: {error.msg}.") from None
-    except (OSError, UnicodeDecodeError) as error:
+    except UnicodeEncodeError:
+        raise ConfigError(f"{path}: a text in it is half of a character (a lone surrogate).") from None
+    except (OSError, UnicodeDecodeError, RecursionError) as error:
         raise ConfigError(f"{path}: cannot be read: {error}.") from error
+    return content
 
 
-def _graphs(value: object) -> dict[str, GraphSource]:
+def _graphs(value: object, problems: list[str]) -> dict[str, GraphSource]:
     if value is None:
         raise ConfigError('"graphs" is missing. Add e.g. "graphs": {"agent": "./agent.py:graph"}.')
     if not isinstance(value, dict):
         raise ConfigError(f'"graphs" must be an object of names and sources, not {kind_of(value)}.')
-    if not value:
+    named = {graph_id: source for graph_id, source in value.items() if graph_id.strip()}
+    if not named:
         raise ConfigError('"graphs" is empty. Add e.g. "agent": "./agent.py:graph".')
-    return {graph_id: _graph(graph_id, source) for graph_id, source in value.items()}
+    if len(named) < len(value):
+        problems.append('"graphs" has a graph without a name, which is not served.')
+    return {graph_id: _graph(source) for graph_id, source in named.items()}
 
 
-def _graph(graph_id: str, value: object) -> GraphSource:
-    where = f'"graphs"."{graph_id}"'
-    if not graph_id.strip():
-        raise ConfigError('"graphs" has a graph without a name.')
+def _graph(value: object) -> GraphSource:
+    try:
+        return _read_graph(value)
+    except ConfigError as mistake:
+        return GraphSource("", "", problem=mistake.message)
+
+
+def _read_graph(value: object) -> GraphSource:
     if isinstance(value, str):
         value = {"path": value}
     if not isinstance(value, dict):
-        raise ConfigError(f'{where} must be "./file.py:name" or an object with "path", not {kind_of(value)}.')
+        raise ConfigError(f'its entry must be "./file.py:name" or an object with "path", not {kind_of(value)}.')
     if (path := value.get("path")) is None:
-        raise ConfigError(f'{where} has no "path". Add e.g. "path": "./agent.py:graph".')
-    location, attribute = split_source(where, path)
+        raise ConfigError('it has no "path". Add e.g. "path": "./agent.py:graph".')
+    location, attribute = split_source('"path"', path)
     return GraphSource(
         location,
         attribute,
-        _description(where, value),
-        stream_models=_switch(where, value, "stream_models"),
-        interrupt_outcome=_switch(where, value, "interrupt_outcome"),
+        _description(value),
+        stream_models=_switch(value, "stream_models"),
+        interrupt_outcome=_switch(value, "interrupt_outcome"),
     )
 
 
-def _description(where: str, value: Mapping[str, Any]) -> str | None:
+def _description(value: Mapping[str, Any]) -> str | None:
     description = value.get("description")
     if description is not None and not isinstance(description, str):
-        raise ConfigError(f'{where}: "description" must be a text, not {kind_of(description)}.')
+        raise ConfigError(f'"description" must be a text, not {kind_of(description)}.')
     return description
 
 
-def _switch(where: str, value: Mapping[str, Any], name: str) -> bool:
+def _switch(value: Mapping[str, Any], name: str) -> bool:
     """Something that is on unless it is switched off."""
     switch = value.get(name, True)
     if not isinstance(switch, bool):
-        raise ConfigError(f'{where}: "{name}" must be true or false, not {kind_of(switch)}.')
+        raise ConfigError(f'"{name}" must be true or false, not {kind_of(switch)}.')
     return switch
 
 
-def _dependencies(value: object, root: Path) -> list[Path]:
+def _dependencies(value: object, root: Path, problems: list[str]) -> list[Path]:
     if value is None:
         return []
-    if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
-        raise ConfigError('"dependencies" must be a list of folders and package names.')
-    return [folder for name in value if (folder := _dependency(name, root)) is not None]
+    if not isinstance(value, list):
+        problems.append(f'"dependencies" must be a list of folders and package names, not {kind_of(value)}.')
+        return []
+    return [folder for name in value if (folder := _dependency(name, root, problems)) is not None]
 
 
-def _dependency(name: str, root: Path) -> Path | None:
+def _dependency(name: object, root: Path, problems: list[str]) -> Path | None:
+    if not isinstance(name, str):
+        problems.append(f'"dependencies": a folder or a package is a text, not {kind_of(name)}.')
+        return None
     folder = Path(os.path.normpath(root / name))
-    if folder.is_dir():
+    if os.path.isdir(folder):
         return folder
     if name.startswith((".", "/")):
-        raise ConfigError(f'"dependencies": the folder "{name}" does not exist ({folder}).')
+        problems.append(f'"dependencies": the folder "{name}" does not exist ({folder}).')
     return None
 
 
-def _env(value: object, root: Path) -> dict[str, str]:
+def _env(value: object, root: Path, problems: list[str]) -> dict[str, str]:
+    if isinstance(value, str):
+        value = _env_file(value, root, problems)
     if value is None:
         return {}
-    if isinstance(value, str):
-        return _env_file(value, root)
-    if isinstance(value, dict):
-        return {name: _variable(name, text) for name, text in value.items()}
-    raise ConfigError(f'"env" must be an object of variables or the path of a .env file, not {kind_of(value)}.')
+    if not isinstance(value, dict):
+        problems.append(f'"env" must be an object of variables or the path of a .env file, not {kind_of(value)}.')
+        return {}
+    return {name: text for name, given in value.items() if (text := _variable(name, given, problems)) is not None}
 
 
-def _env_file(name: str, root: Path) -> dict[str, str]:
+def _env_file(name: str, root: Path, problems: list[str]) -> dict[str, str]:
     path = root / name
-    if not path.is_file():
-        raise ConfigError(f'"env": the file "{name}" does not exist ({path}).')
+    if not os.path.isfile(path):
+        problems.append(f'"env": the file "{name}" does not exist ({path}).')
+        return {}
     try:
         variables = dotenv_values(path)
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f'"env": the file "{name}" cannot be read: {error}.') from error
+        problems.append(f'"env": the file "{name}" cannot be read: {error}.')
+        return {}
     return {name: text for name, text in variables.items() if text is not None}
 
 
-def _variable(name: str, value: object) -> str:
-    match value:
-        case str():
-            return value
-        case bool() | int() | float():
-            return json.dumps(value)
-        case _:
-            raise ConfigError(f'"env"."{name}" must be a text, not {kind_of(value)}.')
+def _variable(name: str, value: object, problems: list[str]) -> str | None:
+    if not isinstance(value, (str, int, float)):
+        problems.append(f'"env"."{name}" must be a text, not {kind_of(value)}. It is not set.')
+        return None
+    text = value if isinstance(value, str) else json.dumps(value)
+    if not name or "=" in name or "\0" in name + text:
+        problems.append(f'"env"."{name}" is not a variable that can be set.')
+        return None
+    return text
 
 
-def _ui(content: Mapping[str, Any], root: Path) -> UiConfig:
-    sources, options = content.get("ui") or {}, content.get("ui_config") or {}
-    if not isinstance(sources, dict) or not all(isinstance(path, str) and path for path in sources.values()):
-        raise ConfigError('"ui" must be an object of names and sources. Write e.g. "ui": {"agent": "./ui.tsx"}.')
+def _ui(content: Mapping[str, Any], root: Path, problems: list[str]) -> UiConfig:
+    given, options = content.get("ui") or {}, content.get("ui_config") or {}
+    named = given.items() if isinstance(given, dict) else ()
+    sources = {name: path for name, path in named if isinstance(path, str) and path}
+    if not isinstance(given, dict) or len(sources) < len(given):
+        problems.append('"ui" must be an object of names and sources. Write e.g. "ui": {"agent": "./ui.tsx"}.')
     shared = options.get("shared", []) if isinstance(options, dict) else None
     if not isinstance(shared, list) or not all(isinstance(name, str) for name in shared):
-        raise ConfigError('"ui_config" must be an object like {"shared": ["module"]}.')
+        problems.append('"ui_config" must be an object like {"shared": ["module"]}.')
+        shared = []
     return UiConfig({name: Path(os.path.normpath(root / path)) for name, path in sources.items()}, shared)

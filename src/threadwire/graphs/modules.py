@@ -37,7 +37,7 @@ class ProjectModules:
         path = Path(os.path.normpath(self._root / location))
         if path in self._files:
             return self._files[path]
-        if not path.is_file():
+        if not os.path.isfile(path):
             raise CannotLoad(f"file not found: {location} ({path})")
         if path.suffix != ".py":
             raise CannotLoad(f"{location} is not a Python file. Only graphs written in Python are served.")

@@ -218,6 +218,8 @@ def draw(graph: AnyGraph) -> str:
 
 
 def _load_target(source: GraphSource, modules: ProjectModules) -> AnyGraph | Factory:
+    if source.problem is not None:
+        raise CannotLoad(source.problem)
     module = modules.load(source)
     try:
         found = getattr(module, source.attribute)

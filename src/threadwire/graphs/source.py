@@ -28,13 +28,17 @@ def split_source(where: str, path: object) -> tuple[str, str]:
     """Location and attribute. Raises `ConfigError` with the words of `where`, the key that holds the path."""
     if not isinstance(path, str):
         raise ConfigError(f'{where}: the path must be a text like "./agent.py:graph", not {kind_of(path)}.')
-    location, _, attribute = path.rpartition(":")
-    if not location.strip() or not attribute.strip().isidentifier():
+    location, attribute = (half.strip() for half in path.rpartition(":")[::2])
+    if location and "." in attribute and all(name.isidentifier() for name in attribute.split(".")):
+        raise ConfigError(
+            f'{where}: "{path}" names something inside of something else. Name what is in the module itself.'
+        )
+    if not location or not attribute.isidentifier():
         raise ConfigError(
             f'{where}: "{path}" does not say which object to serve. '
             f'Write it as "./file.py:name" or "package.module:name".'
         )
-    return location.strip(), attribute.strip()
+    return location, attribute
 
 
 def kind_of(value: object) -> str:

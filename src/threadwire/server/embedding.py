@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import structlog
 from pydantic import ValidationError
 from starlette.routing import Router
 from starlette.types import Receive, Scope, Send
@@ -14,7 +15,10 @@ from starlette.websockets import WebSocketClose
 from threadwire.errors import ConfigError
 from threadwire.http.problems import problem
 from threadwire.server.app import Server, open_server
+from threadwire.server.project import Project
 from threadwire.settings import Settings
+
+logger = structlog.get_logger("threadwire.server")
 
 NOT_BEGUN = "Threadwire has not been started: pass its lifespan to the application it is mounted in."
 OVER = "Threadwire has stopped."
@@ -52,6 +56,7 @@ class Application:
             raise ConfigError("This application's lifespan has begun already.")
         try:
             async with open_server(self.settings) as self._server:
+                _log_what_is_wrong(self._server.project)
                 yield
         finally:
             self._server, self._unavailable = None, OVER
@@ -65,3 +70,11 @@ class Application:
             await problem(503, self._unavailable)(scope, receive, send)
         else:
             await WebSocketClose()(scope, receive, send)
+
+
+def _log_what_is_wrong(project: Project) -> None:
+    """Nobody else would say it: the commands do at their start."""
+    for graph_id, reason in project.registry.failures().items():
+        logger.error("graph_not_loaded", graph_id=graph_id, reason=reason)
+    for mistake in project.config.problems:
+        logger.error("project_file_is_wrong", file=str(project.config.path), mistake=mistake)

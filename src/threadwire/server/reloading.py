@@ -104,6 +104,9 @@ def _refuse_loss(serving: Project, project: Project) -> None:
     for graph_id, problem in project.registry.failures().items():
         if graph_id in serving.registry.ids() and graph_id not in broken_before:
             raise ConfigError(f"graph {graph_id}: {problem}")
+    for problem in project.config.problems:
+        if problem not in serving.config.problems:
+            raise ConfigError(f"{project.config.path.name}: {problem}")
 
 
 @contextmanager

@@ -98,9 +98,10 @@ def test_a_terminal_is_shown_as_much_of_a_description_as_it_has_room_for(loaded)
 
 
 def test_what_is_wrong_is_told_whole_and_as_it_is_written(loaded):
-    project = loaded({"[bold]": "./nowhere_to_be_found_at_all.py:graph"}, dependancies=["."])
-    graph, warning = started(project, terminal=True)[-2:]
-    assert graph.startswith("  graph           [bold]: file not found: ./nowhere_to_be_found_at_all.py")
+    project = loaded({"[bold]": "./nowhere_to_be_found_at_all.py:graph"}, env=["A"], dependancies=["."])
+    graph, mistake, warning = started(project, terminal=True)[-3:]
+    assert graph.startswith("  ✗ graph         [bold]: file not found: ./nowhere_to_be_found_at_all.py")
+    assert mistake.startswith('  ✗ mistake       langgraph.json: "env" must be an object of variables')
     assert warning.startswith("  warning         langgraph.json: ")
     assert "dependancies" in warning
 

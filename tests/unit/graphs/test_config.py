@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from threadwire.errors import ConfigError
-from threadwire.graphs.config import GraphSource, load_config, prepare_environment
+from threadwire.graphs.config import GraphSource, ProjectConfig, load_config, prepare_environment
 from threadwire.graphs.ui import UiConfig
 
 
@@ -30,6 +30,14 @@ def mistake_in(folder: Path, content: object) -> str:
         load_config(path)
     assert "\n" not in caught.value.message
     return caught.value.message.removeprefix(f"{path}: ")
+
+
+def passed_over(folder: Path, **content: object) -> tuple[ProjectConfig, list[str]]:
+    """What is read of a project with one mistake, and the mistakes that are told."""
+    config = load_config(write(folder, {"graphs": GRAPHS, **content}))
+    assert config.graphs["agent"] == GraphSource("./agent.py", "graph")
+    assert all("\n" not in problem for problem in config.problems)
+    return config, config.problems
 
 
 GRAPHS = {"agent": "./agent.py:graph"}
@@ -102,6 +110,11 @@ def test_bytes_that_are_no_text_are_refused(tmp_path):
         load_config(path)
 
 
+def test_half_a_character_is_refused(project):
+    says = mistake_in(project, '{"graphs": {"agent": {"path": "./a.py:g", "description": "\\ud800"}}}')
+    assert says == "a text in it is half of a character (a lone surrogate)."
+
+
 @pytest.mark.parametrize(
     ("content", "says"),
     [
@@ -110,67 +123,104 @@ def test_bytes_that_are_no_text_are_refused(tmp_path):
         ({}, '"graphs" is missing. Add e.g. "graphs": {"agent": "./agent.py:graph"}.'),
         ({"graphs": {}}, '"graphs" is empty. Add e.g. "agent": "./agent.py:graph".'),
         ({"graphs": ["a"]}, '"graphs" must be an object of names and sources, not a list.'),
-        ({"graphs": {" ": "./a.py:b"}}, '"graphs" has a graph without a name.'),
-        (
-            {"graphs": {"a": 3}},
-            '"graphs"."a" must be "./file.py:name" or an object with "path", not a number.',
-        ),
-        ({"graphs": {"a": {}}}, '"graphs"."a" has no "path". Add e.g. "path": "./agent.py:graph".'),
-        (
-            {"graphs": {"a": {"path": ["x"]}}},
-            '"graphs"."a": the path must be a text like "./agent.py:graph", not a list.',
-        ),
-        (
-            {"graphs": {"a": "./agent.py"}},
-            '"graphs"."a": "./agent.py" does not say which object to serve. '
-            'Write it as "./file.py:name" or "package.module:name".',
-        ),
-        (
-            {"graphs": {"a": {"path": "./a.py:b", "description": 1}}},
-            '"graphs"."a": "description" must be a text, not a number.',
-        ),
-        (
-            {"graphs": {"a": {"path": "./a.py:b", "stream_models": "no"}}},
-            '"graphs"."a": "stream_models" must be true or false, not a text.',
-        ),
-        (
-            {"graphs": {"a": {"path": "./a.py:b", "interrupt_outcome": 0}}},
-            '"graphs"."a": "interrupt_outcome" must be true or false, not a number.',
-        ),
-        (
-            {"graphs": GRAPHS, "dependencies": "."},
-            '"dependencies" must be a list of folders and package names.',
-        ),
-        ({"graphs": GRAPHS, "env": {"A": None}}, '"env"."A" must be a text, not null.'),
-        ({"graphs": GRAPHS, "env": {"A": {}}}, '"env"."A" must be a text, not an object.'),
-        (
-            {"graphs": GRAPHS, "env": True},
-            '"env" must be an object of variables or the path of a .env file, not true.',
-        ),
+        ({"graphs": {" ": "./a.py:b"}}, '"graphs" is empty. Add e.g. "agent": "./agent.py:graph".'),
+        ({"graphs": GRAPHS, "http": 3}, '"http" must be an object, not a number.'),
+        ({"graphs": GRAPHS, "store": 3}, '"store" must be an object, not a number.'),
     ],
 )
 def test_a_mistake_is_one_line_that_says_what_to_do(project, content, says):
     assert mistake_in(project, content) == says
 
 
-@pytest.mark.parametrize("path", [":graph", "./agent.py:", "./agent.py:not a name", "./agent.py:1"])
+@pytest.mark.parametrize(
+    ("entry", "says"),
+    [
+        (3, 'its entry must be "./file.py:name" or an object with "path", not a number.'),
+        ({}, 'it has no "path". Add e.g. "path": "./agent.py:graph".'),
+        ({"path": ["x"]}, '"path": the path must be a text like "./agent.py:graph", not a list.'),
+        (
+            "./agent.py",
+            '"path": "./agent.py" does not say which object to serve. '
+            'Write it as "./file.py:name" or "package.module:name".',
+        ),
+        (
+            "./agent.py:Maker.make",
+            '"path": "./agent.py:Maker.make" names something inside of something else. '
+            "Name what is in the module itself.",
+        ),
+        ({"path": "./a.py:b", "description": 1}, '"description" must be a text, not a number.'),
+        ({"path": "./a.py:b", "stream_models": "no"}, '"stream_models" must be true or false, not a text.'),
+        ({"path": "./a.py:b", "interrupt_outcome": 0}, '"interrupt_outcome" must be true or false, not a number.'),
+    ],
+)
+def test_a_mistake_in_the_entry_of_a_graph_is_that_graphs(project, entry, says):
+    config, problems = passed_over(project, graphs={"bad": entry, **GRAPHS})
+    assert list(config.graphs) == ["bad", "agent"]
+    assert config.graphs["bad"].problem == says
+    assert problems == []
+
+
+@pytest.mark.parametrize("path", [":graph", "./agent.py:", "./agent.py:not a name", "./agent.py:1", "./agent.py:a..b"])
 def test_both_halves_of_a_source_are_needed(project, path):
-    assert "does not say which object to serve" in mistake_in(project, {"graphs": {"a": path}})
+    config, _ = passed_over(project, graphs={"bad": path, **GRAPHS})
+    assert "does not say which object to serve" in (config.graphs["bad"].problem or "")
 
 
-def test_a_missing_folder_is_named(project):
-    says = mistake_in(project, {"graphs": GRAPHS, "dependencies": ["./lib"]})
-    assert says == f'"dependencies": the folder "./lib" does not exist ({project / "lib"}).'
+@pytest.mark.parametrize("name", ["", " "])
+def test_a_graph_without_a_name_is_passed_over(project, name):
+    config, problems = passed_over(project, graphs={name: "./other.py:graph", **GRAPHS})
+    assert list(config.graphs) == ["agent"]
+    assert problems == ['"graphs" has a graph without a name, which is not served.']
 
 
-def test_a_missing_env_file_is_named(project):
-    says = mistake_in(project, {"graphs": GRAPHS, "env": ".env"})
-    assert says == f'"env": the file ".env" does not exist ({project / ".env"}).'
+def test_a_missing_folder_is_passed_over(project):
+    (project / "lib").mkdir()
+    config, problems = passed_over(project, dependencies=["./nowhere", "./lib", 3])
+    assert config.dependencies == [project / "lib"]
+    assert problems == [
+        f'"dependencies": the folder "./nowhere" does not exist ({project / "nowhere"}).',
+        '"dependencies": a folder or a package is a text, not a number.',
+    ]
 
 
-def test_an_env_file_that_is_no_text_is_refused(project):
+def test_dependencies_that_are_no_list_are_passed_over(project):
+    config, problems = passed_over(project, dependencies=".")
+    assert config.dependencies == []
+    assert problems == ['"dependencies" must be a list of folders and package names, not a text.']
+
+
+def test_variables_that_cannot_be_set_are_passed_over(project):
+    odd = {"A": None, "B": {}, "": "a", "C=": "c", "D": "a\0b", "F": "set"}
+    config, problems = passed_over(project, env=odd)
+    assert config.env == {"F": "set"}
+    assert problems == [
+        '"env"."A" must be a text, not null. It is not set.',
+        '"env"."B" must be a text, not an object. It is not set.',
+        '"env"."" is not a variable that can be set.',
+        '"env"."C=" is not a variable that can be set.',
+        '"env"."D" is not a variable that can be set.',
+    ]
+    prepare_environment(config)
+
+
+def test_an_env_that_is_neither_variables_nor_a_file_is_passed_over(project):
+    config, problems = passed_over(project, env=True)
+    assert config.env == {}
+    assert problems == ['"env" must be an object of variables or the path of a .env file, not true.']
+
+
+def test_a_missing_env_file_is_passed_over(project):
+    config, problems = passed_over(project, env=".env")
+    assert config.env == {}
+    assert config.env_file == project / ".env"
+    assert problems == [f'"env": the file ".env" does not exist ({project / ".env"}).']
+
+
+def test_an_env_file_that_is_no_text_is_passed_over(project):
     (project / ".env").write_bytes(b"A=\xff\xff")
-    assert '"env": the file ".env" cannot be read' in mistake_in(project, {"graphs": GRAPHS, "env": ".env"})
+    config, (problem,) = passed_over(project, env=".env")
+    assert config.env == {}
+    assert problem.startswith('"env": the file ".env" cannot be read: ')
 
 
 def test_folders_are_kept_and_packages_are_not(project):
@@ -220,18 +270,18 @@ def test_components_are_named_with_their_sources(project):
     assert load_config(write(project, {"graphs": GRAPHS})).ui.sources == {}
 
 
-@pytest.mark.parametrize("ui", ["./ui.tsx", ["./ui.tsx"], {"agent": 3}, {"agent": ""}])
-def test_components_without_names_are_a_mistake(project, ui):
-    assert mistake_in(project, {"graphs": GRAPHS, "ui": ui}) == (
-        '"ui" must be an object of names and sources. Write e.g. "ui": {"agent": "./ui.tsx"}.'
-    )
+@pytest.mark.parametrize("ui", ["./ui.tsx", ["./ui.tsx"], {"agent": 3}, {"agent": ""}, {"b": "./b.tsx", "agent": 3}])
+def test_components_without_names_are_passed_over(project, ui):
+    config, problems = passed_over(project, ui=ui)
+    assert config.ui.sources == ({"b": project / "b.tsx"} if "b" in ui else {})
+    assert problems == ['"ui" must be an object of names and sources. Write e.g. "ui": {"agent": "./ui.tsx"}.']
 
 
 @pytest.mark.parametrize("options", ["d3", ["d3"], {"shared": "d3"}, {"shared": [3]}])
-def test_odd_options_for_components_are_a_mistake(project, options):
-    assert mistake_in(project, {"graphs": GRAPHS, "ui_config": options}) == (
-        '"ui_config" must be an object like {"shared": ["module"]}.'
-    )
+def test_odd_options_for_components_are_passed_over(project, options):
+    config, problems = passed_over(project, ui_config=options)
+    assert config.ui == UiConfig({}, [])
+    assert problems == ['"ui_config" must be an object like {"shared": ["module"]}.']
 
 
 def test_the_places_of_the_code_are_the_folders_and_the_files_outside_them(project):
