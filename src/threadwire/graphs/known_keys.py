@@ -19,6 +19,7 @@ _SECTIONS: Known = {
         "logging_headers": HeaderChoice.model_fields,
     },
     "store": {
+        "path": None,
         "index": dict.fromkeys(("dims", "embed", "fields")),
         "ttl": dict.fromkeys(("default_ttl", "refresh_on_read", "sweep_interval_minutes")),
     },

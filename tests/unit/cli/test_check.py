@@ -8,6 +8,9 @@ from rich.console import Console
 from threadwire.cli.check import check
 
 AGENT = """
+from contextlib import asynccontextmanager, contextmanager
+
+from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 
 builder = StateGraph(MessagesState).add_node("step", lambda state: {}).add_edge(START, "step")
@@ -20,6 +23,31 @@ def fail(config):
 
 def nothing(config):
     return None
+
+def unreachable():
+    raise OSError("nobody there")
+
+@contextmanager
+def open_saver():
+    print("opened")
+    yield InMemorySaver()
+    print("closed")
+
+@asynccontextmanager
+async def broken(app):
+    unreachable()
+    yield
+
+@asynccontextmanager
+async def sound(app):
+    print("begun")
+    yield
+    print("over")
+
+from starlette.applications import Starlette
+
+app = Starlette(lifespan=broken)
+fine = Starlette(lifespan=sound)
 """
 
 
@@ -110,10 +138,80 @@ def test_what_counts_on_auth_is_told(checked, rest):
     assert "which Threadwire does not offer yet" in lines[-1]
 
 
-def test_what_the_project_brings_is_looked_for_too(checked):
-    code, lines = checked({"good": "./agent.py:builder"}, checkpointer={"path": "./agent.py:saver"})
+@pytest.mark.parametrize(
+    ("rest", "complaint"),
+    [
+        ({"checkpointer": {"path": "./agent.py:saver"}}, '✗ checkpointer  "checkpointer": ./agent.py has no "saver".'),
+        (
+            {"checkpointer": {"path": "./agent.py:builder"}},
+            '✗ checkpointer  "checkpointer": ./agent.py:builder gave StateGraph, which is no BaseCheckpointSaver.',
+        ),
+        (
+            {"checkpointer": {"path": "./agent.py:unreachable"}},
+            '✗ checkpointer  "checkpointer": opening ./agent.py:unreachable failed: OSError: nobody there',
+        ),
+        (
+            {"store": {"path": "./agent.py:builder"}},
+            '✗ store  "store": ./agent.py:builder gave StateGraph, which is no BaseStore.',
+        ),
+        (
+            {"store": {"index": {"dims": 3, "embed": "./agent.py:builder"}}},
+            '✗ store  "store.index.embed": ./agent.py:builder is neither a function of texts nor an Embeddings',
+        ),
+        (
+            {"webhooks": {"headers": {"x-key": "${{ env.LG_WEBHOOK_KEY }}"}}},
+            '✗ webhooks  "webhooks"."headers": the variable LG_WEBHOOK_KEY is not set.',
+        ),
+        ({"http": {"app": "./agent.py:app"}}, '✗ http  "http"."app": its lifespan failed: OSError: nobody there'),
+        ({"env": {"A": None}}, '✗ langgraph.json  "env"."A" must be a text, not null. It is not set.'),
+        ({"dependencies": ["./nowhere"]}, '✗ langgraph.json  "dependencies": the folder "./nowhere" does not exist'),
+    ],
+)
+def test_everything_that_would_not_be_served_is_told(checked, rest, complaint):
+    code, lines = checked({"good": "./agent.py:builder"}, **rest)
     assert code == 1
-    assert lines[-1] == '✗ configuration  "checkpointer": ./agent.py has no "saver".'
+    assert len(lines) == 4
+    assert lines[-1].startswith(complaint)
+
+
+def test_all_that_is_wrong_is_told_at_once(checked):
+    code, lines = checked(
+        {"good": "./agent.py:builder", "http": "./agent.py", "dotted": "./agent.py:builder.compile"},
+        env=3,
+        http={"app": "./agent.py:nowhere"},
+        checkpointer={"path": "./agent.py:saver"},
+        store={"path": "./agent.py:shelf"},
+    )
+    assert code == 1
+    assert [line.partition("  ")[0] for line in lines if line.startswith("✗")] == [
+        "✗ langgraph.json",
+        "✗ http",
+        "✗ dotted",
+        "✗ http",
+        "✗ checkpointer",
+        "✗ store",
+    ]
+
+
+def test_a_saver_and_an_application_that_work_are_opened_and_closed(checked, capsys):
+    rest = {"checkpointer": {"path": "./agent.py:open_saver"}, "http": {"app": "./agent.py:fine"}}
+    assert checked({"good": "./agent.py:builder"}, **rest)[0] == 0
+    assert capsys.readouterr().out.split() == ["begun", "over", "opened", "closed"]
+
+
+@pytest.mark.parametrize(
+    ("variable", "complaint"),
+    [
+        ("THREADWIRE_CONCURENCY", "THREADWIRE_CONCURENCY is not a setting of Threadwire"),
+        ("THREADWIRE_CONCURRENCY", "THREADWIRE_CONCURRENCY makes no sense"),
+        ("THREADWIRE_DEFAULT_AGENT", "default_agent is 'nope', but the graphs are: good"),
+    ],
+)
+def test_settings_that_would_be_refused_are_told(checked, monkeypatch, variable, complaint):
+    monkeypatch.setenv(variable, "nope")
+    code, lines = checked({"good": "./agent.py:builder"})
+    assert code == 1
+    assert lines[-1].startswith(f"✗ settings  {complaint}")
 
 
 def test_a_mistake_in_the_config_is_one_line(tmp_path):

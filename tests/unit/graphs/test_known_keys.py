@@ -26,6 +26,8 @@ def test_what_is_known_is_not_told():
         "graphs": {"agent": {"path": "x", "description": "y", "stream_models": False, "interrupt_outcome": False}},
         "env": {"ANYTHING": "x"},
         "dependencies": ["."],
+        "checkpointer": {"path": "./savers.py:saver"},
+        "store": {"path": "./stores.py:store"},
         "webhooks": {"headers": {"x-any": "y"}, "url": {"require_https": True}},
         "auth": {"path": "x", "openapi": {"securitySchemes": {"mine": {}}}},
         "ui": {"agent": "./ui.tsx"},

@@ -15,15 +15,19 @@ MAX_OTHERS = 100
 """Assistants besides those of the graphs that pages are told of. They can be run by their ids all the same."""
 
 
+def default_agent(named: str, graphs: list[str]) -> str:
+    """The one that is named or, if none is, the usual one. Raises `ConfigError`."""
+    if named and named not in graphs and parse_uuid(named) is None:
+        raise ConfigError(f"default_agent is {named!r}, but the graphs are: {', '.join(graphs)}")
+    return named or (DEFAULT if DEFAULT in graphs else graphs[0])
+
+
 class Agents:
     def __init__(self, engine: Engine, default: str) -> None:
         """`default` is what `default` means: a graph's name or an assistant's id. If it is empty, the graph of that
         name, or the first one."""
         self._engine = engine
-        graphs = engine.registry.ids()
-        if default and default not in graphs and parse_uuid(default) is None:
-            raise ConfigError(f"default_agent is {default!r}, but the graphs are: {', '.join(graphs)}")
-        self._default = default or (DEFAULT if DEFAULT in graphs else graphs[0])
+        self._default = default_agent(default, engine.registry.ids())
 
     async def find(self, name: str) -> Assistant:
         """Raises `AgentNotFound`."""
