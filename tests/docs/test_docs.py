@@ -405,16 +405,29 @@ def test_the_server_is_mounted_as_the_how_to_says(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def tutorial(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    """The tutorial's folder as it is in the end, served. Each of its project files is checked on the way."""
+    """The tutorial as somebody follows it: served once there is a project file, and never started again when there is
+    more. Each project file is checked on the way."""
     folder = tmp_path_factory.mktemp("tutorial")
-    for block in blocks(TUTORIAL):
-        if block.title:
-            (folder / block.title).write_text(block.text)
-            if block.language == "json":
-                _printed([sys.executable, "-m", "threadwire", "check", "--config", block.title], folder)
-    assert len(load_config(folder / "langgraph.json").graphs) == 3
+    files = [block for block in blocks(TUTORIAL) if block.title]
+    first = next(number for number, block in enumerate(files) if block.title == "langgraph.json")
+    _write(folder, files[: first + 1])
     with running_server(folder / "langgraph.json", folder / ".threadwire", command="dev") as running:
+        _write(folder, files[first + 1 :])
+        assert len(load_config(folder / "langgraph.json").graphs) == 3
+        running.wait_for_log(r"Reloaded .*\n(.*\n)*  graph +report")
         yield running
+
+
+def _write(folder: Path, files: list[Block]) -> None:
+    for block in files:
+        (folder / block.title).write_text(block.text)
+        if block.language == "json":
+            _printed([sys.executable, "-m", "threadwire", "check", "--config", block.title], folder)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_nobody_is_told_to_end_processes_that_may_not_be_theirs(page: Path) -> None:
+    assert re.findall(r"pkill|killall", page.read_text()) == []
 
 
 def client_of(tutorial: RunningServer, name: str) -> str:
