@@ -126,20 +126,26 @@ def next_board(board: Board, source: Source | None) -> dict[str, Any]:
 # --- The tools ----------------------------------------------------------------------------------------------
 
 
+CallId = Annotated[str, InjectedToolCallId]
+
+
 @tool
-def read_metrics(names: list[MetricName], board: Annotated[Board, InjectedState]) -> str:
+def read_metrics(names: list[MetricName], board: Annotated[Board, InjectedState], call_id: CallId) -> Command:
     """Read metrics from the board, each with its history of seven days."""
-    if "metrics" not in board:
-        return json.dumps({"error": "The board is empty. Refresh it first."})
-    return json.dumps({"updated_at": board["updated_at"], "metrics": {name: board["metrics"][name] for name in names}})
+    fresh = {} if "metrics" in board else next_board(board, get_runtime(Source).context)
+    return _answer({**board, **fresh}, names, fresh, call_id)
 
 
 @tool
-def refresh_board(board: Annotated[Board, InjectedState], call_id: Annotated[str, InjectedToolCallId]) -> Command:
+def refresh_board(board: Annotated[Board, InjectedState], call_id: CallId) -> Command:
     """Recompute all metrics of the board."""
-    update = next_board(board, get_runtime(Source).context)
-    said = json.dumps({"updated_at": update["updated_at"], "metrics": update["metrics"]})
-    return Command(update={**update, "messages": [ToolMessage(said, tool_call_id=call_id)]})
+    fresh = next_board(board, get_runtime(Source).context)
+    return _answer(fresh, list(METRICS), fresh, call_id)
+
+
+def _answer(board: dict[str, Any], names: list[MetricName], update: dict[str, Any], call_id: str) -> Command:
+    said = {"updated_at": board["updated_at"], "metrics": {name: board["metrics"][name] for name in names}}
+    return Command(update={**update, "messages": [ToolMessage(json.dumps(said), tool_call_id=call_id)]})
 
 
 TOOLS = [read_metrics, refresh_board]
@@ -176,8 +182,6 @@ def reply(conversation: list[BaseMessage]) -> AIMessage:
 
 
 def _summary(said: dict[str, Any]) -> str:
-    if "error" in said:
-        return said["error"]
     return "\n".join(
         f"- **{metric['label']}**: {metric['text']} ({metric['change']:+.2f} % since the day before)"
         for metric in said["metrics"].values()

@@ -118,8 +118,11 @@ def test_a_run_after_a_refresh_talks_again(client, thread_id):
     assert client.threads.get_state(thread_id)["values"]["refreshes"] == 1
 
 
-def test_an_empty_board_says_so(client, thread_id):
-    assert ask(client, thread_id, "What is our APY?")[-1]["content"] == "The board is empty. Refresh it first."
+def test_an_empty_board_is_filled_by_the_first_question(client, thread_id):
+    assert ask(client, thread_id, "What is our APY?")[-1]["content"].startswith("- **APY**: 8.31 %")
+    assert client.threads.get_state(thread_id)["values"]["refreshes"] == 1
+    assert ask(client, thread_id, "What is our APY?")[-1]["content"].startswith("- **APY**: 8.31 %")
+    assert client.threads.get_state(thread_id)["values"]["refreshes"] == 1
 
 
 def test_anything_else_is_answered_with_what_it_can_do(client, thread_id):
