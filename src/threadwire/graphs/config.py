@@ -77,6 +77,7 @@ def load_config(path: Path) -> ProjectConfig:
         raise ConfigError(f"{path}: must be a JSON object, not {kind_of(content)}.")
     problems: list[str] = []
     try:
+        _require_no_encryption(content.get("encryption"))
         return ProjectConfig(
             path=path,
             graphs=_graphs(content.get("graphs"), problems),
@@ -94,6 +95,12 @@ def load_config(path: Path) -> ProjectConfig:
         )
     except ConfigError as mistake:
         raise ConfigError(f"{path}: {mistake.message}") from mistake
+
+
+def _require_no_encryption(value: object) -> None:
+    """To keep in clear what somebody wants encrypted would be the worst way to ignore a key."""
+    if value:
+        raise ConfigError('"encryption" is not offered: threads are kept as they are. Remove it to have them kept so.')
 
 
 def prepare_environment(config: ProjectConfig) -> None:

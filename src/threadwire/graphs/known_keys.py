@@ -1,4 +1,4 @@
-"""The keys of `langgraph.json`, and a word about those that are not among them."""
+"""The keys of `langgraph.json`, and a word about those that are not among them or do nothing."""
 
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
@@ -47,11 +47,14 @@ _TOP: Known = dict.fromkeys(("graphs", "dependencies", "env", "ui", "ui_config",
 
 
 def unknown_keys(content: Mapping[str, Any]) -> list[str]:
-    """One line for each key that a known section does not have, and for each section whose name is nearly a known one.
+    """One line for each key that a known section does not have, for each section whose name is nearly a known one, and
+    for one that does nothing here.
 
     Other sections belong to other tools.
     """
     lines = [_line((key,), _TOP) for key in content if key not in _TOP and _nearest(key, _TOP)]
+    if content.get("priority"):
+        lines.append('"priority" is not offered and is ignored: runs begin in the order in which they are due.')
     for name, known in _SECTIONS.items():
         lines += _unknown(content.get(name), known, (name,))
     graphs = content.get("graphs")

@@ -307,3 +307,8 @@ def test_the_file_of_the_variables_is_remembered(project):
     (project / "vars").write_text("A=1")
     assert load_config(write(project, {"graphs": GRAPHS, "env": "vars"})).env_file == project / "vars"
     assert load_config(write(project, {"graphs": GRAPHS, "env": {"A": "1"}})).env_file is None
+
+
+def test_a_project_that_wants_its_threads_encrypted_is_not_served_without(project):
+    content = {"graphs": GRAPHS, "encryption": {"path": "./crypt.py:encryption"}}
+    assert mistake_in(project, content).startswith('"encryption" is not offered')

@@ -34,3 +34,9 @@ def test_what_is_known_is_not_told():
         "http": "not even an object",
     }
     assert unknown_keys(content) == []
+
+
+def test_what_is_known_but_does_nothing_is_told():
+    assert unknown_keys({"priority": {"path": "./p.py:key"}}) == [
+        '"priority" is not offered and is ignored: runs begin in the order in which they are due.'
+    ]
