@@ -14,6 +14,7 @@
     ├── Fenced                  an attempt that no longer holds its thread tried to write
     ├── GraphUnavailable        the graph's code could not be loaded
     ├── GraphFailed             user code raised while it was being asked something outside a run
+    ├── LoopDied                the loop on which user code runs is gone, and the engine with it
     ├── ConfigError             langgraph.json is wrong; one line says where
     ├── NotDelivered            a webhook could not be told
     └── StorageError            the database refused
@@ -79,6 +80,10 @@ class GraphUnavailable(ThreadwireError):
 
 class GraphFailed(ThreadwireError):
     """The graph's own code raised an error."""
+
+
+class LoopDied(ThreadwireError):
+    """The event loop on which graphs run has died. The server ends, and has to be started again."""
 
 
 class ConfigError(ThreadwireError):

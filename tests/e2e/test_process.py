@@ -245,6 +245,19 @@ async def test_a_database_that_takes_nothing_is_told_and_the_process_ends_when_i
         assert await anyio.to_thread.run_sync(server.wait) == 1
 
 
+async def test_the_process_ends_too_when_the_end_of_a_run_cannot_be_written(project, tmp_path, gate):
+    with running_server(project, tmp_path / "data") as server:
+        async with open_async(server.url) as sdk:
+            run = await sdk.runs.create(await sdk.thread(), "slow", input={"until": str(gate)})
+            await has_begun(sdk, run)
+        resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (4096, 4096))
+        gate.touch()
+        assert await anyio.to_thread.run_sync(server.wait) == 1
+        await anyio.to_thread.run_sync(server.start)
+        async with open_async(server.url) as sdk:
+            await run_is(sdk, run, "success")
+
+
 async def test_only_one_server_uses_a_data_directory(project, tmp_path, impatient):
     line = refusal("serve", "--config", project, "--data", impatient.data, "--port", 0)
     assert "is in use by another Threadwire process" in line

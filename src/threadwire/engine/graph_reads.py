@@ -8,7 +8,7 @@ from langgraph_sdk.runtime import AccessContext
 from threadwire.errors import GraphFailed, ThreadwireError
 from threadwire.graphs.registry import AnyGraph, GraphRegistry
 from threadwire.graphs.store import StoreHome
-from threadwire.graphs.user_loop import UserLoop
+from threadwire.graphs.user_loop import USER_ERRORS, UserLoop
 
 T = TypeVar("T")
 
@@ -34,9 +34,12 @@ class GraphReads:
             async with self._registry.open(graph_id, config, store=store, access=access) as graph:
                 return await question(graph)
 
-        try:
-            return await self._loop.run(asking)
-        except ThreadwireError:
-            raise
-        except Exception as error:  # the graph's own code: a factory, a schema, a reducer
-            raise GraphFailed(f"{type(error).__name__}: {error}") from error
+        async def answering() -> T:
+            try:
+                return await asking()
+            except ThreadwireError:
+                raise
+            except USER_ERRORS as error:  # the graph's own code: a factory, a schema, a reducer
+                raise GraphFailed(f"{type(error).__name__}: {error}") from error
+
+        return await self._loop.run(answering)

@@ -41,6 +41,12 @@ class Engine:
     store: Store
     worker: Worker
     registry: GraphRegistry
+    loops: tuple[UserLoop, ...]
+
+    @property
+    def is_dead(self) -> bool:
+        """Whether graphs cannot be run or asked any more. Then the engine ends."""
+        return any(loop.is_dead for loop in self.loops)
 
     async def use_graphs(self, fresh: GraphRegistry) -> None:
         """Serve these graphs from now on: new runs and reads. Runs under way end with the code they began with."""
@@ -98,9 +104,12 @@ async def open_engine(
                 store=Store(store),
                 worker=worker,
                 registry=registry,
+                loops=(work, reads),
             )
             async with anyio.create_task_group() as tasks, anyio.create_task_group() as upkeep:
                 tasks.start_soon(worker.work)
+                for loop in engine.loops:
+                    upkeep.start_soon(loop.lives)
                 upkeep.start_soon(sweep_forever, storage.items, memory.ttl.sweep_every, clock)
                 upkeep.start_soon(scheduler.work)
                 upkeep.start_soon(Deliverer(storage, webhooks, clock).work)

@@ -18,11 +18,11 @@ from threadwire.core.records import CancelAction, Ending, Run
 from threadwire.core.run_state import user_interrupt
 from threadwire.engine.checkpointing import Checkpointing
 from threadwire.engine.clock import Clock
-from threadwire.errors import GraphUnavailable, StorageError
+from threadwire.errors import GraphUnavailable, LoopDied, StorageError
 from threadwire.graphs.execution import Attempt, Execution, describe
 from threadwire.graphs.registry import GraphRegistry
 from threadwire.graphs.store import StoreHome
-from threadwire.graphs.user_loop import UserLoop, WorkCancelled, current_attempt
+from threadwire.graphs.user_loop import USER_ERRORS, UserLoop, WorkCancelled, current_attempt
 from threadwire.storage.abc import Log, Storage
 
 logger = structlog.get_logger("threadwire.worker")
@@ -193,7 +193,16 @@ class Worker:
             await self._wake.wait()
 
     async def _carry_out(self, run: Run) -> None:
-        running = self._running[run.run_id]
+        try:
+            await self._carry_through(self._running[run.run_id])
+        finally:
+            del self._running[run.run_id]
+            if not self._nobody_waits:  # for its thread, or for a place
+                self._wake.set()
+            self._quiet.set()
+
+    async def _carry_through(self, running: _Running) -> None:
+        run = running.run
         execution: Execution | None = None
         ending: Ending | None = None
         try:
@@ -204,6 +213,8 @@ class Worker:
                 ending = await self._loop.run(partial(self._execute, run, execution))
         except WorkCancelled:
             ending = Ending(status="error", error={"error": "CancelledError", "message": "The graph cancelled itself."})
+        except LoopDied:  # the run stays as it is, for the next start to recover
+            raise
         except GraphUnavailable as error:
             ending = Ending(status="error", error=describe(error))
         except Exception as error:
@@ -231,7 +242,7 @@ class Worker:
             store = self._store.of(run.owner)
             async with self._registry.open(run.graph_id, execution.config, store=store, context=context) as graph:
                 return await execution.drive(graph, saver, store)
-        except Exception as error:  # a factory's code, before or after the graph ran
+        except USER_ERRORS as error:  # a factory's code, before or after the graph ran
             return Ending(status="error", error=describe(error))
 
     async def _end(self, running: _Running, execution: Execution | None, ending: Ending | None) -> None:
@@ -246,10 +257,6 @@ class Worker:
             await self._finish(run, ending, now)
             self.ended[ending.status] += 1
             self._log_end(run, ending)
-        del self._running[run.run_id]
-        if not self._nobody_waits:  # for its thread, or for a place
-            self._wake.set()
-        self._quiet.set()
 
     async def _finish(self, run: Run, ending: Ending, now: int) -> None:
         try:

@@ -20,6 +20,7 @@ from threadwire.core.records import Ending, Run, Settled
 from threadwire.graphs.context import fitting
 from threadwire.graphs.dispatched import hear_dispatched_events
 from threadwire.graphs.normalize import Normalizer, resting
+from threadwire.graphs.user_loop import USER_ERRORS
 
 ALWAYS = ("values", "updates", "messages", "custom", "tools", "tasks", "checkpoints")
 """What every run records, whoever started it, so that anybody can join it over any protocol."""
@@ -118,7 +119,7 @@ class Execution:
                             await written()
                     elif recorder.crowded:
                         await recorder.room()
-        except Exception as error:  # a graph's own code: whatever it raises is how the run ended
+        except USER_ERRORS as error:  # a graph's own code: whatever it raises is how the run ended
             return Ending(status="error", error=describe(error), settled=self._settled("error", describe(error)))
         return self._ended()
 

@@ -2,16 +2,20 @@
 
 People keep async clients at module level, so all runs of a worker share one loop. A node that blocks it is named in the
 log with file and line: a watchdog thread looks at the loop's stack when its heart stops beating.
+
+An exception that would end the process (`sys.exit` in a tool) ends what raised it, and no more. Should a loop die all
+the same, whoever waits for it is told.
 """
 
 import asyncio
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from concurrent.futures import Future, InvalidStateError, ThreadPoolExecutor
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from contextvars import ContextVar
+from functools import partial
 from types import FrameType, TracebackType
 from typing import Any, TypeVar
 
@@ -20,11 +24,15 @@ import structlog
 from anyio import CancelScope
 
 from threadwire.core.entries import Fence
+from threadwire.errors import LoopDied
 
 T = TypeVar("T")
 
 BLOCKED_AFTER = 0.5
 """Seconds without a beat after which a loop counts as blocked."""
+
+USER_ERRORS = (Exception, SystemExit, KeyboardInterrupt, GeneratorExit)
+"""Whatever user code may fail with. A cancellation is not among them: it is somebody's wish."""
 
 current_attempt: ContextVar[Fence | None] = ContextVar("current_attempt", default=None)
 
@@ -34,6 +42,10 @@ logger = structlog.get_logger("threadwire.worker")
 class WorkCancelled(Exception):
     """The work on a user loop was cancelled: because its caller asked, or because its own code raised a
     cancellation."""
+
+
+class WorkExited(Exception):
+    """The work on a user loop raised what would end the process, and there would end the caller's loop too."""
 
 
 class NodeThreads(ThreadPoolExecutor):
@@ -85,6 +97,8 @@ class UserLoop:
         self._thread = threading.Thread(target=self._live, name=f"threadwire-{name}", daemon=True)
         self._beat = time.monotonic()
         self._closing = threading.Event()
+        self._waiting: set[Callable[[LoopDied], object]] = set()
+        self.is_dead = False
         self._watchdog = threading.Thread(target=self._watch, name=f"threadwire-{name}-watchdog", daemon=True)
 
     def __enter__(self) -> "UserLoop":
@@ -96,7 +110,7 @@ class UserLoop:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._closing.set()
-        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._tell(self._loop.stop)
         self._thread.join(timeout=5)
         self.threads.shutdown(wait=False, cancel_futures=True)
 
@@ -104,8 +118,7 @@ class UserLoop:
         """Run `work()` on the user loop; return or raise what it does, once it has really ended.
 
         When the caller is cancelled, the work is cancelled and still waited for. Work that was cancelled by its own
-        doing
-        raises `WorkCancelled`.
+        doing raises `WorkCancelled`; if it can never end, because the loop is dead, `LoopDied` is raised.
         """
         here = asyncio.get_running_loop()
         done: asyncio.Future[T] = here.create_future()
@@ -120,16 +133,17 @@ class UserLoop:
             for task in tasks:
                 task.cancel()
 
-        self._loop.call_soon_threadsafe(start)
-        try:
-            return await asyncio.shield(done)
-        except asyncio.CancelledError:
-            self._loop.call_soon_threadsafe(stop)
-            with CancelScope(shield=True):
-                await asyncio.wait([done])
-            if isinstance(done.exception(), WorkCancelled):
-                raise
-            return done.result()  # it ended by itself while it was being asked to
+        with self._or_dead(partial(_break_soon, here, done)):
+            self._tell(start)
+            try:
+                return await asyncio.shield(done)
+            except asyncio.CancelledError:
+                self._tell(stop)
+                with CancelScope(shield=True):
+                    await asyncio.wait([done])
+                if isinstance(done.exception(), WorkCancelled):
+                    raise
+                return done.result()  # it ended by itself while it was being asked to
 
     async def here_or_there(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """`run`, and without the way there and back if the caller is on the loop already."""
@@ -141,7 +155,22 @@ class UserLoop:
             raise RuntimeError(
                 "A sync call on the loop would wait for what only the loop can do. Await the async method instead."
             )
-        return asyncio.run_coroutine_threadsafe(work(), self._loop).result()
+        answer: Future[T] = Future()
+
+        def start() -> None:
+            task = self._loop.create_task(work())
+            task.add_done_callback(lambda ended: _hand_over(ended, answer))
+
+        with self._or_dead(partial(_break, answer)):
+            self._tell(start)
+            return answer.result()
+
+    async def lives(self) -> None:
+        """Wait for the loop's death, which is raised."""
+        here = asyncio.get_running_loop()
+        death: asyncio.Future[None] = here.create_future()
+        with self._or_dead(partial(_break_soon, here, death)):
+            await death
 
     @asynccontextmanager
     async def holding(self, manager: AbstractAsyncContextManager[T]) -> AsyncIterator[T]:
@@ -160,19 +189,55 @@ class UserLoop:
             try:
                 yield await entered
             finally:
-                self._loop.call_soon_threadsafe(leave.set)
+                self._tell(leave.set)
+
+    def _tell(self, callback: Callable[[], object]) -> None:
+        with suppress(RuntimeError):  # the loop is closed: whoever waits for an answer is told so
+            self._loop.call_soon_threadsafe(callback)
+
+    @contextmanager
+    def _or_dead(self, tell: Callable[[LoopDied], object]) -> Iterator[None]:
+        """Call `tell`, from any thread, if the loop dies during the block or is dead already."""
+        self._waiting.add(tell)
+        if self.is_dead:  # looked at after adding, and set before telling: so nobody is left out
+            tell(LoopDied())
+        try:
+            yield
+        finally:
+            self._waiting.discard(tell)
 
     def _live(self) -> None:
         asyncio.set_event_loop(self._loop)
         self._loop.set_default_executor(self.threads)
         self._loop.call_soon(self._tick)
         try:
-            self._loop.run_forever()
+            while not self._closing.is_set() and not self._loop.is_closed():
+                self._run_on()
         finally:
-            for task in asyncio.all_tasks(self._loop):
-                task.cancel()
-            self._loop.run_until_complete(self._loop.shutdown_asyncgens())
-            self._loop.close()
+            self.is_dead = True
+            self._closing.set()
+            for tell in list(self._waiting):
+                tell(LoopDied())
+            if not self._loop.is_closed():
+                self._wind_up()
+
+    def _run_on(self) -> None:
+        """Until the loop is stopped, or left by an exception. asyncio gives SystemExit and KeyboardInterrupt to the
+        task they were raised in and lets them out besides, and so leaves what goes wrong while the loop reports
+        something that went wrong. Neither harms the loop; ending it would harm every run."""
+        try:
+            self._loop.run_forever()
+        except (SystemExit, KeyboardInterrupt) as error:
+            logger.debug("worker_went_on", loop=self.name, after=type(error).__name__)
+        except BaseException as error:
+            # Not its traceback: what could not be shown before would be shown with it.
+            logger.warning("worker_went_on", loop=self.name, after=type(error).__name__)
+
+    def _wind_up(self) -> None:
+        for task in asyncio.all_tasks(self._loop):
+            task.cancel()
+        self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+        self._loop.close()
 
     def _tick(self) -> None:
         self._beat = time.monotonic()
@@ -203,15 +268,29 @@ class UserLoop:
         )
 
 
-def _hand_over(ended: "asyncio.Task[T]", done: "asyncio.Future[T]") -> None:
+def _hand_over(ended: "asyncio.Task[T]", done: "asyncio.Future[T] | Future[T]") -> None:
     if done.done():
         return
     if ended.cancelled():
         done.set_exception(WorkCancelled())
-    elif (error := ended.exception()) is not None:
+    elif (error := ended.exception()) is None:
+        done.set_result(ended.result())
+    elif isinstance(error, Exception):
         done.set_exception(error)
     else:
-        done.set_result(ended.result())
+        exited = WorkExited(f"The project's code raised {type(error).__name__}: {error}")
+        exited.__cause__ = error
+        done.set_exception(exited)
+
+
+def _break_soon(home: asyncio.AbstractEventLoop, promise: "asyncio.Future[Any]", death: LoopDied) -> None:
+    with suppress(RuntimeError):  # nobody waits on a loop that is closed
+        home.call_soon_threadsafe(_break, promise, death)
+
+
+def _break(promise: "asyncio.Future[Any] | Future[Any]", death: LoopDied) -> None:
+    with suppress(asyncio.InvalidStateError, InvalidStateError):  # kept already
+        promise.set_exception(death)
 
 
 def _blocking_place(frame: FrameType | None) -> tuple[str | None, str | None]:

@@ -27,6 +27,7 @@ STATUS: dict[type[errors.ThreadwireError], int] = {
     errors.Fenced: 409,
     errors.GraphUnavailable: 503,
     errors.GraphFailed: 502,
+    errors.LoopDied: 503,
     errors.StorageError: 503,
 }
 
@@ -61,7 +62,7 @@ _MEANING = {
     415: "Not JSON",
     422: "The request makes no sense",
     502: "The graph's own code raised an error",
-    503: "The graph's code could not be loaded, or the database refused",
+    503: "The graph's code could not be loaded, the database refused, or the engine has died",
 }
 
 

@@ -125,7 +125,7 @@ def build_api(engine: Engine, streams: OpenStreams, settings: Settings, http: Ht
     agents = Agents(engine, settings.default_agent)
     for router in (
         langgraph_routes(engine, streams),
-        system_routes(),
+        system_routes(engine),
         metrics_route(engine, streams),
         api_page_route(api),
         ag_ui_routes(engine, streams, manners(settings, unknown_thread="error")),

@@ -4,15 +4,19 @@ from importlib.metadata import version
 
 from fastapi import APIRouter
 
-from threadwire.http.problems import Json
+from threadwire.engine.lifecycle import Engine
+from threadwire.errors import LoopDied
+from threadwire.http.problems import Json, foreseen, problem
 
 
-def system_routes() -> APIRouter:
+def system_routes(engine: Engine) -> APIRouter:
     router = APIRouter(default_response_class=Json, tags=["system"])
 
-    @router.get("/")
-    @router.get("/ok")
+    @router.get("/", responses=foreseen(503))
+    @router.get("/ok", responses=foreseen(503))
     async def ok() -> Json:
+        if engine.is_dead:
+            return problem(503, LoopDied().message)
         return Json({"ok": True, "services": {}})
 
     @router.get("/info")

@@ -4,6 +4,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Iterator, MutableMapping
+from concurrent.futures import Future
 from typing import Any
 
 import anyio
@@ -13,8 +14,9 @@ from structlog.testing import capture_logs
 
 from threadwire.core.entries import Fence
 from threadwire.core.ids import RunId
+from threadwire.errors import LoopDied
 from threadwire.graphs import user_loop
-from threadwire.graphs.user_loop import NodeThreads, UserLoop, WorkCancelled, current_attempt
+from threadwire.graphs.user_loop import NodeThreads, UserLoop, WorkCancelled, WorkExited, current_attempt
 
 pytestmark = pytest.mark.anyio
 
@@ -184,6 +186,107 @@ async def test_the_loop_goes_on_after_work_was_stopped(loop: UserLoop) -> None:
     with pytest.raises(WorkCancelled):
         await loop.run(cancels_itself)
     assert await loop.run(work) == "still here"
+
+
+# -- exceptions that would end the process, and death ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt, GeneratorExit])
+async def test_work_that_would_end_the_process_says_so_and_the_loop_goes_on(
+    loop: UserLoop, kind: type[BaseException]
+) -> None:
+    async def leave() -> None:
+        raise kind("now")
+
+    async def leave_in_a_task() -> str:
+        tasks = [asyncio.create_task(leave()) for _ in range(3)]
+        await asyncio.wait(tasks)
+        return "still here"
+
+    async def waits() -> str:
+        await asyncio.wrap_future(may_end)
+        return "undisturbed"
+
+    may_end: Future[None] = Future()
+    beside = asyncio.create_task(loop.run(waits))
+    with pytest.raises(WorkExited, match=f"The project's code raised {kind.__name__}: now") as caught:
+        await loop.run(leave)
+    assert isinstance(caught.value.__cause__, kind)
+    with pytest.raises(WorkExited):
+        await asyncio.to_thread(loop.ask, leave)
+    assert await loop.run(leave_in_a_task) == "still here"
+    may_end.set_result(None)
+    assert await beside == "undisturbed"
+    assert not loop.is_dead
+
+
+async def test_a_loop_that_is_stopped_by_what_runs_on_it_goes_on(loop: UserLoop) -> None:
+    async def stop() -> str:
+        asyncio.get_running_loop().stop()
+        await asyncio.sleep(0)
+        return "still here"
+
+    assert await loop.run(stop) == "still here"
+
+
+async def test_a_loop_goes_on_when_it_cannot_tell_what_went_wrong(loop: UserLoop) -> None:
+    class Unspeakable:
+        def __call__(self) -> None:
+            raise LookupError
+
+        def __repr__(self) -> str:
+            raise RecursionError
+
+    async def work() -> str:
+        asyncio.get_running_loop().call_soon(Unspeakable())
+        await asyncio.sleep(0)
+        return "still here"
+
+    with capture_logs() as told:
+        assert await loop.run(work) == "still here"
+    assert {"event": "worker_went_on", "loop": "test", "after": "RecursionError", "log_level": "warning"} in told
+
+
+def kill() -> None:
+    """Kill the loop it is called on: when it goes on, it is closed."""
+    loop: Any = asyncio.get_running_loop()
+    loop.run_forever = loop.close
+    loop.stop()
+
+
+@pytest.mark.filterwarnings("ignore:coroutine")  # on a dead loop, nobody awaits what was asked
+async def test_everybody_who_waits_for_a_loop_is_told_of_its_death(loop: UserLoop) -> None:
+    async def for_ever() -> None:
+        await asyncio.Event().wait()
+
+    async def deadly() -> None:
+        kill()
+        await for_ever()
+
+    def asked() -> None:
+        loop.ask(for_ever)
+
+    waiting = [asyncio.create_task(each) for each in (loop.run(for_ever), loop.lives(), asyncio.to_thread(asked))]
+    cancelled = asyncio.create_task(loop.run(for_ever))
+    with anyio.fail_after(SOON):
+        assert await loop.run(_nothing) is None  # by now, the others have been begun
+        cancelled.cancel()
+        with pytest.raises(LoopDied):
+            await loop.run(deadly)
+        for each in waiting:
+            with pytest.raises(LoopDied):
+                await each
+        await asyncio.wait([cancelled])
+        assert loop.is_dead
+        with pytest.raises(LoopDied):
+            await loop.run(for_ever)
+        with pytest.raises(LoopDied):
+            await asyncio.to_thread(asked)
+        with pytest.raises(LoopDied):
+            await loop.lives()
+
+
+async def _nothing() -> None: ...
 
 
 # -- sync nodes -------------------------------------------------------------------------------------------------------

@@ -1,0 +1,200 @@
+"""Code that would end the process: a run's `sys.exit` ends the run, and a dead loop ends the server."""
+
+import json
+
+import anyio
+import httpx
+import pytest
+from clients import PATIENCE, eventually, open_async, refused, run_is
+
+from threadwire.testing.server import running_server
+
+pytestmark = pytest.mark.anyio
+
+AGENTS = """
+import asyncio
+import pathlib
+import time
+from typing import TypedDict
+
+from langchain_core.messages import AIMessage
+from langchain_core.tools import tool
+from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.prebuilt import ToolNode
+from langgraph.types import interrupt
+
+
+class State(TypedDict, total=False):
+    exits: str
+    path: str
+    said: str
+
+
+EXITS = {each.__name__: each for each in (SystemExit, KeyboardInterrupt, GeneratorExit)}
+
+
+def chain(schema, *nodes):
+    return StateGraph(schema).add_sequence(nodes).add_edge(START, nodes[0][0]).compile()
+
+
+def one(node):
+    return chain(State, ("node", node))
+
+
+def leave(state):
+    raise EXITS[state["exits"]](3)
+
+
+async def leave_async(state):
+    await asyncio.sleep(0)
+    raise EXITS[state["exits"]](3)
+
+
+def make(config):
+    if "exits" in config["configurable"]:
+        raise EXITS[config["configurable"]["exits"]](3)
+    return echo
+
+
+@tool
+def quit_by_tool(exits: str):
+    "Leave."
+    raise EXITS[exits](3)
+
+
+def ask(state):
+    call = {"name": "quit_by_tool", "args": {"exits": state["messages"][-1].content}, "id": "call-1"}
+    return {"messages": [AIMessage("", tool_calls=[call])]}
+
+
+def nest(state):
+    deep = []
+    for _ in range(2000):
+        deep = [deep]
+    interrupt(deep)
+
+
+def wait_for(state):
+    until = time.monotonic() + 60
+    while not pathlib.Path(state["path"]).exists() and time.monotonic() < until:
+        time.sleep(0.01)
+    return {"said": "waited"}
+
+
+def kill_the_loop():
+    loop = asyncio.get_running_loop()
+    loop.run_forever = loop.close
+    loop.stop()
+
+
+async def kill_once(state):
+    path = pathlib.Path(state["path"])
+    if path.exists():
+        return {"said": "went on"}
+    path.touch()
+    kill_the_loop()
+    await asyncio.Event().wait()
+
+
+async def kill_when_read(config, runtime):
+    if runtime.access_context == "threads.read":
+        kill_the_loop()
+        await asyncio.Event().wait()
+    return echo
+
+
+echo = one(lambda state: {"said": "hello"})
+in_sync_node = one(leave)
+in_async_node = one(leave_async)
+in_tool = chain(MessagesState, ("ask", ask), ("tools", ToolNode([quit_by_tool])))
+nests = one(nest)
+waits = one(wait_for)
+kills_once = one(kill_once)
+"""
+
+GRAPHS = ("echo", "in_sync_node", "in_async_node", "in_tool", "nests", "waits", "kills_once", "make", "kill_when_read")
+
+
+@pytest.fixture(scope="module")
+def exits(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("exits")
+    (folder / "exiting_agents.py").write_text(AGENTS)
+    graphs = {name: f"./exiting_agents.py:{name}" for name in GRAPHS}
+    (folder / "langgraph.json").write_text(json.dumps({"dependencies": ["."], "graphs": graphs}))
+    return folder / "langgraph.json"
+
+
+@pytest.fixture(scope="module")
+def server(exits, tmp_path_factory):
+    with running_server(exits, tmp_path_factory.mktemp("data") / "data") as running:
+        yield running
+
+
+@pytest.mark.parametrize("raised", ["SystemExit", "KeyboardInterrupt", "GeneratorExit"])
+@pytest.mark.parametrize("where", ["in_sync_node", "in_async_node", "in_tool", "make"])
+async def test_a_run_that_would_end_the_process_ends_in_error_and_no_other_does(sdk, where, raised, gate):
+    beside = await sdk.runs.create(await sdk.thread(), "waits", input={"path": str(gate)})
+    await run_is(sdk, beside, "running")
+    thread_id = await sdk.thread()
+    given = {"messages": [{"role": "user", "content": raised}]} if where == "in_tool" else {"exits": raised}
+    config = {"configurable": {"exits": raised}} if where == "make" else {}
+    with anyio.fail_after(PATIENCE):
+        values = await sdk.runs.wait(thread_id, where, input=given, config=config, raise_error=False)
+    # LangGraph makes something else of a GeneratorExit, which is what Python closes coroutines with.
+    assert values["__error__"]["error"] in ({raised, "RuntimeError"} if raised == "GeneratorExit" else {raised})
+    assert [run["status"] for run in await sdk.runs.list(thread_id)] == ["error"]
+    assert (await sdk.threads.get(thread_id))["status"] == "error"
+
+    gate.touch()
+    assert await sdk.runs.join(beside["thread_id"], beside["run_id"]) == {"path": str(gate), "said": "waited"}
+    assert await sdk.runs.wait(await sdk.thread(), "echo", input={}) == {"said": "hello"}
+
+
+async def test_an_error_that_cannot_be_shown_ends_its_run_alone(sdk):
+    with anyio.fail_after(PATIENCE):
+        values = await sdk.runs.wait(await sdk.thread(), "nests", input={}, raise_error=False)
+        assert values["__error__"]["error"] in ("TypeError", "RecursionError")
+        assert await sdk.runs.wait(await sdk.thread(), "echo", input={}) == {"said": "hello"}
+
+
+async def test_a_factory_that_would_end_the_process_fails_the_read_that_asked_it(sdk):
+    thread_id = await sdk.thread()
+    config = {"configurable": {"exits": "SystemExit"}}
+    await sdk.runs.wait(thread_id, "make", input={}, config=config, raise_error=False)
+    for _ in range(2):
+        with refused(502, "SystemExit: 3"):
+            await sdk.threads.get_state(thread_id)
+
+
+async def test_a_dead_worker_ends_the_process_and_its_runs_go_on_after_the_restart(exits, tmp_path):
+    with running_server(exits, tmp_path / "data") as server:
+        async with open_async(server.url) as sdk:
+            run = await sdk.runs.create(await sdk.thread(), "kills_once", input={"path": str(tmp_path / "killed")})
+        assert await anyio.to_thread.run_sync(server.wait) == 1
+        assert "The event loop on which graphs run has died." in server.log()
+        await anyio.to_thread.run_sync(server.start)
+        assert "run_recovered" in server.log()
+        async with open_async(server.url) as sdk:
+            await run_is(sdk, run, "success")
+            assert (await sdk.threads.get_state(run["thread_id"]))["values"]["said"] == "went on"
+
+
+async def test_a_server_whose_engine_is_dead_is_not_ok_while_it_ends(exits, tmp_path, gate):
+    """The loop for reads is dead; the run on the other one is given time to end."""
+    with running_server(exits, tmp_path / "data", env={"THREADWIRE_DRAIN_SECONDS": "600"}) as server:
+        async with open_async(server.url) as sdk, httpx.AsyncClient(base_url=server.url, timeout=PATIENCE) as http:
+            run = await sdk.runs.create(await sdk.thread(), "waits", input={"path": str(gate)})
+            await run_is(sdk, run, "running")
+            read = await sdk.thread(graph_id="kill_when_read")
+            assert (await http.get(f"/threads/{read}/state")).status_code == 503
+
+            async def not_ok():
+                answer = await http.get("/ok")
+                return answer.status_code == 503 and answer
+
+            assert "has died" in (await eventually(not_ok)).json()["detail"]
+            gate.touch()
+        assert await anyio.to_thread.run_sync(server.wait) == 1
+        await anyio.to_thread.run_sync(server.start)
+        async with open_async(server.url) as sdk:
+            assert (await sdk.runs.get(run["thread_id"], run["run_id"]))["status"] == "success"
