@@ -1,3 +1,4 @@
+import anyio
 import pytest
 from clients import collect, fresh_id, has_begun, human, refused
 
@@ -246,6 +247,20 @@ async def test_the_state_cannot_be_updated_while_a_run_is_under_way(sdk, gate):
     await has_begun(sdk, run)
     with refused(409, f"Thread {thread_id} has in-flight runs: ['{run['run_id']}']"):
         await sdk.threads.update_state(thread_id, {"steps": ["mine"]})
+
+
+async def test_updates_at_the_same_time_are_all_kept(sdk):
+    thread_id = await stepped(sdk)
+    given = range(100, 120)
+    async with anyio.create_task_group() as tasks:
+        for number in given:
+            tasks.start_soon(sdk.threads.update_state, thread_id, {"done": [number]})
+    done = (await sdk.threads.get_state(thread_id))["values"]["done"]
+    assert (done[:3], sorted(done[3:])) == ([1, 2, 3], [*given])
+    assert (await sdk.threads.get(thread_id))["values"]["done"] == done
+    history = await sdk.threads.get_history(thread_id, limit=100)
+    parents = [each["parent_checkpoint_id"] for each in history]
+    assert parents == [*(each["checkpoint_id"] for each in history[1:]), None]
 
 
 async def test_updates_that_make_no_sense_are_refused(sdk):

@@ -240,6 +240,29 @@ class Settled:
 
 
 @dataclass(frozen=True, slots=True)
+class CheckpointPut:
+    """What LangGraph gave to a saver's `put`, for later."""
+
+    config: Any
+    checkpoint: Any
+    metadata: Any
+    new_versions: Any
+
+
+@dataclass(frozen=True, slots=True)
+class WritesPut:
+    """What LangGraph gave to a saver's `put_writes`, for later."""
+
+    config: Any
+    writes: Sequence[tuple[str, Any]]
+    task_id: str
+    task_path: str
+
+
+Put = CheckpointPut | WritesPut
+
+
+@dataclass(frozen=True, slots=True)
 class Ending:
     """How a run ended. Without `settled` the thread keeps the values it had and only its status and error change."""
 

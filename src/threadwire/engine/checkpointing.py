@@ -1,12 +1,12 @@
 """Where the checkpoints of threads are: in the storage, which sees to them in its own transactions, or in a saver that
 the project brings, which must be told."""
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from typing import TYPE_CHECKING
 
 from threadwire.core.entries import START, Fence
 from threadwire.core.ids import RunId, ThreadId
-from threadwire.core.records import CheckpointSizes, Durability, Run
+from threadwire.core.records import CheckpointSizes, Durability, Put, Run
 from threadwire.errors import BadRequest, StorageError
 from threadwire.graphs.brought import BroughtSaver
 from threadwire.storage.abc import Storage
@@ -37,6 +37,11 @@ class Checkpointing:
         if run.queued_seq == START + 1 and run.attempt == 1 and self._brought is None:
             return None
         return await self.newest(run.thread_id)
+
+    async def put(self, puts: Sequence[Put]) -> None:
+        """Put what belongs to a change of which the storage knows. Raises `StorageError`."""
+        if self._brought is not None:
+            await _told(self._brought.put(puts))
 
     async def copy(self, thread_id: ThreadId, to: ThreadId) -> None:
         """Copy all checkpoints of a thread, as they are at one moment. Raises `StorageError`."""

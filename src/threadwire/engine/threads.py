@@ -3,7 +3,9 @@
 from collections.abc import Callable, Coroutine, Hashable, Iterable
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeVar
+from weakref import WeakValueDictionary
 
 import anyio
 from langgraph_sdk.runtime import AccessContext
@@ -21,11 +23,14 @@ from threadwire.engine.worker import Worker
 from threadwire.errors import BadRequest, Conflict, NotFound
 from threadwire.graphs import state
 from threadwire.graphs.registry import GraphRegistry
-from threadwire.graphs.state import Graph
+from threadwire.graphs.state import Graph, Move
 from threadwire.graphs.store import StoreHome
 from threadwire.storage.abc import Storage
 
 T = TypeVar("T")
+
+TRIES = 5
+"""How often an update of a state is begun anew because the thread changed meanwhile."""
 
 STOPS_WITHIN = 5.0
 """Seconds that a run is given to notice that it was stopped."""
@@ -53,6 +58,7 @@ class Threads:
         self._followers = followers
         self._clock = clock
         self._default_ttl = default_ttl
+        self._moving: WeakValueDictionary[ThreadId, anyio.Lock] = WeakValueDictionary()
 
     async def create(
         self,
@@ -205,26 +211,52 @@ class Threads:
     async def update_state(
         self, thread_id: ThreadId, values: Any, as_node: str | None, checkpoint: dict[str, Any] | None
     ) -> dict[str, Any]:
-        """Move the thread's state outside a run. Refused while a run is under way."""
+        """Move the thread's state outside a run; one move at a time. Refused while a run is under way."""
+        async with self._moving.setdefault(thread_id, anyio.Lock()):
+            for _ in range(TRIES):
+                since = await self._storage.log.last(thread_id)  # before the thread is looked at
+                move = await self._move(await self._free(thread_id), values, as_node, checkpoint)
+                if await self._keep(thread_id, move, since):
+                    return move.configurable
+        raise Conflict(f"Thread {thread_id} changed whenever its state was to be updated. Try again.")
+
+    async def _free(self, thread_id: ThreadId) -> Thread:
         thread = await self.get(thread_id)
         if thread.status == "busy":
             active = [run.run_id for run in await self._storage.runs.list(thread_id, limit=100) if run.active]
             raise Conflict(f"Thread {thread_id} has in-flight runs: {active}")
+        return thread
+
+    async def _move(self, thread: Thread, values: Any, as_node: str | None, checkpoint: dict[str, Any] | None) -> Move:
         if (graph_id := graph_of(thread.metadata)) is None:
-            raise no_graph(thread_id)
-        configurable = {**_configurable(thread_id, checkpoint), "graph_id": graph_id}  # for the checkpoint's metadata
-        saver, store = self._checkpointing.saver(durability="sync"), self._store.of(thread.owner)
-        moved, settled = await self.asking(
+            raise no_graph(thread.thread_id)
+        # The graph's id is for the checkpoint's metadata.
+        configurable = {**_configurable(thread.thread_id, checkpoint), "graph_id": graph_id}
+        saver, store = self._checkpointing.saver(), self._store.of(thread.owner)
+        return await self.asking(
             graph_id,
             configurable,
             lambda graph: state.update(graph, saver, store, configurable, values, as_node),
             "threads.update",
         )
+
+    async def _keep(self, thread_id: ThreadId, move: Move, since: Seq) -> bool:
+        """Write a move, unless something happened to the thread since then."""
         now = self._clock()
-        reset = {"cause": "update", "checkpoint_id": moved["checkpoint_id"], "values": settled.values}
-        commit = self._storage.threads.settle(thread_id, settled, [Draft(Kind.STATE_RESET, reset, (), now)], now)
-        await commit.wait()
-        return moved
+        reset = {
+            "cause": "update",
+            "checkpoint_id": move.configurable["checkpoint_id"],
+            "values": move.settled.values,
+        }
+        drafts = [Draft(Kind.STATE_RESET, reset, (), now)]
+        settle = partial(self._storage.threads.settle, thread_id, move.settled, drafts, since=since, now=now)
+        if not self._checkpointing.is_brought:
+            return await settle(move.puts)
+        with self._worker.keeping_free(thread_id):  # what the project brings has no part in the transaction
+            kept = await settle()
+            if kept:
+                await self._checkpointing.put(move.puts)
+        return kept
 
     async def asking(
         self,

@@ -80,7 +80,8 @@ class Worker:
         self._clock = clock
         self._running: dict[RunId, _Running] = {}
         self._asked_to_stop: dict[RunId, CancelAction] = {}
-        self._lingering: set[ThreadId] = set()
+        self._untouchable: Counter[ThreadId] = Counter()
+        """Threads on which no run may begin, for how many reasons."""
         self._wake = asyncio.Event()
         self._quiet = asyncio.Event()
         self._draining = False
@@ -96,7 +97,7 @@ class Worker:
     def place_for(self, thread_id: ThreadId) -> Iterator[Callable[[Run], None] | None]:
         """Keep a place free while a run is being accepted, so that it can be begun at once. Yields what begins it, or
         None if there is no place."""
-        free = not self._draining and self._tasks is not None and self._free > 0 and thread_id not in self._lingering
+        free = not self._draining and self._tasks is not None and self._free > 0 and thread_id not in self._untouchable
         self._reserved += free
         try:
             yield self.begin if free else None
@@ -104,6 +105,22 @@ class Worker:
             self._reserved -= free
             self._forget_requests()
             self._quiet.set()
+
+    @contextmanager
+    def keeping_free(self, thread_id: ThreadId) -> Iterator[None]:
+        """Begin no run of this thread meanwhile. One that is being accepted may still begin, so look afterwards, behind
+        it in the storage's queue, whether the thread is free."""
+        self._untouchable[thread_id] += 1
+        try:
+            yield
+        finally:
+            self._touchable(thread_id)
+
+    def _touchable(self, thread_id: ThreadId) -> None:
+        self._untouchable[thread_id] -= 1
+        if not self._untouchable[thread_id]:
+            del self._untouchable[thread_id]
+        self._wake.set()
 
     def begin(self, run: Run) -> None:
         """Carry out a run that is claimed already."""
@@ -174,8 +191,8 @@ class Worker:
             return
         self._claiming = True
         try:
-            lingering = frozenset(self._lingering)
-            for run in await self._storage.runs.claim(self._free, now=self._clock(), but_not=lingering):
+            but_not = frozenset(self._untouchable)
+            for run in await self._storage.runs.claim(self._free, now=self._clock(), but_not=but_not):
                 self.begin(run)
         finally:
             self._claiming = False
@@ -280,13 +297,9 @@ class Worker:
     def _linger(self, run: Run) -> None:
         """Keep the thread from its next run while a cancelled sync node of this one is still at work."""
         here = asyncio.get_running_loop()
-
-        def over() -> None:
-            self._lingering.discard(run.thread_id)
-            self._wake.set()
-
+        over = partial(self._touchable, run.thread_id)
         if not self._loop.threads.when_idle(run.fence, lambda: here.call_soon_threadsafe(over)):
-            self._lingering.add(run.thread_id)
+            self._untouchable[run.thread_id] += 1
 
     def _log_end(self, run: Run, ending: Ending) -> None:
         facts: dict[str, Any] = {"run_id": run.run_id, "thread_id": run.thread_id, "graph_id": run.graph_id}

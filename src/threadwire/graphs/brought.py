@@ -1,7 +1,7 @@
 """What the project brings to keep things in: a checkpoint saver or a store of its own."""
 
 import inspect
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -10,6 +10,7 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.store.base import BaseStore
 
 from threadwire.core.ids import RunId, ThreadId
+from threadwire.core.records import CheckpointPut, Put
 from threadwire.errors import ConfigError
 from threadwire.graphs.modules import CannotLoad, ProjectModules, name_and_message
 from threadwire.graphs.source import CodeSource
@@ -91,6 +92,16 @@ class BroughtSaver:
             lambda: self.saver.aget_tuple({"configurable": {"thread_id": thread_id, "checkpoint_ns": ""}})
         )
         return None if newest is None else (newest.checkpoint["id"], _made_by(newest.metadata))
+
+    async def put(self, puts: Sequence[Put]) -> None:
+        await self._loop.run(lambda: self._put(puts))
+
+    async def _put(self, puts: Sequence[Put]) -> None:
+        for each in puts:
+            if isinstance(each, CheckpointPut):
+                await self.saver.aput(each.config, each.checkpoint, each.metadata, each.new_versions)
+            else:
+                await self.saver.aput_writes(each.config, each.writes, each.task_id, each.task_path)
 
     async def forget_thread(self, thread_id: ThreadId) -> None:
         await self._loop.run(lambda: self.saver.adelete_thread(thread_id))

@@ -3,6 +3,7 @@ code."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, cast
 
 from langchain_core.runnables import RunnableConfig
@@ -14,10 +15,11 @@ from langgraph.types import StateSnapshot, StateUpdate
 
 from threadwire.core.entries import Json
 from threadwire.core.json import native
-from threadwire.core.records import Settled, Supersteps, Update
+from threadwire.core.records import Put, Settled, Supersteps, Update
 from threadwire.errors import BadRequest, NotFound
 from threadwire.graphs.execution import decode_command
 from threadwire.graphs.normalize import resting
+from threadwire.graphs.staging import StagingSaver
 
 Graph = Pregel[Any, Any, Any, Any]
 Saver = BaseCheckpointSaver[str]
@@ -64,14 +66,25 @@ async def history(
         return [render(snapshot) async for snapshot in snapshots]
 
 
+@dataclass(frozen=True, slots=True)
+class Move:
+    """Where an update leads, and what has to be put for it."""
+
+    configurable: dict[str, Any]
+    settled: Settled
+    puts: list[Put]
+
+
 async def update(
     graph: Graph, saver: Saver, store: BaseStore, configurable: dict[str, Any], values: Any, as_node: str | None
-) -> tuple[dict[str, Any], Settled]:
-    """Move the state; return where it is now, and what the thread is left with."""
-    bound = graph.copy(update={"checkpointer": saver, "store": store})
+) -> Move:
+    """Find out where an update leads. Nothing is written."""
+    staging = StagingSaver(saver)
+    bound = graph.copy(update={"checkpointer": staging, "store": store})
     with _refusals():
         moved = await bound.aupdate_state(_config(configurable), values, as_node=as_node)
-    return dict(moved["configurable"]), (await _newest(bound, configurable["thread_id"]))[1]
+    _, settled = await _newest(bound, configurable["thread_id"])
+    return Move(dict(moved["configurable"]), settled, staging.puts)
 
 
 async def build(

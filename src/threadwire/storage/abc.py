@@ -31,6 +31,7 @@ from threadwire.core.records import (
     Fired,
     LogFigures,
     NewRun,
+    Put,
     Run,
     RunSelection,
     RunStatus,
@@ -147,10 +148,21 @@ class Threads(Protocol):
     async def count(self, query: ThreadQuery) -> int:
         """How many `search` would give without a limit."""
 
-    def settle(self, thread_id: ThreadId, settled: Settled, drafts: Sequence[Draft], now: int) -> Commit:
-        """The state was moved outside a run: note what the thread now holds and append `drafts`, in one transaction.
+    async def settle(
+        self,
+        thread_id: ThreadId,
+        settled: Settled,
+        drafts: Sequence[Draft],
+        puts: Sequence[Put] = (),
+        *,
+        since: Seq,
+        now: int,
+    ) -> bool:
+        """The state was moved outside a run: put its checkpoints, as a saver without a fence would, note what the
+        thread now holds, and append `drafts`, in one transaction (7.6), durable on return.
 
-        Thread-safe. Raises `NotFound`.
+        False, and nothing changes, if the thread has active runs, or if its log has entries after `since`: then it is
+        not what the state was moved from. Raises `NotFound`.
         """
 
     async def discarded(

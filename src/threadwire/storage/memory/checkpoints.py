@@ -18,7 +18,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from threadwire.core.channels import writing
 from threadwire.core.entries import Fence
 from threadwire.core.ids import RunId, ThreadId
-from threadwire.core.records import CheckpointSizes, Durability, Size
+from threadwire.core.records import CheckpointPut, CheckpointSizes, Durability, Put, Size
 from threadwire.errors import Fenced
 from threadwire.storage.memory.tables import Tables
 
@@ -158,6 +158,15 @@ class FencedSaver(InMemorySaver):
         holder = self._tables.holder(self._fence)
         if holder is None or holder.thread_id != config["configurable"]["thread_id"]:
             raise Fenced
+
+
+def put_all(tables: Tables, puts: Sequence[Put]) -> None:
+    saver = FencedSaver(tables, None)
+    for each in puts:
+        if isinstance(each, CheckpointPut):
+            saver.put(each.config, each.checkpoint, each.metadata, each.new_versions)
+        else:
+            saver.put_writes(each.config, each.writes, each.task_id, each.task_path)
 
 
 def newest_root(tables: Tables, thread_id: str) -> str | None:

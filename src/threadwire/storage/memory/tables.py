@@ -139,6 +139,9 @@ class Tables:
             )
         )
 
+    def last(self, thread_id: ThreadId) -> Seq:
+        return Seq(len(self.logs.get(thread_id, ())))
+
     def write(self, thread_id: ThreadId, drafts: Sequence[Draft], author: Fence | None = None) -> Seq:
         """Number the drafts, keep them and wake who watches. Returns the last number."""
         log = self.logs.setdefault(thread_id, [])

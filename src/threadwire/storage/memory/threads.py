@@ -3,13 +3,12 @@ from dataclasses import replace
 from typing import Any
 
 from threadwire.core.entries import Draft, Kind
-from threadwire.core.ids import ThreadId
-from threadwire.core.records import ExpiryStrategy, Settled, Thread, ThreadQuery, Ttl
+from threadwire.core.ids import Seq, ThreadId
+from threadwire.core.records import ExpiryStrategy, Put, Settled, Thread, ThreadQuery, Ttl
 from threadwire.errors import Conflict
-from threadwire.storage.abc import Commit
-from threadwire.storage.memory.checkpoints import keep_latest, move_thread, newest_root
+from threadwire.storage.memory.checkpoints import keep_latest, move_thread, newest_root, put_all
 from threadwire.storage.memory.pages import holds, page
-from threadwire.storage.memory.tables import COMMITTED, Tables
+from threadwire.storage.memory.tables import Tables
 
 
 class MemoryThreads:
@@ -86,11 +85,24 @@ class MemoryThreads:
         with self._tables.lock:
             return len(self._matching(query))
 
-    def settle(self, thread_id: ThreadId, settled: Settled, drafts: Sequence[Draft], now: int) -> Commit:
+    async def settle(
+        self,
+        thread_id: ThreadId,
+        settled: Settled,
+        drafts: Sequence[Draft],
+        puts: Sequence[Put] = (),
+        *,
+        since: Seq,
+        now: int,
+    ) -> bool:
         with self._tables.lock:
+            self._tables.thread(thread_id)
+            if self._tables.active(thread_id) or self._tables.last(thread_id) > since:
+                return False
+            put_all(self._tables, puts)
             self._tables.settle(thread_id, settled, now)
             self._tables.write(thread_id, drafts)
-            return COMMITTED
+            return True
 
     async def discarded(
         self, *, before: int, but_not: frozenset[ThreadId] = frozenset(), limit: int = 100

@@ -30,7 +30,7 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 from threadwire.core.channels import writing
 from threadwire.core.entries import Fence
 from threadwire.core.ids import RunId, ThreadId
-from threadwire.core.records import CheckpointSizes, Durability, Size
+from threadwire.core.records import CheckpointPut, CheckpointSizes, Durability, Put, Size
 from threadwire.storage.sqlite.keys import Key, key_of, name_of
 from threadwire.storage.sqlite.readers import Readers
 from threadwire.storage.sqlite.rows import fetch, from_text, one_moment, to_text
@@ -56,6 +56,13 @@ class SqliteCheckpoints:
 
     def saver(self, fence: Fence | None = None, durability: Durability = "async") -> "SqliteSaver":
         return SqliteSaver(self._writer, self._readers, self._serde, fence, durability)
+
+    def storing(self, put: Put) -> "Storing":
+        """What is to be done in a transaction for what was given to a saver. Made by the caller, whose objects may
+        change later."""
+        if isinstance(put, CheckpointPut):
+            return _storing_checkpoint(self._serde, put.config, put.checkpoint, put.metadata, put.new_versions)
+        return _storing_writes(self._serde, None, put.config, put.writes, put.task_id, put.task_path)
 
     async def newest(self, thread_id: ThreadId) -> tuple[str, RunId | None] | None:
         sql = "SELECT checkpoint, run FROM checkpoints WHERE thread = ? AND ns = '' ORDER BY checkpoint DESC LIMIT 1"
@@ -139,54 +146,16 @@ class SqliteSaver(BaseCheckpointSaver[str]):
         metadata: CheckpointMetadata,
         new_versions: ChannelVersions,
     ) -> tuple[Operation[None], RunnableConfig]:
-        place = _place(config)
-        blobs: list[Any] = []
-        inline: dict[str, Any] = {}
-        size = 0
-        values = checkpoint["channel_values"].items()
-        with writing(values):
-            for channel, value in values:
-                if _is_small(value):
-                    inline[channel] = value
-                elif channel in new_versions:
-                    kind, data = self.serde.dumps_typed(value)
-                    blobs += (place.thread, place.ns, channel, str(new_versions[channel]), kind, data)
-                    size += len(data)
-        kind, data = self.serde.dumps_typed({**checkpoint, "channel_values": inline})
-        described = get_checkpoint_metadata(config, metadata)
-        run = described.get("run_id")
-        row = (
-            place.thread,
-            place.ns,
-            checkpoint["id"],
-            place.checkpoint_id,
-            None if run is None else key_of(str(run)),
-            kind,
-            data,
-            to_text(described),
-        )
-        work = self._take(place.thread_id, partial(_store_checkpoint, row, blobs), size + len(data))
-        return work, _config(place.thread_id, place.ns, checkpoint["id"])
+        storing = _storing_checkpoint(self.serde, config, checkpoint, metadata, new_versions)
+        thread_id, _, ns, _ = storing.place
+        return self._take(thread_id, storing.operation, storing.weight), _config(thread_id, ns, checkpoint["id"])
 
     def _take_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str
     ) -> Operation[None]:
-        place = _place(config)
-        assert place.checkpoint_id is not None
-        run = None if self._fence is None else key_of(self._fence.run_id)
-        once: list[Any] = []
-        again: list[Any] = []
-        size = 0
-        with writing(writes):
-            for index, (channel, value) in enumerate(writes):
-                idx = WRITES_IDX_MAP.get(channel, index)
-                kind, data = self.serde.dumps_typed(value)
-                size += len(data)
-                # A task that runs again does not overwrite what it wrote; its errors and interrupts it does.
-                (once if idx >= 0 else again).extend(
-                    (place.thread, place.ns, place.checkpoint_id, task_id, idx, task_path, channel, kind, data, run)
-                )
-        return self._take(place.thread_id, partial(_store_writes, once, again), size)
+        run = None if self._fence is None else self._fence.run_id
+        storing = _storing_writes(self.serde, run, config, writes, task_id, task_path)
+        return self._take(storing.place.thread_id, storing.operation, storing.weight)
 
     def _take(self, thread_id: ThreadId, operation: Callable[[Transaction], None], weight: int = 0) -> Operation[None]:
         fence = self._fence
@@ -352,6 +321,74 @@ def _is_small(value: Any) -> bool:
 
 
 # Writing
+
+
+class Storing(NamedTuple):
+    place: _Place
+    operation: Callable[[Transaction], None]
+    weight: int
+
+
+def _storing_checkpoint(
+    serde: SerializerProtocol,
+    config: RunnableConfig,
+    checkpoint: Checkpoint,
+    metadata: CheckpointMetadata,
+    new_versions: ChannelVersions,
+) -> Storing:
+    place = _place(config)
+    blobs: list[Any] = []
+    inline: dict[str, Any] = {}
+    size = 0
+    values = checkpoint["channel_values"].items()
+    with writing(values):
+        for channel, value in values:
+            if _is_small(value):
+                inline[channel] = value
+            elif channel in new_versions:
+                kind, data = serde.dumps_typed(value)
+                blobs += (place.thread, place.ns, channel, str(new_versions[channel]), kind, data)
+                size += len(data)
+    kind, data = serde.dumps_typed({**checkpoint, "channel_values": inline})
+    described = get_checkpoint_metadata(config, metadata)
+    run = described.get("run_id")
+    row = (
+        place.thread,
+        place.ns,
+        checkpoint["id"],
+        place.checkpoint_id,
+        None if run is None else key_of(str(run)),
+        kind,
+        data,
+        to_text(described),
+    )
+    return Storing(place, partial(_store_checkpoint, row, blobs), size + len(data))
+
+
+def _storing_writes(
+    serde: SerializerProtocol,
+    run_id: RunId | None,
+    config: RunnableConfig,
+    writes: Sequence[tuple[str, Any]],
+    task_id: str,
+    task_path: str,
+) -> Storing:
+    place = _place(config)
+    assert place.checkpoint_id is not None
+    run = None if run_id is None else key_of(run_id)
+    once: list[Any] = []
+    again: list[Any] = []
+    size = 0
+    with writing(writes):
+        for index, (channel, value) in enumerate(writes):
+            idx = WRITES_IDX_MAP.get(channel, index)
+            kind, data = serde.dumps_typed(value)
+            size += len(data)
+            # A task that runs again does not overwrite what it wrote; its errors and interrupts it does.
+            (once if idx >= 0 else again).extend(
+                (place.thread, place.ns, place.checkpoint_id, task_id, idx, task_path, channel, kind, data, run)
+            )
+    return Storing(place, partial(_store_writes, once, again), size)
 
 
 def _store_checkpoint(row: tuple[Any, ...], blobs: Sequence[Any], transaction: Transaction) -> None:

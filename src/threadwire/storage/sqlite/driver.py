@@ -45,12 +45,12 @@ class SqliteStorage:
         serializer: SerializerProtocol,
     ) -> None:
         self.log = SqliteLog(writer, readers, tails, watchers, clock)
-        self.threads = SqliteThreads(writer, readers, clock)
+        self.checkpoints = SqliteCheckpoints(writer, readers, serializer)
+        self.threads = SqliteThreads(writer, readers, clock, self.checkpoints)
         self.runs = SqliteRuns(writer, readers)
         self.assistants = SqliteAssistants(writer, readers)
         self.crons = SqliteCrons(writer, readers)
         self.deliveries = SqliteDeliveries(writer, readers)
-        self.checkpoints = SqliteCheckpoints(writer, readers, serializer)
         self.items = SqliteItems(writer, readers)
 
 

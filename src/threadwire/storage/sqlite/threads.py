@@ -7,18 +7,18 @@ from typing import Any
 import apsw
 
 from threadwire.core.entries import Draft, Kind
-from threadwire.core.ids import ThreadId
-from threadwire.core.records import ExpiryStrategy, Settled, Thread, ThreadQuery, Ttl
+from threadwire.core.ids import Seq, ThreadId
+from threadwire.core.records import ExpiryStrategy, Put, Settled, Thread, ThreadQuery, Ttl
 from threadwire.errors import Conflict, NotFound
 from threadwire.storage.sqlite import thread_search
+from threadwire.storage.sqlite.checkpoints import SqliteCheckpoints
 from threadwire.storage.sqlite.keys import key_of, name_of
-from threadwire.storage.sqlite.log import require_thread
 from threadwire.storage.sqlite.readers import Readers
 from threadwire.storage.sqlite.rows import fetch, from_text, one_moment, to_text, to_text_or_null
 from threadwire.storage.sqlite.segments import encode
 from threadwire.storage.sqlite.transaction import Transaction
 from threadwire.storage.sqlite.upkeep import keep_latest, move_thread
-from threadwire.storage.sqlite.writer import Operation, Writer
+from threadwire.storage.sqlite.writer import Writer
 
 _ROW = """t.thread, t.created_at, t.updated_at, CASE WHEN t.active > 0 THEN 'busy' ELSE t.status END,
        t.state_updated_at, t.metadata, t.config, t.error, t.ttl_minutes, t.ttl_strategy, t.owner"""
@@ -33,10 +33,13 @@ _DUE = """ttl_minutes IS NOT NULL AND (pruned_at IS NULL OR pruned_at < updated_
 
 
 class SqliteThreads:
-    def __init__(self, writer: Writer, readers: Readers, clock: Callable[[], int]) -> None:
+    def __init__(
+        self, writer: Writer, readers: Readers, clock: Callable[[], int], checkpoints: SqliteCheckpoints
+    ) -> None:
         self._writer = writer
         self._readers = readers
         self._clock = clock
+        self._checkpoints = checkpoints
 
     async def create(
         self,
@@ -128,18 +131,33 @@ class SqliteThreads:
         await self._writer.told()
         return found
 
-    def settle(self, thread_id: ThreadId, settled: Settled, drafts: Sequence[Draft], now: int) -> Operation[None]:
-        require_thread(self._readers, thread_id)
+    async def settle(
+        self,
+        thread_id: ThreadId,
+        settled: Settled,
+        drafts: Sequence[Draft],
+        puts: Sequence[Put] = (),
+        *,
+        since: Seq,
+        now: int,
+    ) -> bool:
         entries = encode(drafts, self._clock)
         state = StateColumns(settled)
+        storing = [self._checkpoints.storing(each) for each in puts]
 
-        def settle(transaction: Transaction) -> None:
+        def settle(transaction: Transaction) -> bool:
+            transaction.require(thread_id, None)
+            sql = "SELECT active FROM threads WHERE thread = ?"
+            if transaction.head(thread_id).last > since or transaction.db.execute(sql, (key_of(thread_id),)).get:
+                return False
+            for each in storing:
+                each.operation(transaction)
             state.write(transaction.db, thread_id, now)
             transaction.append(thread_id, entries)
+            return True
 
-        work = Operation(settle, thread_id=thread_id, weight=len(state.values or ""))
-        self._writer.take(work)
-        return work
+        weight = len(state.values or "") + sum(each.weight for each in storing)
+        return await self._writer.do(settle, weight=weight)
 
     async def discarded(
         self, *, before: int, but_not: frozenset[ThreadId] = frozenset(), limit: int = 100

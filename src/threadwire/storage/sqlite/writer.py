@@ -265,9 +265,11 @@ class Writer:
             if self._broken and fence in self._broken:
                 raise StorageError("An earlier entry of this attempt could not be kept.")
 
-    async def do(self, operation: Callable[[Transaction], T], then: Callable[[T], None] | None = None) -> T:
+    async def do(
+        self, operation: Callable[[Transaction], T], then: Callable[[T], None] | None = None, *, weight: int = 0
+    ) -> T:
         """Do it in its turn, and return once it is settled. `then` is told the result as soon as it is written."""
-        work = Operation(operation)
+        work = Operation(operation, weight=weight)
         with self._lock:
             self._enqueue(work, quietly=True)
             self._urgent = True

@@ -46,7 +46,7 @@ class Row:
 class Model:
     logs: dict[ThreadId, list[Line]] = field(default_factory=dict)
     left_as: dict[ThreadId, str] = field(default_factory=dict)
-    saved: dict[ThreadId, list[tuple[str, RunId]]] = field(default_factory=dict)
+    saved: dict[ThreadId, list[tuple[str, RunId | None]]] = field(default_factory=dict)
     rows: dict[RunId, Row] = field(default_factory=dict)
     discarded: set[ThreadId] = field(default_factory=set)
     marked: set[ThreadId] = field(default_factory=set)

@@ -13,14 +13,23 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from threadwire.core.entries import Entry, Fence, Kind
-from threadwire.core.ids import RunId, ThreadId
-from threadwire.core.records import CancelAction, Ending, MultitaskStrategy, Run, ThreadQuery, ThreadStatus
+from threadwire.core.entries import Draft, Entry, Fence, Kind
+from threadwire.core.ids import RunId, Seq, ThreadId
+from threadwire.core.records import (
+    CancelAction,
+    CheckpointPut,
+    Ending,
+    MultitaskStrategy,
+    Run,
+    Settled,
+    ThreadQuery,
+    ThreadStatus,
+)
 from threadwire.errors import Fenced, NotFound, ThreadBusy
 from threadwire.storage.abc import Commit, Storage
 from threadwire.testing.conformance.model import Line, Model, Refusal, Row
 from threadwire.testing.conformance.samples import NOW, a_run, a_thread, note, whole_log
-from threadwire.testing.conformance.steps import id_of, save
+from threadwire.testing.conformance.steps import a_step, id_of, save
 
 OpenStorage = Callable[[], AbstractAsyncContextManager[Storage]]
 Result = TypeVar("Result")
@@ -172,6 +181,30 @@ class _Stories(RuleBasedStateMachine):
         self.written += 1
         self.commits.append(self.storage.log.append(thread_id, [note(self.written)]))
         self.model.logs[thread_id].append(Line(None, 0, f"custom {self.written}"))
+
+    @rule(which=A_THREAD, behind=st.sampled_from([0, 0, 1]))
+    def settle(self, which: int, behind: int) -> None:
+        """7.6: only on what the thread is now, and only while it has no active runs."""
+        thread_id = self._thread(which)
+        step = a_step(thread_id, None)
+        settle = self.storage.threads.settle(
+            thread_id,
+            Settled("idle", {}),
+            [Draft(Kind.STATE_RESET, {"cause": "update"}, at=self.now)],
+            [CheckpointPut(*step)],
+            since=Seq(len(self.model.logs.get(thread_id, ())) - behind),
+            now=self.now,
+        )
+        if not self.model.exists(thread_id):
+            with pytest.raises(NotFound):
+                self.home.do(settle)
+            return
+        free = not behind and not self.model.active(thread_id)
+        assert self.home.do(settle) == free
+        if free:
+            self.model.saved[thread_id].append((step[1]["id"], None))
+            self.model.left_as[thread_id] = "idle"
+            self.model.logs[thread_id].append(Line(None, 0, "state.reset update"))
 
     @rule(moment=st.sampled_from([1, 10]))
     def let_time_pass(self, moment: int) -> None:

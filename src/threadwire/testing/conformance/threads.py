@@ -1,13 +1,15 @@
 """What keeping threads must mean."""
 
+import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from threadwire.core.entries import START, Draft, Kind
-from threadwire.core.ids import ThreadId
-from threadwire.core.records import Ending, Settled, ThreadQuery, Ttl
+from threadwire.core.ids import Seq, ThreadId
+from threadwire.core.records import CheckpointPut, Ending, Put, Settled, ThreadQuery, Ttl, WritesPut
 from threadwire.errors import Conflict, NotFound
 from threadwire.storage.abc import Storage
 from threadwire.testing.conformance.hostile import INNOCENT, NEVER_STORED, with_every_hostile_key
@@ -21,10 +23,11 @@ from threadwire.testing.conformance.samples import (
     start,
     the_run,
     the_thread,
+    values,
     whole_log,
     write,
 )
-from threadwire.testing.conformance.steps import config_of, id_of, save
+from threadwire.testing.conformance.steps import a_step, config_of, id_of, save
 
 SORTS = ("thread_id", "status", "created_at", "updated_at", "state_updated_at")
 RESET = Draft(Kind.STATE_RESET, {"cause": "update"}, at=NOW)
@@ -239,7 +242,7 @@ class ThreadsConformance:
         run = await accept(storage, thread_id, created_at=NOW + 20)
         await storage.runs.cancel(run.run_id, "interrupt", NOW + 30)
         assert await storage.threads.due(expiry + 29, 10) == []
-        await storage.threads.settle(thread_id, Settled("idle", {}), [RESET], NOW + 40).wait()
+        assert await _settle(storage, thread_id, now=NOW + 40)
         assert await storage.threads.due(expiry + 39, 10) == []
         assert await storage.threads.due(expiry + 40, 10) == [thread_id]
 
@@ -302,7 +305,7 @@ class ThreadsConformance:
         """1.4: one transaction, so who sees the entry sees the values."""
         thread_id = await keep_thread(storage)
         settled = Settled("interrupted", {"n": 1}, {"task": [{"value": "ok?"}]}, {"message": "m"})
-        await storage.threads.settle(thread_id, settled, [RESET, note("x")], NOW + 9).wait()
+        assert await _settle(storage, thread_id, settled, [RESET, note("x")], now=NOW + 9)
         thread = await the_thread(storage, thread_id)
         assert (thread.status, thread.values, thread.interrupts, thread.error) == (
             "interrupted",
@@ -317,31 +320,72 @@ class ThreadsConformance:
             (2, Kind.CUSTOM, None),
         ]
 
-    async def test_settling_keeps_its_place_among_appends(self, storage: Storage) -> None:
-        """2.2"""
+    async def test_settling_puts_checkpoints_with_the_entry(self, storage: Storage) -> None:
+        """7.6"""
         thread_id = await keep_thread(storage)
-        storage.log.append(thread_id, [note("before")])
-        storage.threads.settle(thread_id, Settled("idle", {}), [RESET], NOW)
-        await storage.log.append(thread_id, [note("after")]).wait()
-        kinds = [entry.kind for entry in await whole_log(storage, thread_id)]
-        assert kinds == [Kind.CUSTOM, Kind.STATE_RESET, Kind.CUSTOM]
+        base = await save(storage.checkpoints.saver(), thread_id, None, value="base")
+        step = a_step(thread_id, None, parent=base, value=["moved"])
+        stored = {"configurable": {**step[0]["configurable"], "checkpoint_id": step[1]["id"]}}
+        on_base, on_new = (WritesPut(at, [("value", n)], "task", "") for n, at in enumerate((base, stored)))
+        assert await _settle(storage, thread_id, puts=[on_base, CheckpointPut(*step), on_new])
+        newest, before = [each async for each in storage.checkpoints.saver().alist(config_of(thread_id))]
+        assert newest.checkpoint["channel_values"] == {"value": ["moved"]}
+        assert (newest.parent_config, newest.pending_writes) == (before.config, [("task", "value", 1)])
+        assert (before.checkpoint["channel_values"], before.pending_writes) == (
+            {"value": "base"},
+            [("task", "value", 0)],
+        )
+        assert await storage.checkpoints.newest(thread_id) == (step[1]["id"], None)
+
+    async def test_settling_is_refused_when_the_thread_has_changed(self, storage: Storage) -> None:
+        """7.6: all of it or nothing."""
+        thread_id = await keep_thread(storage, values={"n": 0})
+        await storage.log.append(thread_id, [note("one")]).wait()
+        since = await storage.log.last(thread_id)
+        storage.log.append(thread_id, [note("another")])  # nobody waits for it, but it comes first
+        put = CheckpointPut(*a_step(thread_id, None))
+        assert not await _settle(storage, thread_id, Settled("idle", {"n": 1}), puts=[put], since=since)
+        assert values(await whole_log(storage, thread_id)) == ["one", "another"]
+        assert (await the_thread(storage, thread_id)).values == {"n": 0}
+        assert await storage.checkpoints.newest(thread_id) is None
+        assert await _settle(storage, thread_id, Settled("idle", {"n": 1}), puts=[put])
+
+    async def test_settling_is_refused_while_the_thread_has_active_runs(self, storage: Storage) -> None:
+        """7.6: also when it is known that it has."""
+        thread_id = await keep_thread(storage, values={"n": 0})
+        run = await accept(storage, thread_id)
+        assert not await _settle(storage, thread_id)
+        await storage.runs.claim(1, now=NOW)
+        assert not await _settle(storage, thread_id)
+        assert (await the_thread(storage, thread_id)).values == {"n": 0}
+        await storage.runs.finish((await the_run(storage, run.run_id)).fence, Ending("success"), NOW)
+        assert await _settle(storage, thread_id)
+
+    async def test_of_many_who_settle_on_the_same_state_one_does(self, storage: Storage) -> None:
+        """7.6"""
+        thread_id = await keep_thread(storage)
+        settle = [_settle(storage, thread_id, Settled("idle", {"n": n}), since=START) for n in range(8)]
+        settled = await asyncio.gather(*settle)
+        assert settled.count(True) == 1
+        assert (await the_thread(storage, thread_id)).values == {"n": settled.index(True)}
+        assert len(await whole_log(storage, thread_id)) == 1
 
     async def test_settling_wakes_who_watches(self, storage: Storage) -> None:
         """3.2"""
         thread_id = await keep_thread(storage)
         with storage.log.watch(thread_id) as wakeup:
-            await storage.threads.settle(thread_id, Settled("idle", {}), [RESET], NOW).wait()
+            assert await _settle(storage, thread_id)
             assert await wakeup.wait(20)
 
     async def test_settling_an_unknown_thread_is_refused(self, storage: Storage) -> None:
         with pytest.raises(NotFound):
-            storage.threads.settle(new_thread_id(), Settled("idle", {}), [RESET], NOW)
+            await _settle(storage, new_thread_id())
 
     async def test_a_state_that_is_not_an_object_can_be_held(self, storage: Storage) -> None:
         """6.8"""
         thread_id = await keep_thread(storage)
         for state in (None, [1, 2], "text", 0, False):
-            await storage.threads.settle(thread_id, Settled("idle", state), [], NOW).wait()
+            assert await _settle(storage, thread_id, Settled("idle", state), [])
             assert (await the_thread(storage, thread_id)).values == state
 
     # Search
@@ -508,6 +552,21 @@ class ThreadsConformance:
         moments = [thread.created_at - NOW for thread in await storage.threads.search(query)]
         assert moments == [2, 0]
         assert await storage.threads.count(query) == 6
+
+
+async def _settle(
+    storage: Storage,
+    thread_id: ThreadId,
+    settled: Settled | None = None,
+    drafts: Sequence[Draft] = (RESET,),
+    *,
+    puts: Sequence[Put] = (),
+    since: Seq | None = None,
+    now: int = NOW,
+) -> bool:
+    """Settle on what the thread is now, unless it is said since when nothing may have changed."""
+    since = await storage.log.last(thread_id) if since is None else since
+    return await storage.threads.settle(thread_id, settled or Settled("idle", {}), drafts, puts, since=since, now=now)
 
 
 async def _save_three(storage: Storage, thread_id: ThreadId) -> str:
