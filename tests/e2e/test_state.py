@@ -241,6 +241,79 @@ async def test_a_fork_with_new_input_leaves_the_other_branch_readable(sdk):
     assert [each["content"] for each in old["values"]["messages"]] == ["one", "You said: one", "two", "You said: two"]
 
 
+def no_checkpoint(thread_id, checkpoint_id):
+    return refused(404, f"Thread {thread_id} has no checkpoint '{checkpoint_id}'. It may have been pruned.")
+
+
+@pytest.fixture(params=["pruned", "made up"])
+async def gone(request, sdk):
+    """A thread with values, and a checkpoint that it does not have."""
+    thread_id = await stepped(sdk)
+    checkpoint_id = fresh_id()
+    if request.param == "pruned":
+        checkpoint_id = (await sdk.threads.get_history(thread_id))[1]["checkpoint_id"]
+        await sdk.threads.prune([thread_id], strategy="keep_latest")
+    return thread_id, checkpoint_id
+
+
+async def test_a_run_from_a_checkpoint_that_is_not_there_is_refused(sdk, gone):
+    thread_id, checkpoint_id = gone
+    before = await sdk.threads.get_state(thread_id)
+    for named in (
+        {"checkpoint_id": checkpoint_id},
+        {"checkpoint": {"checkpoint_id": checkpoint_id, "checkpoint_ns": ""}},
+        {"config": {"configurable": {"checkpoint_id": checkpoint_id}}},
+    ):
+        with no_checkpoint(thread_id, checkpoint_id):
+            await sdk.runs.create(thread_id, "steps", input={"count": 3}, **named)
+        with no_checkpoint(thread_id, checkpoint_id):
+            await sdk.runs.wait(thread_id, "steps", input={"count": 3}, **named)
+        with no_checkpoint(thread_id, checkpoint_id):
+            await collect(sdk.runs.stream(thread_id, "steps", input={"count": 3}, **named))
+    assert await sdk.threads.get_state(thread_id) == before
+    assert len(await sdk.runs.list(thread_id)) == 1
+
+
+async def test_an_update_at_a_checkpoint_that_is_not_there_is_refused(sdk, gone):
+    thread_id, checkpoint_id = gone
+    before = await sdk.threads.get_state(thread_id)
+    for named in ({"checkpoint_id": checkpoint_id}, {"checkpoint": {"checkpoint_id": checkpoint_id}}):
+        with no_checkpoint(thread_id, checkpoint_id):
+            await sdk.threads.update_state(thread_id, {"done": [9]}, as_node="step", **named)
+    assert await sdk.threads.get_state(thread_id) == before
+
+
+async def test_a_run_whose_checkpoint_is_rolled_back_before_it_begins_ends_in_error(sdk, gate):
+    thread_id = await sdk.thread()
+    await sdk.runs.wait(thread_id, "slow", input={"seconds": 0})
+    before = await sdk.threads.get_state(thread_id)
+    first = await sdk.runs.create(thread_id, "slow", input={"until": str(gate)})
+    await has_begun(sdk, first)
+    of_the_first = (await sdk.threads.get_state(thread_id))["checkpoint"]
+    values = await sdk.runs.wait(
+        thread_id, "slow", input=None, checkpoint=of_the_first, multitask_strategy="rollback", raise_error=False
+    )
+    assert values["__error__"]["error"] == "NotFound"
+    assert f"has no checkpoint '{of_the_first['checkpoint_id']}'" in values["__error__"]["message"]
+    assert (await sdk.threads.get_state(thread_id)) == before
+    assert (await sdk.threads.get(thread_id))["status"] == "error"
+
+
+async def test_a_checkpoint_of_a_run_must_make_sense(sdk, http):
+    thread_id = await stepped(sdk)
+    for key in ("checkpoint_id", "checkpoint_ns", "checkpoint_map"):
+        for body in ({"checkpoint": {key: 5}}, {"config": {"configurable": {key: 5}}}):
+            answer = await http.post(f"/threads/{thread_id}/runs/wait", json={"assistant_id": "steps", **body})
+            assert (answer.status_code, answer.json()) == (422, {"detail": f"{key} has the wrong type"})
+
+
+async def test_an_empty_checkpoint_is_the_newest(sdk):
+    for named in ({"checkpoint_id": ""}, {"checkpoint": {}}, {"config": {"configurable": {"checkpoint_id": ""}}}):
+        thread_id = await stepped(sdk)
+        values = await sdk.runs.wait(thread_id, "steps", input={"count": 4}, **named)
+        assert values["done"] == [1, 2, 3, 4]
+
+
 async def test_the_state_cannot_be_updated_while_a_run_is_under_way(sdk, gate):
     thread_id = await sdk.thread()
     run = await sdk.runs.create(thread_id, "slow", input={"until": str(gate)})

@@ -18,6 +18,14 @@ _BOTH = (
 )
 
 
+def base_of(config: Settings) -> str | None:
+    """The checkpoint that a run is to start from, if it is not the newest. LangGraph heeds it at the root alone."""
+    configurable: Settings = config.get("configurable") or {}
+    if configurable.get("checkpoint_ns") or not (named := configurable.get("checkpoint_id")):
+        return None
+    return str(named)
+
+
 def in_step(config: Settings, context: Settings | None, before: Settings | None = None) -> tuple[Settings, Settings]:
     """The config and the context of an assistant that was given these. If neither says how it is configured, that is
     as it was `before`. Raises `BadRequest` if both do."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from threadwire.core.entries import START, Fence
 from threadwire.core.ids import RunId, ThreadId
 from threadwire.core.records import CheckpointSizes, Durability, Put, Run
-from threadwire.errors import BadRequest, StorageError
+from threadwire.errors import BadRequest, NotFound, StorageError
 from threadwire.graphs.brought import BroughtSaver
 from threadwire.storage.abc import Storage
 
@@ -37,6 +37,12 @@ class Checkpointing:
         if run.queued_seq == START + 1 and run.attempt == 1 and self._brought is None:
             return None
         return await self.newest(run.thread_id)
+
+    async def require(self, thread_id: ThreadId, checkpoint_id: str | None, ns: str = "") -> None:
+        """Raise `NotFound` if the thread has no such checkpoint. LangGraph would begin with an empty state there."""
+        keeper = self._brought or self._storage.checkpoints
+        if checkpoint_id is not None and not await keeper.has(thread_id, checkpoint_id, ns):
+            raise NotFound(f"Thread {thread_id} has no checkpoint {checkpoint_id[:60]!r}. It may have been pruned.")
 
     async def put(self, puts: Sequence[Put]) -> None:
         """Put what belongs to a change of which the storage knows. Raises `StorageError`."""

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from threadwire.core.configuration import of_run
+from threadwire.core.configuration import base_of, of_run
 from threadwire.core.encoding import Encoder
 from threadwire.core.entries import Entry, Json, Kind
 from threadwire.core.fold import StateFold
@@ -135,7 +135,10 @@ class Runs:
         return taken
 
     async def check(self, asked: StartRun) -> None:
-        """Refuse what could not be done later: to tell the webhook, to remove the thread, to roll back others."""
+        """Refuse what could not be done later: to start from there, to tell the webhook, to remove the thread, to roll
+        back others."""
+        if (base := base_of(asked.kwargs.get("config") or {})) is not None:
+            await self._checkpointing.require(asked.thread_id or ThreadId(uuid7()), base)
         if asked.webhook is not None:
             await self._webhooks.check(asked.webhook)
         if asked.temporary:

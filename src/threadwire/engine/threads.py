@@ -232,6 +232,9 @@ class Threads:
             raise no_graph(thread.thread_id)
         # The graph's id is for the checkpoint's metadata.
         configurable = {**_configurable(thread.thread_id, checkpoint), "graph_id": graph_id}
+        await self._checkpointing.require(
+            thread.thread_id, configurable.get("checkpoint_id"), configurable["checkpoint_ns"]
+        )
         saver, store = self._checkpointing.saver(), self._store.of(thread.owner)
         return await self.asking(
             graph_id,

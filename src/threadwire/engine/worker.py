@@ -12,13 +12,14 @@ import anyio
 import structlog
 from anyio.abc import TaskGroup
 
+from threadwire.core.configuration import base_of
 from threadwire.core.entries import Draft, Fence
 from threadwire.core.ids import RunId, ThreadId
 from threadwire.core.records import CancelAction, Ending, Run
 from threadwire.core.run_state import user_interrupt
 from threadwire.engine.checkpointing import Checkpointing
 from threadwire.engine.clock import Clock
-from threadwire.errors import GraphUnavailable, LoopDied, StorageError
+from threadwire.errors import GraphUnavailable, LoopDied, NotFound, StorageError
 from threadwire.graphs.execution import Attempt, Execution, describe
 from threadwire.graphs.registry import GraphRegistry
 from threadwire.graphs.store import StoreHome
@@ -232,7 +233,7 @@ class Worker:
             ending = Ending(status="error", error={"error": "CancelledError", "message": "The graph cancelled itself."})
         except LoopDied:  # the run stays as it is, for the next start to recover
             raise
-        except GraphUnavailable as error:
+        except (GraphUnavailable, NotFound) as error:
             ending = Ending(status="error", error=describe(error))
         except Exception as error:
             logger.exception("run_failed_outside_its_graph", run_id=run.run_id)
@@ -243,9 +244,12 @@ class Worker:
     async def _attempt(self, run: Run) -> Attempt:
         newest = await self._checkpointing.newest_before(run)
         checkpoint_id, made_by = newest if newest is not None else (None, None)
+        goes_on = made_by == run.run_id
+        if not goes_on:  # it was there when the run was accepted, but others may have been rolled back since
+            await self._checkpointing.require(run.thread_id, base_of(run.kwargs.get("config") or {}))
         return Attempt(
             run,
-            goes_on=made_by == run.run_id,
+            goes_on=goes_on,
             base_checkpoint=checkpoint_id,
             stream_models=self._registry.stream_models(run.graph_id),
         )

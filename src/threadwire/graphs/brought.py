@@ -93,6 +93,10 @@ class BroughtSaver:
         )
         return None if newest is None else (newest.checkpoint["id"], _made_by(newest.metadata))
 
+    async def has(self, thread_id: ThreadId, checkpoint_id: str, ns: str = "") -> bool:
+        place = {"thread_id": thread_id, "checkpoint_ns": ns, "checkpoint_id": checkpoint_id}
+        return await self._loop.run(lambda: self.saver.aget_tuple({"configurable": place})) is not None
+
     async def put(self, puts: Sequence[Put]) -> None:
         await self._loop.run(lambda: self._put(puts))
 

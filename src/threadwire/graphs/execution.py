@@ -14,6 +14,7 @@ from langgraph.pregel import Pregel, debug
 from langgraph.store.base import BaseStore
 from langgraph.types import Command, Send
 
+from threadwire.core.configuration import base_of
 from threadwire.core.entries import Draft, Json, Kind, Namespace
 from threadwire.core.json import native
 from threadwire.core.records import Ending, Run, Settled
@@ -142,16 +143,11 @@ class Execution:
         drafts = [Draft(Kind.RUN_STARTED, started, (), now)]
         command = self._kwargs.get("command")
         if not self._attempt.goes_on:
-            if self._fork is not None:
-                drafts.append(Draft(Kind.STATE_RESET, {"cause": "fork", "checkpoint_id": self._fork}, (), now))
+            if (base := base_of(self._kwargs.get("config") or {})) is not None:
+                drafts.append(Draft(Kind.STATE_RESET, {"cause": "fork", "checkpoint_id": base}, (), now))
             if command is not None and command.get("resume") is not None:
                 drafts.append(Draft(Kind.INPUT_ANSWERED, {"value": command["resume"]}, (), now))
         self._recorder.record(drafts)
-
-    @property
-    def _fork(self) -> str | None:
-        configurable: dict[str, Any] = (self._kwargs.get("config") or {}).get("configurable", {})
-        return configurable.get("checkpoint_id")
 
     def _input(self) -> Any:
         if self._attempt.goes_on:

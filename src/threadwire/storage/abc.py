@@ -356,6 +356,9 @@ class Checkpoints(Protocol):
     async def newest(self, thread_id: ThreadId) -> tuple[str, RunId | None] | None:
         """The id of the thread's newest root checkpoint, and the run that made it (from its metadata)."""
 
+    async def has(self, thread_id: ThreadId, checkpoint_id: str, ns: str = "") -> bool:
+        """Whether the thread has a checkpoint of that id in that namespace. Any text is an id. Cheap."""
+
     async def sizes(self, thread_id: ThreadId) -> CheckpointSizes:
         """How many bytes the thread's checkpoints take up, as they are stored."""
 

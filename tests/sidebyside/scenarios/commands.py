@@ -65,3 +65,19 @@ async def a_run_from_a_checkpoint_that_is_not_there(wire: Wire) -> None:
     thread = await wire.ran("echo", TEXT)
     checkpoint = "1f0a0000-0000-6000-8000-000000000000"
     await wire.post(f"/threads/{thread}/runs/wait", run("echo", TEXT, checkpoint_id=checkpoint))
+    await wire.post(f"/threads/{thread}/runs/wait", run("echo", TEXT, checkpoint={"checkpoint_id": checkpoint}))
+    await wire.post(f"/threads/{thread}/runs/wait", run("echo", TEXT, checkpoint_id="nowhere"))
+
+
+@scenario
+async def a_run_from_no_particular_checkpoint(wire: Wire) -> None:
+    thread = await wire.ran("steps", {"count": 2})
+    for checkpoint in ({}, {"checkpoint_id": ""}, {"checkpoint_ns": "nowhere:1"}):
+        await wire.post(f"/threads/{thread}/runs/wait", run("steps", {"count": 3}, checkpoint=checkpoint))
+
+
+@scenario
+async def a_run_from_a_checkpoint_that_makes_no_sense(wire: Wire) -> None:
+    thread = await wire.ran("echo", TEXT)
+    for checkpoint in ({"checkpoint_id": 5}, {"checkpoint_ns": 5}, {"checkpoint_map": 5}, "nowhere"):
+        await wire.post(f"/threads/{thread}/runs/wait", run("echo", TEXT, checkpoint=checkpoint))

@@ -172,6 +172,13 @@ async def a_state_is_forked(wire: Wire) -> None:
 
 
 @scenario
+async def a_state_is_updated_at_a_checkpoint_that_is_not_there(wire: Wire) -> None:
+    thread = await wire.ran("echo", TEXT)
+    update = {"values": {"echoed": "x"}, "as_node": "say_again", "checkpoint_id": NOWHERE}
+    await wire.post(f"/threads/{thread}/state", update)
+
+
+@scenario
 async def a_state_is_updated_with_nonsense(wire: Wire) -> None:
     thread = await wire.ran("echo", TEXT)
     await wire.post(f"/threads/{thread}/state", {"values": {"nothing_like_it": 1}})

@@ -1,6 +1,8 @@
+from typing import Any
+
 import pytest
 
-from threadwire.core.configuration import in_step, of_run
+from threadwire.core.configuration import base_of, in_step, of_run
 from threadwire.errors import BadRequest
 
 
@@ -46,3 +48,19 @@ def test_where_a_run_starts_is_no_configuration():
     places = {"thread_id": "t", "checkpoint_id": "c", "checkpoint_ns": "", "checkpoint_map": {}}
     config, context = of_run({"configurable": places}, {"a": 1}, {}, {})
     assert (config, context) == ({"configurable": {**places, "a": 1}}, {"a": 1})
+
+
+@pytest.mark.parametrize(
+    ("configurable", "base"),
+    [
+        (None, None),
+        ({}, None),
+        ({"checkpoint_id": None}, None),
+        ({"checkpoint_id": ""}, None),
+        ({"checkpoint_id": "c1"}, "c1"),
+        ({"checkpoint_id": "c1", "checkpoint_ns": ""}, "c1"),
+        ({"checkpoint_id": "c1", "checkpoint_ns": "inner:1"}, None),
+    ],
+)
+def test_a_run_starts_from_the_checkpoint_it_names_at_the_root(configurable: Any, base: str | None) -> None:
+    assert base_of({"configurable": configurable}) == base

@@ -39,6 +39,10 @@ class MemoryCheckpoints:
             _, metadata, _ = saver.storage[thread_id][""][checkpoint_id]
             return checkpoint_id, _made_by(saver.serde.loads_typed(metadata))
 
+    async def has(self, thread_id: ThreadId, checkpoint_id: str, ns: str = "") -> bool:
+        with self._tables.lock:
+            return checkpoint_id in self._tables.checkpoints.storage.get(thread_id, {}).get(ns, {})
+
     async def sizes(self, thread_id: ThreadId) -> CheckpointSizes:
         saver = self._tables.checkpoints
         with self._tables.lock:

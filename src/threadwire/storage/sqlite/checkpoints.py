@@ -71,6 +71,11 @@ class SqliteCheckpoints:
                 return checkpoint, None if run is None else RunId(name_of(run))
         return None
 
+    async def has(self, thread_id: ThreadId, checkpoint_id: str, ns: str = "") -> bool:
+        sql = "SELECT 1 FROM checkpoints WHERE thread = ? AND ns = ? AND checkpoint = ?"
+        with self._readers.lend() as db:
+            return db.execute(sql, (key_of(thread_id), ns, checkpoint_id)).get is not None
+
     async def sizes(self, thread_id: ThreadId) -> CheckpointSizes:
         return await self._readers.elsewhere(partial(_sizes, key_of(thread_id)))
 

@@ -41,6 +41,23 @@ class CheckpointsConformance:
         assert result.failures == []
         assert result.passed
 
+    async def test_a_checkpoint_is_there_or_not(self, storage: Storage) -> None:
+        thread_id, other = await keep_thread(storage), await keep_thread(storage)
+        saver = storage.checkpoints.saver(durability="sync")
+        root = id_of(await save(saver, thread_id, None))
+        inner = id_of(await save(saver, thread_id, None, ns="child:1"))
+        assert await storage.checkpoints.has(thread_id, root)
+        assert await storage.checkpoints.has(thread_id, inner, "child:1")
+        assert not await storage.checkpoints.has(thread_id, inner)
+        assert not await storage.checkpoints.has(thread_id, root, "child:1")
+        assert not await storage.checkpoints.has(other, root)
+        assert not await storage.checkpoints.has(new_thread_id(), root)
+        for text in ("", "nope", "\x00", "' OR 1"):
+            assert not await storage.checkpoints.has(thread_id, text)
+        await save(saver, thread_id, None)
+        await storage.threads.prune(thread_id, NOW)
+        assert not await storage.checkpoints.has(thread_id, root)
+
     @pytest.mark.parametrize("durability", ["sync", "async", "exit"])
     async def test_the_attempt_that_holds_the_thread_can_save(self, storage: Storage, durability: Durability) -> None:
         """7.2, 7.3: its reads see its own writes."""

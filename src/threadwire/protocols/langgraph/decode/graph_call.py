@@ -7,6 +7,7 @@ from pydantic import Field
 from threadwire.engine.runs import run_kwargs
 from threadwire.protocols.langgraph.decode.body import Object, OptionalObject, RequestBody
 from threadwire.protocols.langgraph.decode.config import Config, Context
+from threadwire.protocols.langgraph.decode.state import CHECKPOINT_KEYS, checkpoint_at
 from threadwire.protocols.langgraph.encode import DEFAULT_MODES
 
 Mode = Literal["values", "updates", "messages", "messages-tuple", "custom", "events", "debug", "tasks", "checkpoints"]
@@ -33,7 +34,9 @@ class GraphCall(RequestBody):
         return [given] if isinstance(given, str) else list(dict.fromkeys(given))
 
     def configurable(self) -> Object:
-        return dict(self.config.get("configurable") or {})
+        given: Object = self.config.get("configurable") or {}
+        place = checkpoint_at(given, None) or {}
+        return {key: value for key, value in given.items() if key not in CHECKPOINT_KEYS} | place
 
     def kwargs(
         self, *, command: Object | None = None, feedback_keys: list[str] | None = None, temporary: bool

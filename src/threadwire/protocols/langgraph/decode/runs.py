@@ -12,6 +12,7 @@ from threadwire.engine.runs import StartRun
 from threadwire.errors import BadRequest, Invalid
 from threadwire.protocols.langgraph.decode.body import MAX_PAGE, Object, RequestBody
 from threadwire.protocols.langgraph.decode.graph_call import GraphCall
+from threadwire.protocols.langgraph.decode.state import checkpoint_at
 
 
 class CommandBody(RequestBody):
@@ -66,13 +67,7 @@ class RunBody(GraphCall):
         )
 
     def configurable(self) -> Object:
-        configurable = super().configurable()
-        for key in ("checkpoint_id", "checkpoint_ns", "checkpoint_map"):
-            if self.checkpoint and self.checkpoint.get(key) is not None:
-                configurable[key] = self.checkpoint[key]
-        if self.checkpoint_id is not None:
-            configurable["checkpoint_id"] = self.checkpoint_id
-        return configurable
+        return super().configurable() | (checkpoint_at(self.checkpoint, self.checkpoint_id) or {})
 
 
 class StatelessRunBody(RunBody):

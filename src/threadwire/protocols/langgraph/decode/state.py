@@ -44,10 +44,13 @@ class HistoryBody(RequestBody):
 
 
 def checkpoint_at(checkpoint: Object | None, checkpoint_id: str | None) -> Object | None:
-    """Where in a thread's past: only the keys that say so, and only as text (or, for the map, an object)."""
-    at = {key: value for key, value in (checkpoint or {}).items() if key in _CHECKPOINT_KEYS and value is not None}
+    """Where in a thread's past: only the keys that say so, and only as text (or, for the map, an object). An empty id
+    is none."""
+    at = {key: value for key, value in (checkpoint or {}).items() if key in CHECKPOINT_KEYS and value is not None}
     if checkpoint_id is not None:
         at["checkpoint_id"] = checkpoint_id
+    if at.get("checkpoint_id") == "":
+        del at["checkpoint_id"]
     for key, value in at.items():
         if not isinstance(value, dict if key == "checkpoint_map" else str):
             raise Invalid(f"{key} has the wrong type")
@@ -79,4 +82,4 @@ def decode_state_fields(select: list[str] | None) -> frozenset[str] | None:
 
 
 VALUE = "values."
-_CHECKPOINT_KEYS = frozenset({"checkpoint_id", "checkpoint_ns", "checkpoint_map"})
+CHECKPOINT_KEYS = frozenset({"checkpoint_id", "checkpoint_ns", "checkpoint_map"})
