@@ -348,6 +348,7 @@ class Runs:
     async def outcome(self, run: Run) -> Json:
         """Wait for a run to end; what it left: its last values, an error, or nothing if it was stopped."""
         state, cursor = StateFold(), Seq(run.queued_seq - 1)
+        waited = False
         with self._storage.log.watch(run.thread_id) as wakeup:
             while True:
                 entries = await self._storage.log.read(run.thread_id, cursor, limit=PAGE, run_id=run.run_id)
@@ -357,9 +358,18 @@ class Runs:
                     elif entry.kind == Kind.RUN_ENDED:
                         return _outcome(entry, state)
                 if entries:
-                    cursor = entries[-1].seq
-                elif not await wakeup.wait(POLL) and await self._storage.threads.get(run.thread_id) is None:
+                    cursor, waited = entries[-1].seq, False
+                elif waited and await self._is_gone(run, cursor):
                     return {"__error__": {"error": "NotFound", "message": "The thread was deleted."}}
+                else:
+                    await wakeup.wait(POLL)
+                    waited = True
+
+    async def _is_gone(self, run: Run, read: Seq) -> bool:
+        """Whether nothing more will ever be read of a run. One that was rolled back has no row, but an end."""
+        return await self._storage.runs.get(run.run_id) is None and not await self._storage.log.read(
+            run.thread_id, read, limit=1, run_id=run.run_id
+        )
 
 
 def _outcome(ended: Entry, state: StateFold) -> Json:
