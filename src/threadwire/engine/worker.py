@@ -263,8 +263,8 @@ class Worker:
             store = self._store.of(run.owner)
             async with self._registry.open(run.graph_id, execution.config, store=store, context=context) as graph:
                 return await execution.drive(graph, saver, store)
-        except USER_ERRORS as error:  # a factory's code, before or after the graph ran
-            return Ending(status="error", error=describe(error))
+        except USER_ERRORS as error:  # the graph's code, or a factory's around it, which has seen what the graph raised
+            return execution.failed(error)
 
     async def _end(self, running: _Running, execution: Execution | None, ending: Ending | None) -> None:
         run = running.run

@@ -21,7 +21,6 @@ from threadwire.core.records import Ending, Run, Settled
 from threadwire.graphs.context import fitting
 from threadwire.graphs.dispatched import hear_dispatched_events
 from threadwire.graphs.normalize import Normalizer, resting
-from threadwire.graphs.user_loop import USER_ERRORS
 
 ALWAYS = ("values", "updates", "messages", "custom", "tools", "tasks", "checkpoints")
 """What every run records, whoever started it, so that anybody can join it over any protocol."""
@@ -80,7 +79,8 @@ class Attempt:
 
 
 class Execution:
-    """Runs an attempt to its end. After a cancellation, `interrupted()` says what the thread is left with."""
+    """Runs an attempt to its end. If `drive` raises, `failed` says what the thread is left with, and after a
+    cancellation `interrupted`."""
 
     def __init__(self, attempt: Attempt, recorder: Recorder) -> None:
         self._attempt = attempt
@@ -109,20 +109,20 @@ class Execution:
         written: Callable[[], Awaitable[None]] = getattr(saver, "written", _nothing_to_wait_for)
         stepwise = self._kwargs.get("durability") != "exit"
         stepped = self._attempt.goes_on
-        try:
-            async with aclosing(self._stream(bound)) as parts:
-                async for ns, mode, part in parts:
-                    record(feed(ns, mode, part, time.time_ns() // 1_000_000))
-                    if mode == "tasks" and stepwise:
-                        if "input" not in part:
-                            stepped = True
-                        elif stepped:
-                            await written()
-                    elif recorder.crowded:
-                        await recorder.room()
-        except USER_ERRORS as error:  # a graph's own code: whatever it raises is how the run ended
-            return Ending(status="error", error=describe(error), settled=self._settled("error", describe(error)))
+        async with aclosing(self._stream(bound)) as parts:
+            async for ns, mode, part in parts:
+                record(feed(ns, mode, part, time.time_ns() // 1_000_000))
+                if mode == "tasks" and stepwise:
+                    if "input" not in part:
+                        stepped = True
+                    elif stepped:
+                        await written()
+                elif recorder.crowded:
+                    await recorder.room()
         return self._ended()
+
+    def failed(self, error: BaseException) -> Ending:
+        return Ending(status="error", error=describe(error), settled=self._settled("error", describe(error)))
 
     def interrupted(self, error: Json) -> Ending:
         return Ending(status="interrupted", error=error, settled=self._settled("interrupted", error))

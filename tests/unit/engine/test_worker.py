@@ -43,6 +43,7 @@ GRAPHS = """
 import asyncio
 import operator
 from concurrent.futures import Future
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Annotated, Any, TypedDict
 
 from langgraph.graph import START, StateGraph
@@ -87,7 +88,50 @@ async def cancels() -> Any:
 
 def unmade() -> Any:
     raise LookupError("no such model")
+
+
+seen: list[str] = []
+
+
+def fail(state: State) -> State:
+    raise LookupError("no such tool")
+
+
+@asynccontextmanager
+async def watches():
+    try:
+        yield chain(hear, fail)
+    except BaseException as error:
+        seen.append(repr(error))
+        raise
+    finally:
+        seen.append("left")
+
+
+@contextmanager
+def swallows():
+    with suppress(LookupError):
+        yield chain(hear, fail)
+    seen.append("left")
+
+
+@asynccontextmanager
+async def translates():
+    try:
+        yield chain(hear, fail)
+    except LookupError as error:
+        raise ValueError("no tool at all") from error
+
+
+@asynccontextmanager
+async def fails_to_close():
+    yield chain(hear)
+    raise OSError("still open")
 """
+
+
+NAMES = ("hears", "holds", "holds_in_thread", "cancels", "unmade")
+NAMES += ("watches", "swallows", "translates", "fails_to_close")
 
 
 @pytest.fixture
@@ -101,7 +145,7 @@ def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[GraphR
     monkeypatch.setattr(sys, "path", list(sys.path))
     (tmp_path / "worker_graphs.py").write_text(GRAPHS)
     (tmp_path / "broken_graphs.py").write_text("raise RuntimeError('cannot be imported')")
-    graphs = {name: f"worker_graphs:{name}" for name in ("hears", "holds", "holds_in_thread", "cancels", "unmade")}
+    graphs = {name: f"worker_graphs:{name}" for name in NAMES}
     graphs["broken"] = "broken_graphs:graph"
     (tmp_path / "langgraph.json").write_text(json.dumps({"dependencies": ["."], "graphs": graphs}))
     config = load_config(tmp_path / "langgraph.json")
@@ -295,6 +339,28 @@ async def test_a_run_whose_graph_fails_ends_in_error_and_others_go_on(
     assert succeeded.data["status"] == "success"
     assert await status_of(storage, bad) == "error"
     assert (await the_thread(storage, bad.thread_id)).status == "error"
+
+
+@pytest.mark.parametrize(
+    ("graph_id", "error", "seen"),
+    [
+        ("watches", "LookupError", ["LookupError('no such tool')", "left"]),
+        ("swallows", "LookupError", ["left"]),
+        ("translates", "ValueError", []),
+        ("fails_to_close", "OSError", []),
+    ],
+)
+async def test_a_factory_that_is_a_context_manager_sees_what_its_graph_raises(
+    graph_id: str, error: str, seen: list[str], storage: Storage, registry: GraphRegistry
+) -> None:
+    """It may put another error in its place, but not make a failed run a good one."""
+    run = await asked(storage, graph_id, input={"said": ["hello"]})
+    async with working(storage, registry):
+        end = await ended(storage, run)
+    assert (end.data["status"], end.data["error"]["error"]) == ("error", error)
+    assert graphs_of_test().seen == seen
+    thread = await the_thread(storage, run.thread_id)
+    assert (thread.status, thread.values) == ("error", {"said": ["hello", "heard"]})
 
 
 # -- stopping ---------------------------------------------------------------------------------------------------------
