@@ -21,7 +21,6 @@ from langchain_core.messages import AIMessage
 from langchain_core.tools import tool
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode
-from langgraph.types import interrupt
 
 
 class State(TypedDict, total=False):
@@ -71,7 +70,7 @@ def nest(state):
     deep = []
     for _ in range(2000):
         deep = [deep]
-    interrupt(deep)
+    raise ValueError(deep)
 
 
 def wait_for(state):
@@ -153,7 +152,10 @@ async def test_a_run_that_would_end_the_process_ends_in_error_and_no_other_does(
 async def test_an_error_that_cannot_be_shown_ends_its_run_alone(sdk):
     with anyio.fail_after(PATIENCE):
         values = await sdk.runs.wait(await sdk.thread(), "nests", input={}, raise_error=False)
-        assert values["__error__"]["error"] in ("TypeError", "RecursionError")
+        assert values["__error__"] == {
+            "error": "ValueError",
+            "message": "It cannot be put into words: RecursionError",
+        }
         assert await sdk.runs.wait(await sdk.thread(), "echo", input={}) == {"said": "hello"}
 
 
