@@ -132,14 +132,14 @@ async def test_an_assistant_of_an_unknown_graph_is_refused(sdk):
     [
         ({}, '"graph_id" is a required property'),
         ({"graph_id": None}, "graph_id: Input should be a valid string"),
-        ({"graph_id": "echo", "config": {"configurable": 3}}, "config: Value error, configurable must be an object"),
+        ({"graph_id": "echo", "config": {"configurable": 3}}, "config: configurable must be an object"),
         (
             {"graph_id": "echo", "context": {"__pregel_x": 1}},
-            "context: Value error, context keys that begin with '__' belong to the server: '__pregel_x'",
+            "context: context keys that begin with '__' belong to the server: '__pregel_x'",
         ),
         (
             {"graph_id": "echo", "config": {"recursion_limit": "x"}},
-            "config: Value error, recursion_limit must be a whole number from 1 to 10000",
+            "config: recursion_limit must be a whole number from 1 to 10000",
         ),
         ({"graph_id": "echo", "if_exists": "replace"}, "if_exists: Input should be 'raise' or 'do_nothing'"),
     ],

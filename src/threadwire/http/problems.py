@@ -141,15 +141,20 @@ def sentences(found: Sequence[dict[str, Any]]) -> str:
 
 def _sentence(found: dict[str, object]) -> str:
     place = found.get("loc")
-    names = [str(name) for name in place if _is_named(name)] if isinstance(place, tuple) else []
+    names = _names(place) if isinstance(place, tuple) else []
     if found.get("type") == "missing":
         return f'"{names[-1]}" is a required property' if names else "A request body is required"
-    return f"{'.'.join(names) or 'body'}: {found.get('msg')}"
+    said = str(found.get("msg")).removeprefix("Value error, ")  # what pydantic puts before our own words
+    return f"{'.'.join(names) or 'body'}: {said}"
 
 
-def _is_named(name: object) -> bool:
-    """Not where a request carries it, nor which of several types was tried: `literal['a','b']`."""
-    return name not in ("body", "query", "path") and "[" not in str(name)
+def _names(place: tuple[object, ...]) -> list[str]:
+    """Without where a request carries it, and which of several types was tried: `literal['a','b']`."""
+    inner = place[1:] if place[:1] in _CARRIERS else place
+    return [str(name) for name in inner if "[" not in str(name)]
+
+
+_CARRIERS = (("body",), ("query",), ("path",), ("header",))
 
 
 def _unexpected(request: Request, error: Exception) -> Response:
