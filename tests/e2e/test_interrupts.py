@@ -164,6 +164,30 @@ async def test_a_command_may_update_the_state_and_answer(sdk):
     assert values == {"topic": "y", "answer": "yes", "done": True}
 
 
+@pytest.mark.parametrize("given", [{}, {"topic": "z"}], ids=repr)
+async def test_a_command_counts_and_not_the_input_beside_it(sdk, given):
+    thread_id = await sdk.thread()
+    await sdk.runs.wait(thread_id, "approve", input={"topic": "x"})
+    values = await sdk.runs.wait(thread_id, "approve", input=given, command={"resume": "yes"})
+    assert values == {"topic": "x", "answer": "yes", "done": True}
+    (run, _) = await sdk.runs.list(thread_id)
+    assert (run["kwargs"]["input"], run["kwargs"]["command"]) == (given, {"resume": "yes"})
+
+
+async def test_an_empty_command_is_none(http):
+    asked = {"assistant_id": "echo", "input": {"text": "hi"}, "command": {}}
+    assert (await http.post("/runs/wait", json=asked)).json() == {"text": "hi", "echoed": "hi"}
+
+
+async def test_a_command_of_nothing_but_null_is_refused(http):
+    thread_id = (await http.post("/threads", json={})).json()["thread_id"]
+    asked = {"assistant_id": "approve", "command": {"resume": None}}
+    answer = await http.post(f"/threads/{thread_id}/runs", json=asked)
+    assert answer.status_code == 422
+    assert "null" in answer.json()["detail"]
+    assert (await http.get(f"/threads/{thread_id}/runs")).json() == []
+
+
 async def test_everything_at_once_can_be_answered(sdk):
     thread_id = await sdk.thread()
     values = await sdk.runs.wait(thread_id, "everything", input=human("hi"))

@@ -276,12 +276,6 @@ async def test_many_threads_run_at_the_same_time(sdk, gate):
         await run_is(sdk, run, "success")
 
 
-async def test_input_and_a_command_exclude_each_other(sdk):
-    thread_id = await sdk.thread()
-    with pytest.raises(Exception, match="Cannot specify both input and command"):
-        await sdk.runs.create(thread_id, "echo", input={"text": 1}, command={"resume": 1})
-
-
 async def test_what_a_run_leaves_is_on_the_thread_when_wait_returns(sdk):
     """Also in lists: whoever waits for a run must not see the thread as it was before."""
     for number in range(20):

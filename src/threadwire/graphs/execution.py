@@ -153,7 +153,7 @@ class Execution:
     def _input(self) -> Any:
         if self._attempt.goes_on:
             return None
-        if (command := self._kwargs.get("command")) is not None:
+        if command := self._kwargs.get("command"):  # an empty one says nothing
             return decode_command(command)
         return self._kwargs.get("input")
 

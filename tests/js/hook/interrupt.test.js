@@ -40,3 +40,17 @@ test("a question asked before the page was opened is shown and can be answered",
 
   assert.equal((await client.threads.getState(threadId)).values.answer, "yes");
 });
+
+test("a question is answered by a page that sends an empty input with its answer, as agent-chat-ui does", async () => {
+  const chat = openChat({ assistantId: "approve", fetchStateHistory: true });
+
+  chat.say("go");
+  await until("the question is shown", () => chat.question() === '{"question":"May I?"}');
+  await chat.isDone();
+  void chat.hook().submit({}, { command: { resume: "yes" } });
+  await until("the answer is shown", () => chat.answer() === "Done as you said");
+  await chat.isDone();
+
+  assert.equal(chat.alert(), null);
+  await until("the question is gone", () => chat.question() === null);
+});

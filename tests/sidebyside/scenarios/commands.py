@@ -46,8 +46,20 @@ async def a_command_goes_nowhere(wire: Wire) -> None:
 
 @scenario
 async def a_command_beside_input(wire: Wire) -> None:
-    thread = await wire.ran("echo", TEXT)
-    await wire.post(f"/threads/{thread}/runs/wait", {**run("echo", TEXT), "command": {"resume": 1}})
+    for given, command in (
+        ({}, {"resume": "yes"}),
+        ({"topic": "y"}, {"resume": "yes"}),
+        ({}, {"goto": "__end__"}),
+        ({"topic": "y"}, {}),
+    ):
+        thread = await wire.ran("approve", {"topic": "x"})
+        await wire.post(f"/threads/{thread}/runs/wait", run("approve", given, command=command))
+
+
+@scenario
+async def a_command_that_says_nothing(wire: Wire) -> None:
+    thread = await wire.ran("approve", {"topic": "x"})
+    await wire.post(f"/threads/{thread}/runs/wait", {"assistant_id": "approve", "command": {}})
 
 
 @scenario

@@ -30,6 +30,15 @@ class CommandBody(RequestBody):
                 raise ValueError("goto names nodes, or sends {node, input}")
         return goto
 
+    @model_validator(mode="after")
+    def _says_something(self) -> "CommandBody":
+        if self.model_fields_set and not self.said():
+            raise ValueError("a command resumes, updates or goes to a node, and null does none of these")
+        return self
+
+    def said(self) -> Object:
+        return self.model_dump(exclude_none=True)
+
 
 class RunBody(GraphCall):
     assistant_id: str = Field(max_length=255)
@@ -41,18 +50,12 @@ class RunBody(GraphCall):
     after_seconds: float = Field(default=0, ge=0, le=366 * 86_400)
     feedback_keys: list[str] | None = None
 
-    @model_validator(mode="after")
-    def _one_intent(self) -> "RunBody":
-        if self.command is not None and self.input is not None:
-            raise ValueError("Cannot specify both input and command")
-        return self
-
     @property
     def temporary(self) -> bool:
         return False
 
     def start(self, thread_id: ThreadId | None, *, idempotency_key: str | None = None) -> StartRun:
-        command = self.command.model_dump(exclude_none=True) if self.command else None
+        command = None if self.command is None else self.command.said()
         return StartRun(
             assistant=self.assistant_id,
             thread_id=thread_id,

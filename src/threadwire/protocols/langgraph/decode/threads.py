@@ -55,7 +55,7 @@ class UpdateBody(RequestBody):
         return self
 
     def update(self) -> Update:
-        command = None if self.command is None else self.command.model_dump(exclude_none=True)
+        command = None if self.command is None else self.command.said()
         return Update(self.as_node, self.values, command)
 
 
