@@ -270,6 +270,47 @@ async def test_no_body_at_all_is_refused(wire, routes, real):
             assert_refused(answer, 422, route, "A request body is required")
 
 
+CALLED_OTHERWISE = (
+    {},
+    {"content-type": ""},
+    {"content-type": "application/x-www-form-urlencoded"},  # as curl -d does
+    {"content-type": "text/plain;charset=UTF-8"},  # as fetch does
+    {"content-type": "application/json; charset=utf-8"},
+    {"content-type": "multipart/form-data; boundary=x"},
+)
+
+
+async def test_json_is_read_whatever_it_is_said_to_be(wire, routes, real):
+    for route in with_body(routes):
+        content = json.dumps(route.body()).encode()
+        usual = await wire.request(
+            route.method, route.url(**real), content=content, headers={"content-type": "application/json"}
+        )
+        assert usual.status_code in (200, 204, 404), f"{route}: {usual.text[:300]}"
+        for headers in CALLED_OTHERWISE:
+            answer = await wire.request(route.method, route.url(**real), content=content, headers=headers)
+            assert answer.status_code == usual.status_code, f"{route} {headers}: {answer.text[:300]}"
+
+
+async def test_what_is_not_json_is_refused_whatever_it_is_said_to_be(wire, routes, real):
+    for route in with_body(routes):
+        for headers in CALLED_OTHERWISE:
+            answer = await wire.request(route.method, route.url(**real), content=b"a=b&c=d", headers=headers)
+            assert_refused(answer, 422, f"{route} {headers}", INVALID_JSON)
+
+
+@pytest.mark.parametrize("origin", ["https://evil.example", "null"])
+async def test_a_foreign_page_can_start_nothing_with_a_form(wire, real, origin):
+    """A browser lets any page send forms; what it says of where they come from is what protects us."""
+    url = f"/threads/{real['thread_id']}/runs"
+    before = (await wire.get(url)).json()
+    form = b'{"assistant_id":"echo","input":{"text":"="}}'
+    for headers in CALLED_OTHERWISE:
+        answer = await wire.post(url, content=form, headers={**headers, "origin": origin})
+        assert_refused(answer, 403, headers)
+    assert (await wire.get(url)).json() == before
+
+
 async def test_what_is_required_is_named(wire, routes, real):
     for route in with_body(routes):
         if route.path in REQUIRED and route.method == "POST":

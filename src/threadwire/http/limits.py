@@ -59,7 +59,10 @@ class JsonRequest(Request):
 
 
 class JsonRoute(APIRoute):
-    """A route whose body is parsed within our limits.
+    """A route whose body, if it takes one, is JSON whatever it is said to be, and is parsed within our limits.
+
+    `curl -d` calls JSON a form. Taking it at its content does not help foreign pages, which can send forms but no JSON
+    without being asked: they are refused by their Origin, whatever they send.
 
     Binding a call's arguments takes FastAPI longer than parsing and checking the body. So a plain request to a route
     that takes nothing but its path and a body is bound here. Anything else, and whatever is to be refused, goes
@@ -81,9 +84,12 @@ class JsonRoute(APIRoute):
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         thoroughly = super().get_route_handler()
         model = self._plain_body()
+        takes_body = self.body_field is not None
 
         async def within_limits(given: Request) -> Response:
             request = JsonRequest(given.scope, given.receive)
+            if takes_body and request.headers.get("content-type") != "application/json":
+                request = JsonRequest(_said_to_be_json(given.scope), given.receive)
             if model is not None and (arguments := await self._bound(request, model)) is not None:
                 response: Response = await self.endpoint(**arguments)
                 return response
@@ -111,16 +117,18 @@ class JsonRoute(APIRoute):
 
     async def _bound(self, request: JsonRequest, model: type[BaseModel]) -> dict[str, Any] | None:
         """What the endpoint is to be called with, if the request is as plain as most are."""
-        headers = request.headers
-        if headers.get("content-type") != "application/json":
-            return None
-        if any(each.alias in headers for each in self.dependant.header_params):
+        if any(each.alias in request.headers for each in self.dependant.header_params):
             return None
         try:
             body = model.model_validate(await request.json())
         except (ValidationError, Invalid):
             return None
         return {**request.path_params, self.dependant.body_params[0].name: body}
+
+
+def _said_to_be_json(scope: Scope) -> Scope:
+    others = [(name, value) for name, value in scope["headers"] if name != b"content-type"]
+    return {**scope, "headers": [*others, (b"content-type", b"application/json")]}
 
 
 class BodyLimit:

@@ -1,4 +1,5 @@
 from exchanges import Wire
+from normal import NOWHERE
 
 from scenarios import scenario
 
@@ -29,6 +30,15 @@ async def a_wrong_method(wire: Wire) -> None:
 @scenario
 async def a_body_that_is_not_json(wire: Wire) -> None:
     await wire.post("/threads", content=b"{not json", headers={"content-type": "application/json"})
+
+
+@scenario
+async def a_body_that_is_not_said_to_be_json(wire: Wire) -> None:
+    for kind in ("application/x-www-form-urlencoded", "text/plain", "application/octet-stream", ""):
+        headers = {"content-type": kind}
+        await wire.post("/threads/search", content=b'{"ids":["%s"]}' % NOWHERE.encode(), headers=headers)
+        await wire.post("/runs/wait", content=b'{"assistant_id":"echo","input":{"text":"hi"}}', headers=headers)
+        await wire.post("/threads", content=b"a=b", headers=headers)
 
 
 @scenario
