@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 import pytest
@@ -206,8 +207,11 @@ def assert_documented(answer: httpx.Response, what: object) -> None:
         assert_refused(answer, answer.status_code, what)
 
 
+UUIDS = {"thread_id", "run_id", "cron_id", "assistant_id"}
+
+
 def with_ids(routes: list[Route]) -> list[Route]:
-    return [route for route in routes if set(route.params) & {"thread_id", "run_id", "cron_id", "assistant_id"}]
+    return [route for route in routes if set(route.params) & UUIDS]
 
 
 def with_body(routes: list[Route]) -> list[Route]:
@@ -218,6 +222,50 @@ async def test_unknown_ids_are_not_found(wire, routes):
     for route in with_ids(routes):
         body = route.body() if route.fields is not None else None
         assert_refused(await wire.request(route.method, route.url(**unknown_ids()), json=body), 404, route)
+
+
+FORMS = (str.upper, lambda text: text.replace("-", ""), "{{{}}}".format, "urn:uuid:{}".format)
+
+
+@pytest.mark.parametrize("form", FORMS)
+async def test_ids_are_known_in_every_form_of_a_uuid(wire, routes, real, form):
+    """What is there is found, and is shown by the id that it has; what is not there is not found."""
+    unknown = {name: quote(form(id)) for name, id in unknown_ids().items()}
+    others = {name: quote(form(id)) if name in UUIDS else id for name, id in real.items()}
+    for route in with_ids(routes):
+        body = route.body() if route.fields is not None else None
+        assert_refused(await wire.request(route.method, route.url(**unknown), json=body), 404, route)
+        if route.method == "GET" and route.path != "/threads/{thread_id}/stream":  # which does not end
+            usual, other = await wire.get(route.url(**real)), await wire.get(route.url(**others))
+            assert (other.status_code, other.text) == (usual.status_code, usual.text), route
+            assert [other.headers.get(name) for name in ("location", "content-location")] == [
+                usual.headers.get(name) for name in ("location", "content-location")
+            ], route
+
+
+@pytest.mark.parametrize("form", FORMS)
+async def test_ids_in_bodies_are_known_in_every_form_of_a_uuid(wire, form):
+    thread_id, assistant_id = str(uuid.uuid4()), str(uuid.uuid4())
+    made = await wire.post("/threads", json={"thread_id": form(thread_id)})
+    assert made.json()["thread_id"] == thread_id
+    made = await wire.post("/assistants", json={"graph_id": "echo", "assistant_id": form(assistant_id)})
+    assert made.json()["assistant_id"] == assistant_id
+    (run,) = (
+        await wire.post(
+            "/runs/batch",
+            json=[{"assistant_id": form(assistant_id), "thread_id": form(thread_id), "after_seconds": 1000}],
+        )
+    ).json()
+    assert (run["thread_id"], run["assistant_id"]) == (thread_id, assistant_id)
+    asked = {"thread_id": form(thread_id), "run_ids": [form(run["run_id"])]}
+    assert (await wire.post("/runs/cancel", json=asked)).status_code == 204
+    cron = {"assistant_id": form(assistant_id), "schedule": "@yearly"}
+    assert (await wire.post(f"/threads/{thread_id}/runs/crons", json=cron)).json()["assistant_id"] == assistant_id
+    sought = {"assistant_id": form(assistant_id), "thread_id": form(thread_id)}
+    assert (await wire.post("/runs/crons/count", json=sought)).json() == 1
+    assert (await wire.post("/threads/count", json={"ids": [form(thread_id)]})).json() == 1
+    assert (await wire.post("/threads/prune", json={"thread_ids": [form(thread_id)]})).json() == {"pruned_count": 1}
+    assert (await wire.get(f"/threads/{thread_id}")).status_code == 404
 
 
 @pytest.mark.parametrize("wrong", ["abc", "0", "%00", "%F0%9F%92%A5", "a" * 3000, "..%2f..", "null", "{}"])

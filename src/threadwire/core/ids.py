@@ -1,6 +1,7 @@
 """Ids, typed so that one kind cannot be passed where another is meant."""
 
 import os
+import re
 import time
 import unicodedata
 from typing import NewType
@@ -26,14 +27,17 @@ def assistant_id_of(graph_id: str) -> AssistantId:
 
 
 def parse_uuid(text: str) -> str | None:
-    """The canonical form of a UUID, or None. Only the 36-character form counts as one."""
-    if len(text) != 36:
+    """A UUID as it is kept and shown, in lower case with four dashes, or None. It may come without dashes, in braces or
+    as a URN, as the official server takes it."""
+    if not _UUID.fullmatch(text):  # UUID() would also read signs, spaces and digits of other scripts
         return None
     try:
-        parsed = str(UUID(text))
+        return str(UUID(text))
     except ValueError:
         return None
-    return parsed if parsed == text.lower() else None  # UUID() does not mind where the dashes are
+
+
+_UUID = re.compile(r"(?:urn:uuid:)?\{?[0-9A-Fa-f-]{32,64}\}?")
 
 
 def parse_thread_id(text: str) -> ThreadId:
@@ -43,10 +47,12 @@ def parse_thread_id(text: str) -> ThreadId:
 
 
 def thread_id_named(name: str) -> ThreadId:
-    """The thread a page means by an id of its own making: a UUID is itself, anything else always the same thread."""
+    """The thread a page means by an id of its own making: a UUID in its usual form is itself, anything else always the
+    same thread."""
     if not name or len(name) > 255 or any(unicodedata.category(each) == "Cc" for each in name):
         raise Invalid("Invalid thread ID: must have 1 to 255 characters, and no control characters")
-    return ThreadId(parse_uuid(name) or str(uuid5(NAMED_THREADS, name)))
+    parsed = parse_uuid(name)
+    return ThreadId(parsed if parsed == name.lower() else str(uuid5(NAMED_THREADS, name)))
 
 
 def parse_run_id(text: str) -> RunId:

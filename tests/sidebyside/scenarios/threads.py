@@ -1,5 +1,5 @@
 from exchanges import Wire
-from normal import NOWHERE
+from normal import NOWHERE, system_assistant
 
 from scenarios import scenario
 from scenarios.inputs import HELLO, TEXT, resumed, run
@@ -26,6 +26,17 @@ async def a_thread_is_made_under_an_id_that_is_taken(wire: Wire) -> None:
 @scenario
 async def a_thread_is_made_under_an_id_that_is_none(wire: Wire) -> None:
     await wire.post("/threads", {"thread_id": "nobody"})
+
+
+@scenario
+async def ids_in_other_forms_of_a_uuid(wire: Wire) -> None:
+    thread = await wire.ran("echo", TEXT)
+    for form in (thread.replace("-", ""), f"{{{thread}}}", f"urn:uuid:{thread}"):
+        await wire.get(f"/threads/{form}")
+        await wire.post("/threads", {"thread_id": form, "if_exists": "do_nothing"})
+        await wire.post("/threads/search", {"ids": [form], "select": ["thread_id"]})
+        await wire.post(f"/threads/{form}/runs/wait", run(system_assistant("echo").replace("-", ""), TEXT))
+    await wire.get(f"/assistants/{system_assistant('echo').replace('-', '')}")
 
 
 @scenario

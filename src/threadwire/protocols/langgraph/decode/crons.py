@@ -6,9 +6,9 @@ from typing import Any, Literal
 
 from pydantic import Field, field_serializer
 
-from threadwire.core.ids import AssistantId, CronId, ThreadId, assistant_id_of, parse_thread_id, parse_uuid
+from threadwire.core.ids import AssistantId, CronId, ThreadId, assistant_id_of, parse_assistant_id, parse_thread_id
 from threadwire.core.records import Cron, CronQuery
-from threadwire.errors import BadRequest, Invalid
+from threadwire.errors import BadRequest
 from threadwire.protocols.langgraph.decode.body import MAX_PAGE, Object, OptionalObject, RequestBody
 from threadwire.protocols.langgraph.decode.graph_call import GraphCall
 
@@ -123,9 +123,7 @@ class CronSearch(CronFilter):
 def _assistant(name: str, graph_ids: list[str]) -> AssistantId:
     if name in graph_ids:
         return assistant_id_of(name)
-    if (parsed := parse_uuid(name)) is None:
-        raise Invalid("Invalid assistant ID: must be a UUID")
-    return AssistantId(parsed)
+    return parse_assistant_id(name)
 
 
 def _milliseconds(time: datetime | None) -> int | None:

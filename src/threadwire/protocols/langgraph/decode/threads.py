@@ -5,9 +5,9 @@ from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from threadwire.core.ids import ThreadId, parse_uuid
+from threadwire.core.ids import ThreadId, parse_thread_id
 from threadwire.core.records import Supersteps, ThreadQuery, Ttl, Update
-from threadwire.errors import BadRequest, Invalid
+from threadwire.errors import BadRequest
 from threadwire.protocols.langgraph.decode.body import MAX_PAGE, OptionalObject, RequestBody
 from threadwire.protocols.langgraph.decode.paths import Path, parse_extract
 from threadwire.protocols.langgraph.decode.runs import CommandBody
@@ -91,7 +91,7 @@ class ThreadPrune(RequestBody):
     strategy: Literal["delete", "keep_latest"] = "delete"
 
     def ids(self) -> list[ThreadId]:
-        return [_thread_id(each) for each in self.thread_ids]
+        return [parse_thread_id(each) for each in self.thread_ids]
 
 
 class ThreadCount(RequestBody):
@@ -102,7 +102,7 @@ class ThreadCount(RequestBody):
 
     def query(self) -> ThreadQuery:
         return ThreadQuery(
-            ids=tuple(_thread_id(each) for each in self.ids or ()),
+            ids=tuple(parse_thread_id(each) for each in self.ids or ()),
             metadata=self.metadata,
             values=self.values,
             status=self.status,
@@ -140,9 +140,3 @@ class ThreadSearch(ThreadCount):
             return True
         shown = {*self.select, *(path[0] for path in self.paths().values())}
         return bool(shown & {"values", "interrupts"})
-
-
-def _thread_id(text: str) -> ThreadId:
-    if (parsed := parse_uuid(text)) is None:
-        raise Invalid("Invalid thread ID: must be a UUID")
-    return ThreadId(parsed)
