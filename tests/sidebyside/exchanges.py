@@ -182,6 +182,6 @@ def _frame(block: str, *, ids: bool) -> Frame:
 
 
 def _content(response: httpx.Response) -> Any:
-    if response.headers.get("content-type", "").startswith("application/json"):
+    if response.content and response.headers.get("content-type", "").startswith("application/json"):
         return response.json()
     return response.text or None

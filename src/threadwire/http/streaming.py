@@ -121,6 +121,9 @@ class LongResponse(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
         self.raw_headers = []  # sent, and not to be carried for hours
+        if scope["method"] == "HEAD":  # which asks for no more, and is not to wait for the end of a body
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+            return
         with self._streams.one() as sending, self._watcher:
             with sending:
                 # One task and one scope: a task group would double what an idle stream weighs.

@@ -3,11 +3,13 @@
 import re
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from copy import copy
 from dataclasses import dataclass
 from importlib.metadata import version
 
 import anyio
 from fastapi import APIRouter, FastAPI
+from fastapi.routing import APIRoute
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp
 
@@ -26,6 +28,7 @@ from threadwire.http.webhooks import WebhookCalls
 from threadwire.protocols.ag_ui.routes import ag_ui_routes
 from threadwire.protocols.ag_ui.running import Manners, UnknownThread
 from threadwire.protocols.copilotkit.agents import Agents
+from threadwire.protocols.copilotkit.routes import PREFIX as COPILOTKIT
 from threadwire.protocols.copilotkit.routes import copilotkit_routes
 from threadwire.protocols.langgraph.routes import langgraph_routes
 from threadwire.protocols.langgraph.webhooks import LangGraphWebhooks
@@ -133,6 +136,7 @@ def build_api(engine: Engine, streams: OpenStreams, settings: Settings, http: Ht
     ):
         # Not `include_router`: FastAPI would look through each router twice, once to find and once to call.
         api.router.routes += _offered(router, http)
+    api.router.routes += _headers_alone(api.router.routes)
     api.add_middleware(BodyLimit, limit=settings.max_body_bytes)
     if http.configurable_headers is not None:
         api.add_middleware(ConfigurableHeaders, chosen=http.configurable_headers.chosen)
@@ -142,6 +146,18 @@ def build_api(engine: Engine, streams: OpenStreams, settings: Settings, http: Ht
 def _offered(router: APIRouter, http: HttpSection) -> list[BaseRoute]:
     """What the project has not switched off."""
     return [route for route in router.routes if http.offers(getattr(route, "path", ""))]
+
+
+def _headers_alone(routes: list[BaseRoute]) -> list[BaseRoute]:
+    """HEAD wherever there is GET, but for CopilotKit's, which has words of its own for methods it does not know. Routes
+    of their own, at the end: nobody else's way to his route gets longer, and the API is not described twice."""
+    found: list[BaseRoute] = []
+    for route in routes:
+        if isinstance(route, APIRoute) and route.methods == {"GET"} and not route.path.startswith(COPILOTKIT):
+            twin = copy(route)
+            twin.methods, twin.include_in_schema = {"HEAD"}, False
+            found.append(twin)
+    return found
 
 
 def build_app(project: Project, server: Server) -> ASGIApp:

@@ -2,12 +2,22 @@ from exchanges import Wire
 from normal import NOWHERE
 
 from scenarios import scenario
+from scenarios.inputs import TEXT
 
 
 @scenario
 async def the_server_is_there(wire: Wire) -> None:
     await wire.get("/ok")
     await wire.get("/")
+
+
+@scenario
+async def only_headers_are_asked_for(wire: Wire) -> None:
+    for path in ("/", "/ok", "/info", "/docs", "/openapi.json", f"/threads/{NOWHERE}", "/threads", "/nowhere"):
+        await wire.ask("HEAD", path)
+    thread = await wire.ran("echo", TEXT)
+    for path in ("", "/state", "/history", "/runs"):
+        await wire.ask("HEAD", f"/threads/{thread}{path}")
 
 
 @scenario

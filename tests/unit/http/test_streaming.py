@@ -55,7 +55,7 @@ class Spoken:
 class Client:
     """One who asked for a response, and the server that is between."""
 
-    def __init__(self, *, can_be_cut: bool = True) -> None:
+    def __init__(self, *, can_be_cut: bool = True, method: str = "GET") -> None:
         self.got = b""
         self.complete = False
         self.cut = False
@@ -63,7 +63,9 @@ class Client:
         self.reads.set()
         self._heard = anyio.Event()
         self._gone = anyio.Event()
-        self.scope: dict[str, Any] = {"type": "http"} | ({CUT: self._cut_off} if can_be_cut else {})
+        self.scope: dict[str, Any] = {"type": "http", "method": method}
+        if can_be_cut:
+            self.scope[CUT] = self._cut_off
 
     def leave(self) -> None:
         self._gone.set()
@@ -108,6 +110,20 @@ async def test_what_comes_to_its_end_is_complete(streams: OpenStreams) -> None:
     await event_stream(spoken, streams, first=b"first ")(client.scope, client.receive, client.send)
     assert (client.got, client.complete, client.cut) == (b"first ab", True, False)
     assert (len(streams), spoken.watched) == (0, False)
+
+
+async def test_whoever_asks_for_the_headers_alone_gets_them_at_once_and_has_not_left() -> None:
+    left: list[bool] = []
+
+    async def note() -> None:
+        left.append(True)
+
+    client, spoken, streams = Client(method="HEAD"), Spoken(), OpenStreams()
+    with anyio.fail_after(SOON):
+        await event_stream(spoken, streams, first=b"first ", on_disconnect=note)(
+            client.scope, client.receive, client.send
+        )
+    assert (client.got, client.complete, client.cut, left, len(streams)) == (b"", True, False, [], 0)
 
 
 @pytest.mark.parametrize("can_be_cut", [True, False])

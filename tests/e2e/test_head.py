@@ -1,0 +1,74 @@
+"""HEAD is answered wherever GET is, as health checks ask: the same status and headers, and no body."""
+
+import httpx
+import pytest
+from clients import fresh_id, has_begun, run_is
+
+pytestmark = pytest.mark.anyio
+
+OF_THE_BODY = {"date", "content-length", "transfer-encoding"}
+COPILOTKIT = "/copilotkit"
+"""Its clients know no HEAD, and its runtime refuses it in its own words."""
+PAGES = ("/docs", "/openapi.json")
+
+
+@pytest.fixture
+async def paths(http, mark) -> list[str]:
+    """Every path that can be read, with the ids of things that are there."""
+    thread_id = (await http.post("/threads", json={})).json()["thread_id"]
+    asked = {"assistant_id": "echo", "input": {"text": mark}}
+    run = await http.post(f"/threads/{thread_id}/runs/wait", json=asked)
+    cron = (await http.post("/runs/crons", json={"assistant_id": "echo", "schedule": "@yearly"})).json()
+    known = {
+        "thread_id": thread_id,
+        "run_id": run.headers["content-location"].rpartition("/")[2],
+        "cron_id": cron["cron_id"],
+        "assistant_id": cron["assistant_id"],
+        "checkpoint_id": (await http.get(f"/threads/{thread_id}/state")).json()["checkpoint_id"],
+        "namespace": "inner",
+        "graph_id": "echo",
+        "file": "entrypoint.js",
+        "agent": "echo",
+    }
+    described = (await http.get("/openapi.json")).json()["paths"]
+    read = (path for path, methods in described.items() if "get" in methods and not path.startswith(COPILOTKIT))
+    return [*(path.format_map(known) for path in read), *PAGES]
+
+
+async def test_head_is_get_without_the_body(http, paths):
+    assert {"/", "/ok", "/info", "/metrics"} < set(paths)
+    for path in paths:
+        async with http.stream("GET", path) as read:  # some do not end
+            head = await http.head(path)
+            assert (head.status_code, head.content) == (read.status_code, b""), path
+            assert lasting(head) == lasting(read), path
+
+
+def lasting(answer: httpx.Response) -> dict[str, str]:
+    return {name: value for name, value in answer.headers.items() if name not in OF_THE_BODY}
+
+
+async def test_head_tells_how_long_the_body_would_be(http):
+    assert (await http.head("/ok")).headers["content-length"] == str(len((await http.get("/ok")).content))
+
+
+async def test_head_of_a_stream_neither_waits_for_its_end_nor_stops_the_run(sdk, http, gate):
+    run = await sdk.runs.create(await sdk.thread(), "slow", input={"until": str(gate)})
+    await has_begun(sdk, run)
+    path = f"/threads/{run['thread_id']}/runs/{run['run_id']}"
+    for ending in ("join", "stream"):
+        assert (await http.head(f"{path}/{ending}?cancel_on_disconnect=true")).status_code == 200
+    assert (await http.get(path)).json()["status"] == "running"
+    gate.touch()
+    await run_is(sdk, run, "success")
+
+
+async def test_head_of_what_is_not_there_or_cannot_be_read_is_refused(http):
+    assert (await http.head(f"/threads/{fresh_id()}")).status_code == 404
+    assert (await http.head("/nowhere")).status_code == 404
+    assert (await http.head("/threads")).status_code == 405
+
+
+async def test_the_api_is_described_without_it(http):
+    described = (await http.get("/openapi.json")).json()["paths"]
+    assert not [path for path, methods in described.items() if "head" in methods]
