@@ -5,6 +5,7 @@
     │   ├── InvalidCursor       a position that is not a position
     │   ├── BadRequest          well-formed, but not at this moment or in this combination
     │   ├── UnknownInterrupt    an answer to a question nobody asks
+    │   ├── KeyReused           an idempotency key that stands for another request
     │   └── TooDeep             JSON nested beyond the limit
     ├── NotFound                no such thing, or not yours
     │   ├── AgentNotFound       no agent of that name
@@ -44,6 +45,10 @@ class BadRequest(Invalid):
 
 class UnknownInterrupt(Invalid):
     """No such interrupt waits for an answer."""
+
+
+class KeyReused(Invalid):
+    """This Idempotency-Key was used for another request. A key stands for one request and its repetitions."""
 
 
 class TooDeep(Invalid):

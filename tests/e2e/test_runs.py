@@ -241,20 +241,6 @@ async def test_durability_exit_keeps_only_the_last_checkpoint(sdk):
     assert kept["values"]["done"] == [1, 2, 3]
 
 
-async def test_the_same_idempotency_key_gives_the_same_run(sdk):
-    thread_id = await sdk.thread()
-    headers = {"Idempotency-Key": fresh_id()}
-    first = await sdk.runs.create(thread_id, "echo", input={"text": 1}, headers=headers)
-    again = await sdk.runs.create(thread_id, "echo", input={"text": 2}, headers=headers)
-    assert again["run_id"] == first["run_id"]
-    assert await sdk.runs.wait(thread_id, "echo", input={"text": 3}, headers=headers) == {"text": 1, "echoed": 1}
-    parts = await collect(sdk.runs.stream(thread_id, "echo", input={"text": 4}, headers=headers))
-    assert parts[0].data["run_id"] == first["run_id"]
-    assert len(await sdk.runs.list(thread_id)) == 1
-    other = await sdk.runs.create(thread_id, "echo", input={}, headers={"Idempotency-Key": fresh_id()})
-    assert other["run_id"] != first["run_id"]
-
-
 async def test_conversations_go_on(sdk):
     thread_id = await sdk.thread()
     await sdk.runs.wait(thread_id, "chat", input=human("one", "h1"))

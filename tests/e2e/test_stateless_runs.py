@@ -204,13 +204,6 @@ async def test_delayed_stateless_runs_are_waited_for_and_stopped(sdk, http):
         await sdk.threads.get(later["thread_id"])
 
 
-async def test_the_same_idempotency_key_gives_the_same_run(sdk):
-    headers = {"Idempotency-Key": fresh_id()}
-    first = await sdk.runs.create(None, "echo", input={"text": 1}, headers=headers)
-    again = await sdk.runs.create(None, "echo", input={"text": 2}, headers=headers)
-    assert (again["run_id"], again["thread_id"]) == (first["run_id"], first["thread_id"])
-
-
 # -- batches ----------------------------------------------------------------------------------------------------------
 
 

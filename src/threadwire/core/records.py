@@ -130,6 +130,8 @@ class Run:
     error: Json = None
     ended_seq: Seq | None = None
     idempotency_key: str | None = None
+    request_digest: str | None = None
+    """Stands for all that was asked for with the key."""
     temporary: bool = False
     """Whether its thread is discarded when it ends."""
     webhook: str | None = None
@@ -165,6 +167,7 @@ class NewRun:
     thread_config: dict[str, Any] = field(default_factory=dict)
     thread_ttl: Ttl | None = None
     idempotency_key: str | None = None
+    request_digest: str | None = None
     temporary: bool = False
     webhook: str | None = None
     owner: str | None = None
@@ -191,6 +194,7 @@ class NewRun:
             metadata=self.metadata,
             kwargs=self.kwargs,
             idempotency_key=self.idempotency_key,
+            request_digest=self.request_digest,
             temporary=self.temporary,
             webhook=self.webhook,
             owner=self.owner,

@@ -30,7 +30,7 @@ from threadwire.engine.deliveries import Webhooks
 from threadwire.engine.follow import PAGE, POLL, SMALL_PAGE, Followers
 from threadwire.engine.request import brought_along
 from threadwire.engine.worker import Worker
-from threadwire.errors import NotFound
+from threadwire.errors import KeyReused, NotFound
 from threadwire.storage.abc import Storage
 
 _NOT_THERE = "Thread or assistant not found."
@@ -58,6 +58,8 @@ class StartRun:
     webhook: str | None = None
     after_seconds: float = 0
     idempotency_key: str | None = None
+    request_digest: str | None = None
+    """Stands for all that is asked for with the key."""
     owner: str | None = None
 
 
@@ -153,7 +155,8 @@ class Runs:
             raise NotFound(_NOT_THERE) from error
 
     async def take_in(self, asked: StartRun, accept: Accept) -> Run | None:
-        """Have a run accepted, and see to what follows from that. The run as it was accepted, None if it was not."""
+        """Have a run accepted, and see to what follows from that. The run as it was accepted, None if it was not.
+        Raises `KeyReused`."""
         new = await self._prepare(asked)
         waiting = await self._rolled_back_with(asked)
         with self._worker.place_for(new.thread_id) as start:
@@ -162,9 +165,10 @@ class Runs:
             return None
         if accepted.started:
             return replace(accepted.run, status="pending")
-        if not accepted.repeated:
-            for run in waiting:
-                await self._checkpointing.forget_run(run.run_id)
+        if accepted.repeated:
+            return _same_request(new, accepted.run)
+        for run in waiting:
+            await self._checkpointing.forget_run(run.run_id)
         for run_id in accepted.stopping:
             self._worker.stop(run_id, "rollback" if asked.multitask_strategy == "rollback" else "interrupt")
         self._worker.hint()
@@ -189,6 +193,7 @@ class Runs:
             thread_config=_thread_config(asked.kwargs),
             thread_ttl=self._default_ttl,
             idempotency_key=asked.idempotency_key,
+            request_digest=asked.request_digest,
             temporary=asked.temporary,
             webhook=None if self._webhooks.muted else asked.webhook,
             owner=asked.owner,
@@ -370,6 +375,13 @@ class Runs:
         return await self._storage.runs.get(run.run_id) is None and not await self._storage.log.read(
             run.thread_id, read, limit=1, run_id=run.run_id
         )
+
+
+def _same_request(new: NewRun, made: Run) -> Run:
+    """The run that an earlier request made, if this one asks for the same."""
+    if None not in (new.request_digest, made.request_digest) and new.request_digest != made.request_digest:
+        raise KeyReused()
+    return made
 
 
 def _outcome(ended: Entry, state: StateFold) -> Json:

@@ -183,7 +183,8 @@ class Runs(Protocol):
 
         - The thread must exist, unless `create_thread`: `NotFound`. A thread that exists gains `thread_metadata` and
           `thread_config`, key by key; one that is made has them, and `thread_ttl`.
-        - An `idempotency_key` seen before on that owner returns the run it made, `repeated`.
+        - An `idempotency_key` seen before on that owner returns the run it made, `repeated`, with the `request_digest`
+          that it was made with; nothing else is looked at, and nothing changes.
         - While the thread has active runs: `reject` raises `ThreadBusy`; `enqueue` waits its turn; `interrupt` and
           `rollback` cancel every active run with that action, as `cancel` would, then wait their turn.
         - With `start`, a run that is due at once on a thread without active runs is claimed in the same transaction, as

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Iterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
@@ -82,6 +83,8 @@ async def test_asking_again_for_the_same_run_takes_nothing_back(registry):
             )
             first = await engine.runs.start(asked)
             assert (await engine.runs.start(asked)).run_id == first.run_id
+            later = replace(asked, request_digest="d")  # the first is from before they were kept
+            assert (await engine.runs.start(later)).run_id == first.run_id
             assert saver.forgotten == []
 
 

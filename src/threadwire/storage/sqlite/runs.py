@@ -46,7 +46,7 @@ RunList = list[Run]
 """`SqliteRuns` has a method called `list`, which would hide the type."""
 
 _COLUMNS = """run, thread, assistant, graph_id, status, created_at, updated_at, due_at, queued_seq, multitask, attempt,
-  crashes, cancel, metadata, kwargs, error, ended_seq, idempotency_key, temporary, webhook,
+  crashes, cancel, metadata, kwargs, error, ended_seq, idempotency_key, request_digest, temporary, webhook,
   started_at, owner"""
 _RUNS = f"SELECT {_COLUMNS} FROM runs "
 _CLAIMABLE = "status = 'pending' AND first = 1"
@@ -211,7 +211,7 @@ def _insert(transaction: Transaction, new: NewRun, *, first: bool, started: bool
     if started:
         run = replace(run, status="running", attempt=1, started_at=new.created_at)
     transaction.db.execute(
-        f"INSERT INTO runs ({_COLUMNS}, first) VALUES (?,?,?,?,?,?,?,?,?,?,?,0,NULL,?,?,NULL,NULL,?,?,?,?,?,?)",
+        f"INSERT INTO runs ({_COLUMNS}, first) VALUES (?,?,?,?,?,?,?,?,?,?,?,0,NULL,?,?,NULL,NULL,?,?,?,?,?,?,?)",
         (
             key_of(run.run_id),
             key_of(run.thread_id),
@@ -227,6 +227,7 @@ def _insert(transaction: Transaction, new: NewRun, *, first: bool, started: bool
             to_text(run.metadata),
             to_text(run.kwargs),
             run.idempotency_key,
+            run.request_digest,
             run.temporary,
             run.webhook,
             run.started_at,
@@ -450,6 +451,7 @@ def _run(row: tuple[Any, ...]) -> Run:
         error,
         ended_seq,
         idempotency_key,
+        request_digest,
         temporary,
         webhook,
         started_at,
@@ -474,6 +476,7 @@ def _run(row: tuple[Any, ...]) -> Run:
         error=from_text(error),
         ended_seq=None if ended_seq is None else Seq(ended_seq),
         idempotency_key=idempotency_key,
+        request_digest=request_digest,
         temporary=bool(temporary),
         webhook=webhook,
         started_at=started_at,

@@ -48,6 +48,7 @@ class RunsConformance:
             metadata={"m": [1]},
             kwargs={"input": {"messages": []}, "config": None},
             idempotency_key="k",
+            request_digest="d",
             owner="ada",
         )
         accepted = await storage.runs.accept(new)
@@ -66,6 +67,7 @@ class RunsConformance:
             metadata={"m": [1]},
             kwargs={"input": {"messages": []}, "config": None},
             idempotency_key="k",
+            request_digest="d",
             owner="ada",
         )
         assert await storage.runs.get(new.run_id) == accepted.run
@@ -138,9 +140,16 @@ class RunsConformance:
     # Idempotency
 
     async def test_a_key_seen_before_returns_the_run_it_made(self, storage: Storage) -> None:
-        first = a_run(await keep_thread(storage), idempotency_key="k", owner="ada", multitask_strategy="reject")
+        """What is asked for with it this time is not looked at: that is for the caller, who is given the digest."""
+        first = a_run(
+            await keep_thread(storage),
+            idempotency_key="k",
+            request_digest="d",
+            owner="ada",
+            multitask_strategy="reject",
+        )
         made = (await storage.runs.accept(first)).run
-        again = await storage.runs.accept(replace(first, run_id=RunId(uuid7())))
+        again = await storage.runs.accept(replace(first, run_id=RunId(uuid7()), request_digest="e"))
         assert (again.run, again.repeated) == (made, True)
         assert len(await whole_log(storage, first.thread_id)) == 1
 

@@ -12,6 +12,7 @@ from threadwire.engine.runs import StartRun
 from threadwire.errors import BadRequest, Invalid
 from threadwire.protocols.langgraph.decode.body import MAX_PAGE, Object, RequestBody
 from threadwire.protocols.langgraph.decode.graph_call import GraphCall
+from threadwire.protocols.langgraph.decode.repeating import Repeatable
 from threadwire.protocols.langgraph.decode.state import checkpoint_at
 
 
@@ -54,7 +55,7 @@ class RunBody(GraphCall):
     def temporary(self) -> bool:
         return False
 
-    def start(self, thread_id: ThreadId | None, *, idempotency_key: str | None = None) -> StartRun:
+    def start(self, thread_id: ThreadId | None, repeatable: Repeatable | None = None) -> StartRun:
         command = None if self.command is None else self.command.said()
         return StartRun(
             assistant=self.assistant_id,
@@ -66,7 +67,8 @@ class RunBody(GraphCall):
             temporary=self.temporary,
             webhook=self.webhook,
             after_seconds=self.after_seconds,
-            idempotency_key=idempotency_key,
+            idempotency_key=None if repeatable is None else repeatable.key,
+            request_digest=None if repeatable is None else repeatable.digest,
         )
 
     def configurable(self) -> Object:
@@ -82,10 +84,10 @@ class StatelessRunBody(RunBody):
     def temporary(self) -> bool:
         return self.on_completion == "delete"
 
-    def start(self, thread_id: ThreadId | None, *, idempotency_key: str | None = None) -> StartRun:
+    def start(self, thread_id: ThreadId | None, repeatable: Repeatable | None = None) -> StartRun:
         if thread_id is None and self.command is not None and self.command.resume is not None:
             raise BadRequest("You must provide a thread_id when resuming.")
-        return super().start(thread_id, idempotency_key=idempotency_key)
+        return super().start(thread_id, repeatable)
 
 
 class BatchedRunBody(StatelessRunBody):

@@ -6,11 +6,13 @@ from fastapi import APIRouter, Body, Header, Query
 from starlette.responses import Response
 
 from threadwire.core.ids import parse_run_id, parse_thread_id
+from threadwire.core.records import Run
 from threadwire.engine.lifecycle import Engine
 from threadwire.http.problems import ACCEPTED, Json, foreseen
 from threadwire.http.streaming import OpenStreams
 from threadwire.protocols.langgraph.decode.body import MAX_PAGE
 from threadwire.protocols.langgraph.decode.query import decode_query_list
+from threadwire.protocols.langgraph.decode.repeating import repeatable
 from threadwire.protocols.langgraph.decode.runs import RunBody
 from threadwire.protocols.langgraph.routes.pages import selected
 from threadwire.protocols.langgraph.routes.run_answers import RunAnswers
@@ -30,25 +32,29 @@ def run_routes(router: APIRouter, engine: Engine, streams: OpenStreams) -> None:
 
 
 def _start_runs(router: APIRouter, engine: Engine, answers: RunAnswers) -> None:
+    async def started(what: str, thread: str, body: RunBody, key: str | None) -> Run:
+        thread_id = parse_thread_id(thread)
+        return await engine.runs.start(body.start(thread_id, repeatable(key, what, [body], thread_id)))
+
     @router.post("/threads/{thread_id}/runs", tags=["runs"], responses=foreseen(400, 409))
     async def create_run(
         thread_id: str, body: Annotated[RunBody, Body()], idempotency_key: IdempotencyKey = None
     ) -> Json:
-        run = await engine.runs.start(body.start(parse_thread_id(thread_id), idempotency_key=idempotency_key))
+        run = await started("create", thread_id, body, idempotency_key)
         return Json(run_json(run), headers={"content-location": run_path(run)})
 
     @router.post("/threads/{thread_id}/runs/stream", tags=["runs"], responses=foreseen(400, 409))
     async def stream_run(
         thread_id: str, body: Annotated[RunBody, Body()], idempotency_key: IdempotencyKey = None
     ) -> Response:
-        run = await engine.runs.start(body.start(parse_thread_id(thread_id), idempotency_key=idempotency_key))
+        run = await started("stream", thread_id, body, idempotency_key)
         return answers.stream(run, run_path(run), body)
 
     @router.post("/threads/{thread_id}/runs/wait", tags=["runs"], responses=foreseen(400, 409))
     async def wait_for_run(
         thread_id: str, body: Annotated[RunBody, Body()], idempotency_key: IdempotencyKey = None
     ) -> Response:
-        run = await engine.runs.start(body.start(parse_thread_id(thread_id), idempotency_key=idempotency_key))
+        run = await started("wait", thread_id, body, idempotency_key)
         return answers.outcome(run, run_path(run), cancel_on_disconnect=body.on_disconnect == "cancel")
 
 

@@ -7,10 +7,12 @@ from pydantic import Field
 from starlette.responses import Response
 
 from threadwire.core.ids import parse_run_id
+from threadwire.core.records import Run
 from threadwire.engine.lifecycle import Engine
 from threadwire.http.problems import ACCEPTED, Json, foreseen
 from threadwire.http.streaming import OpenStreams
 from threadwire.protocols.langgraph.decode.body import MAX_PAGE
+from threadwire.protocols.langgraph.decode.repeating import repeatable
 from threadwire.protocols.langgraph.decode.runs import BatchedRunBody, CancelBody, StatelessRunBody
 from threadwire.protocols.langgraph.routes.run_answers import RunAnswers
 from threadwire.protocols.langgraph.routes.runs import Action, Cursor, IdempotencyKey, Modes
@@ -24,25 +26,28 @@ def stateless_run_routes(router: APIRouter, engine: Engine, streams: OpenStreams
 
 
 def _start_runs(router: APIRouter, engine: Engine, answers: RunAnswers) -> None:
+    async def started(what: str, body: StatelessRunBody, key: str | None) -> Run:
+        return await engine.runs.start(body.start(None, repeatable(key, what, [body])))
+
     @router.post("/runs", tags=["stateless runs"], responses=foreseen(400, 404))
     async def create_stateless_run(
         body: Annotated[StatelessRunBody, Body()], idempotency_key: IdempotencyKey = None
     ) -> Json:
-        run = await engine.runs.start(body.start(None, idempotency_key=idempotency_key))
+        run = await started("create", body, idempotency_key)
         return Json(run_json(run), headers={"content-location": short_run_path(run)})
 
     @router.post("/runs/stream", tags=["stateless runs"], responses=foreseen(400, 404))
     async def stream_stateless_run(
         body: Annotated[StatelessRunBody, Body()], idempotency_key: IdempotencyKey = None
     ) -> Response:
-        run = await engine.runs.start(body.start(None, idempotency_key=idempotency_key))
+        run = await started("stream", body, idempotency_key)
         return answers.stream(run, short_run_path(run), body)
 
     @router.post("/runs/wait", tags=["stateless runs"], responses=foreseen(400, 404))
     async def wait_for_stateless_run(
         body: Annotated[StatelessRunBody, Body()], idempotency_key: IdempotencyKey = None
     ) -> Response:
-        run = await engine.runs.start(body.start(None, idempotency_key=idempotency_key))
+        run = await started("wait", body, idempotency_key)
         return answers.outcome(run, run_path(run), cancel_on_disconnect=body.on_disconnect == "cancel")
 
     @router.post("/runs/batch", tags=["stateless runs"], responses=foreseen(400, 404))
@@ -50,10 +55,8 @@ def _start_runs(router: APIRouter, engine: Engine, answers: RunAnswers) -> None:
         batch: Annotated[list[BatchedRunBody], Body(), Field(min_length=1, max_length=MAX_PAGE)],
         idempotency_key: IdempotencyKey = None,
     ) -> Json:
-        asked = [
-            body.start(body.thread(), idempotency_key=idempotency_key and f"{idempotency_key}/{number}")
-            for number, body in enumerate(batch)
-        ]
+        again = repeatable(idempotency_key, "batch", batch)
+        asked = [body.start(body.thread(), again and again.part(number)) for number, body in enumerate(batch)]
         return Json([run_json(run) for run in await engine.runs.start_all(asked)])
 
     @router.post("/runs/cancel", tags=["runs"], status_code=204, responses=foreseen(404))
