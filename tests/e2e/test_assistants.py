@@ -139,7 +139,7 @@ async def test_an_assistant_of_an_unknown_graph_is_refused(sdk):
         ),
         (
             {"graph_id": "echo", "config": {"recursion_limit": "x"}},
-            "config: recursion_limit must be a whole number from 1 to 10000",
+            "config: recursion_limit must be a whole number of at least 1",
         ),
         ({"graph_id": "echo", "if_exists": "replace"}, "if_exists: Input should be 'raise' or 'do_nothing'"),
     ],

@@ -164,6 +164,14 @@ async def test_a_command_may_update_the_state_and_answer(sdk):
     assert values == {"topic": "y", "answer": "yes", "done": True}
 
 
+async def test_a_command_may_update_the_state_with_pairs(sdk):
+    thread_id = await sdk.thread()
+    await sdk.runs.wait(thread_id, "approve", input={"topic": "x"})
+    update = [("topic", "y"), ("answer", "early")]
+    values = await sdk.runs.wait(thread_id, "approve", command={"resume": "yes", "update": update})
+    assert values == {"topic": "y", "answer": "yes", "done": True}
+
+
 @pytest.mark.parametrize("given", [{}, {"topic": "z"}], ids=repr)
 async def test_a_command_counts_and_not_the_input_beside_it(sdk, given):
     thread_id = await sdk.thread()
@@ -184,7 +192,7 @@ async def test_a_command_of_nothing_but_null_is_refused(http):
     asked = {"assistant_id": "approve", "command": {"resume": None}}
     answer = await http.post(f"/threads/{thread_id}/runs", json=asked)
     assert answer.status_code == 422
-    assert "null" in answer.json()["detail"]
+    assert answer.json()["detail"].startswith("command: a command resumes")
     assert (await http.get(f"/threads/{thread_id}/runs")).json() == []
 
 

@@ -170,7 +170,7 @@ async def test_pages_have_bounds(sdk, mark):
         ({"namespace": "a", "key": "k", "value": {}}, "namespace: Input should be a valid list"),
         ({"namespace": ["a"], "key": 3, "value": {}}, "key: Input should be a valid string"),
         ({"namespace": ["a"], "key": "k", "value": {}, "ttl": 0}, "ttl: Input should be greater than 0"),
-        ({"namespace": ["a"], "key": "k", "value": {}, "ttl": "x"}, "ttl: Input should be a valid number"),
+        ({"namespace": ["a"], "key": "k", "value": {}, "ttl": "x"}, "ttl: Input should be a number"),
         ({"namespace": ["a"], "key": "k", "value": {}, "index": True}, "index: Input should be False"),
     ],
 )

@@ -255,9 +255,10 @@ async def _nothing_to_wait_for() -> None:
 def decode_command(command: dict[str, Any]) -> Command[Any]:
     goto = command.get("goto") or ()
     targets = goto if isinstance(goto, list) else [goto] if goto else []
+    update = command.get("update")
     return Command(
         resume=command.get("resume"),
-        update=command.get("update"),
+        update=[tuple(pair) for pair in update] if isinstance(update, list) else update,
         goto=[_target(each) for each in targets],
     )
 

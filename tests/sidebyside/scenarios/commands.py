@@ -58,8 +58,24 @@ async def a_command_beside_input(wire: Wire) -> None:
 
 @scenario
 async def a_command_that_says_nothing(wire: Wire) -> None:
-    thread = await wire.ran("approve", {"topic": "x"})
-    await wire.post(f"/threads/{thread}/runs/wait", {"assistant_id": "approve", "command": {}})
+    for command in ({}, {"update": {}}, {"update": []}, {"goto": []}, {"goto": ""}):
+        thread = await wire.ran("approve", {"topic": "x"})
+        await wire.post(f"/threads/{thread}/runs/wait", {"assistant_id": "approve", "command": command})
+
+
+@scenario
+async def a_command_updates_with_pairs(wire: Wire) -> None:
+    for update in ([["topic", "y"]], [["topic", "y"], ["answer", "z"]], [["topic"]], [1]):
+        thread = await wire.ran("approve", {"topic": "x"})
+        body = {"assistant_id": "approve", "command": {"update": update}}
+        await wire.post(f"/threads/{thread}/runs/wait", body)
+
+
+@scenario
+async def a_command_goes_to_a_node_and_sends_to_another(wire: Wire) -> None:
+    thread = await wire.ran("slow", {"seconds": 0})
+    goto = ["begin", {"node": "wait", "input": {"seconds": 0}}]
+    await wire.post(f"/threads/{thread}/runs/wait", {"assistant_id": "slow", "command": {"goto": goto}})
 
 
 @scenario

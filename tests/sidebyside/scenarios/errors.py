@@ -1,4 +1,4 @@
-"""Runs that are refused."""
+"""What is refused: runs, and fields of the wrong kind."""
 
 from exchanges import Wire
 from normal import NOWHERE
@@ -40,13 +40,66 @@ async def a_run_with_fields_of_the_wrong_kind(wire: Wire) -> None:
         {"metadata": []},
         {"multitask_strategy": "hope"},
         {"on_disconnect": "cry"},
+        {"on_disconnect": None},
         {"after_seconds": "soon"},
+        {"after_seconds": "1"},
+        {"after_seconds": True},
+        {"after_seconds": -1},
+        {"stream_subgraphs": "yes"},
+        {"stream_subgraphs": 1},
+        {"stream_resumable": "yes"},
+        {"checkpoint_during": "true"},
+        {"config": {"tags": [1]}},
+        {"config": {"tags": "a"}},
+        {"config": {"recursion_limit": "5"}},
+        {"config": {"recursion_limit": True}},
+        {"config": {"recursion_limit": 5.5}},
+        {"config": {"recursion_limit": 0}},
+        {"command": {"update": 5}},
+        {"command": {"update": "x"}},
+        {"command": {"goto": {"node": "say_again"}}},
+        {"command": {"goto": [5]}},
         {"durability": "forever"},
         {"interrupt_before": 5},
         {"if_not_exists": "maybe"},
         {"assistant_id": 5},
     ):
         await wire.post(f"/threads/{thread}/runs", {**run("echo", TEXT), **wrong})
+
+
+@scenario
+async def fields_of_the_wrong_kind_elsewhere(wire: Wire) -> None:
+    thread, item = await wire.thread(), {"namespace": [wire.mark], "key": "k", "value": {}}
+    cron = {"assistant_id": "echo", "schedule": "@yearly"}
+    for wrong in ({"limit": "5"}, {"limit": True}, {"offset": "0"}):
+        for path in ("/threads", "/assistants", "/runs/crons"):
+            await wire.post(f"{path}/search", wrong)
+        await wire.post("/store/items/search", {"namespace_prefix": [wire.mark], **wrong})
+        await wire.post("/store/namespaces", wrong)
+    await wire.post(f"/threads/{thread}/history", {"limit": "5"})
+    await wire.post("/store/namespaces", {"max_depth": "1"})
+    await wire.post("/store/items/search", {"namespace_prefix": [wire.mark], "refresh_ttl": "yes"})
+    await wire.put("/store/items", {**item, "ttl": "5"})
+    await wire.post("/threads", {"ttl": {"ttl": "5"}})
+    await wire.post(f"/threads/{thread}/state/checkpoint", {"checkpoint": {}, "subgraphs": "yes"})
+    for wrong in ({"end_time": 5}, {"enabled": "yes"}, {"enabled": 1}):
+        await wire.post("/runs/crons", {**cron, **wrong})
+    await wire.post("/runs/crons/search", {"enabled": 1})
+
+
+@scenario
+async def a_run_with_fields_that_are_null(wire: Wire) -> None:
+    for name in ("config", "context", "metadata", "webhook", "stream_mode", "interrupt_before", "durability"):
+        await wire.post(f"/threads/{await wire.thread()}/runs/wait", {**run("echo", TEXT), name: None})
+    for name in ("on_disconnect", "multitask_strategy", "if_not_exists", "after_seconds", "stream_subgraphs"):
+        await wire.post(f"/threads/{await wire.thread()}/runs/wait", {**run("echo", TEXT), name: None})
+
+
+@scenario
+async def a_run_with_numbers_of_another_form(wire: Wire) -> None:
+    for config in ({"recursion_limit": 20_000}, {"recursion_limit": 9.0}, {"metadata": None}):
+        await wire.post(f"/threads/{await wire.thread()}/runs/wait", run("echo", TEXT, config=config))
+    await wire.post(f"/threads/{await wire.thread()}/runs/wait", run("echo", TEXT, after_seconds=0.0))
 
 
 @scenario

@@ -8,7 +8,7 @@ from threadwire.core.ids import parse_assistant_id
 from threadwire.core.records import AssistantQuery
 from threadwire.engine.assistants import AssistantChange, NewAssistant
 from threadwire.errors import Invalid
-from threadwire.protocols.langgraph.decode.body import MAX_PAGE, OptionalObject, RequestBody
+from threadwire.protocols.langgraph.decode.body import MAX_PAGE, OptionalObject, RequestBody, Whole
 from threadwire.protocols.langgraph.decode.config import Config, Context
 
 AssistantField = Literal[
@@ -77,8 +77,8 @@ class AssistantFilter(RequestBody):
 
 
 class AssistantSearch(AssistantFilter):
-    limit: int = Field(default=10, ge=1, le=MAX_PAGE)
-    offset: int = Field(default=0, ge=0, le=2**53)
+    limit: Whole = Field(default=10, ge=1, le=MAX_PAGE)
+    offset: Whole = Field(default=0, ge=0, le=2**53)
     sort_by: Literal["assistant_id", "graph_id", "name", "created_at", "updated_at"] | None = None
     sort_order: Literal["asc", "desc"] | None = None
     select: list[AssistantField] | None = None
@@ -97,12 +97,12 @@ class AssistantSearch(AssistantFilter):
 
 class VersionSearch(RequestBody):
     metadata: OptionalObject = Field(default_factory=dict)
-    limit: int = Field(default=10, ge=1, le=MAX_PAGE)
-    offset: int = Field(default=0, ge=0, le=2**53)
+    limit: Whole = Field(default=10, ge=1, le=MAX_PAGE)
+    offset: Whole = Field(default=0, ge=0, le=2**53)
 
 
 class LatestVersion(RequestBody):
-    version: int = Field(strict=True, ge=1, le=2**53)
+    version: Whole = Field(ge=1, le=2**53)
 
 
 def decode_xray(given: str | None) -> int | bool:

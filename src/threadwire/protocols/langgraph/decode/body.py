@@ -1,8 +1,9 @@
 """What the bodies of all requests have in common."""
 
+from datetime import datetime
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict
+from pydantic import BaseModel, BeforeValidator, ConfigDict, StrictBool
 
 Object = dict[str, Any]
 
@@ -15,6 +16,25 @@ def _none_is_absent(value: Any) -> Any:
 
 OptionalObject = Annotated[Object, BeforeValidator(_none_is_absent)]
 """An object that may be missing or null; both mean empty."""
+
+
+def _no_guess(value: Any) -> Any:
+    if isinstance(value, str | bool):
+        raise ValueError("Input should be a number")
+    return value
+
+
+def _said_in_words(value: Any) -> Any:
+    if not isinstance(value, str | datetime | None):
+        raise ValueError("Input should be a time in ISO 8601")
+    return value
+
+
+# JSON has numbers and truth of its own: what is written as something else is a mistake, and pydantic would guess.
+Whole = Annotated[int, BeforeValidator(_no_guess)]
+Number = Annotated[float, BeforeValidator(_no_guess)]
+Flag = StrictBool
+Moment = Annotated[datetime, BeforeValidator(_said_in_words)]
 
 
 class RequestBody(BaseModel):

@@ -6,20 +6,26 @@ from pydantic import AfterValidator
 
 from threadwire.protocols.langgraph.decode.body import Object, OptionalObject
 
-MAX_RECURSION = 10_000
-
 
 def _sound_config(config: Object) -> Object:
     configurable = config.get("configurable") or {}
     if not isinstance(configurable, dict):
         raise ValueError("configurable must be an object")
     _not_ours(configurable, "configurable")
-    limit = config.get("recursion_limit")
-    if limit is not None and (type(limit) is not int or not 1 <= limit <= MAX_RECURSION):
-        raise ValueError(f"recursion_limit must be a whole number from 1 to {MAX_RECURSION}")
-    if not isinstance(config.get("tags", []), list) or not isinstance(config.get("metadata", {}), dict):
-        raise ValueError("tags must be a list and metadata an object")
-    return config
+    tags = config.get("tags", [])
+    if not isinstance(tags, list) or not all(isinstance(each, str) for each in tags):
+        raise ValueError("tags must be a list of texts")
+    if not isinstance(config.get("metadata"), dict | None):
+        raise ValueError("metadata must be an object")
+    return config if config.get("recursion_limit") is None else {**config, "recursion_limit": _steps(config)}
+
+
+def _steps(config: Object) -> int:
+    limit = config["recursion_limit"]
+    number = not isinstance(limit, bool) and isinstance(limit, int | float)
+    if not number or not 1 <= limit <= 2**53 or limit % 1:
+        raise ValueError("recursion_limit must be a whole number of at least 1")
+    return int(limit)
 
 
 def _sound_context(context: Object) -> Object:

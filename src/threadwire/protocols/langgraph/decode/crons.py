@@ -9,15 +9,23 @@ from pydantic import Field, field_serializer
 from threadwire.core.ids import AssistantId, CronId, ThreadId, assistant_id_of, parse_assistant_id, parse_thread_id
 from threadwire.core.records import Cron, CronQuery
 from threadwire.errors import BadRequest
-from threadwire.protocols.langgraph.decode.body import MAX_PAGE, Object, OptionalObject, RequestBody
+from threadwire.protocols.langgraph.decode.body import (
+    MAX_PAGE,
+    Flag,
+    Moment,
+    Object,
+    OptionalObject,
+    RequestBody,
+    Whole,
+)
 from threadwire.protocols.langgraph.decode.graph_call import GraphCall
 
 
 class CronOptions(GraphCall):
     timezone: str | None = Field(default=None, max_length=255)
-    end_time: datetime | None = None
+    end_time: Moment | None = None
     on_run_completed: Literal["delete", "keep"] = "delete"
-    enabled: bool = True
+    enabled: Flag = True
 
     @field_serializer("end_time", when_used="json-unless-none")
     def _as_elsewhere(self, end_time: datetime) -> str:
@@ -87,7 +95,7 @@ class CronFilter(RequestBody):
     assistant_id: str | None = Field(default=None, max_length=255)
     thread_id: str | None = None
     metadata: OptionalObject = Field(default_factory=dict)
-    enabled: bool | None = None
+    enabled: Flag | None = None
 
     def filter(self, graph_ids: list[str], **page: Any) -> CronQuery:
         return CronQuery(
@@ -107,8 +115,8 @@ Select = Literal[
 
 
 class CronSearch(CronFilter):
-    limit: int = Field(default=10, ge=1, le=MAX_PAGE)
-    offset: int = Field(default=0, ge=0, le=2**53)
+    limit: Whole = Field(default=10, ge=1, le=MAX_PAGE)
+    offset: Whole = Field(default=0, ge=0, le=2**53)
     sort_by: SortBy | None = None
     sort_order: Literal["asc", "desc"] | None = None
     select: list[Select] | None = None

@@ -5,7 +5,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from threadwire.engine.runs import run_kwargs
-from threadwire.protocols.langgraph.decode.body import Object, OptionalObject, RequestBody
+from threadwire.protocols.langgraph.decode.body import Flag, Object, OptionalObject, RequestBody
 from threadwire.protocols.langgraph.decode.config import Config, Context
 from threadwire.protocols.langgraph.decode.state import CHECKPOINT_KEYS, checkpoint_at
 from threadwire.protocols.langgraph.encode import DEFAULT_MODES
@@ -19,13 +19,13 @@ class GraphCall(RequestBody):
     context: Context = Field(default_factory=dict)
     metadata: OptionalObject = Field(default_factory=dict)
     stream_mode: Mode | list[Mode] | None = None
-    stream_subgraphs: bool = False
-    stream_resumable: bool = False
+    stream_subgraphs: Flag = False
+    stream_resumable: Flag = False
     interrupt_before: Literal["*"] | list[str] | None = None
     interrupt_after: Literal["*"] | list[str] | None = None
     multitask_strategy: Literal["reject", "enqueue", "interrupt", "rollback"] = "enqueue"
     durability: Literal["sync", "async", "exit"] | None = None
-    checkpoint_during: bool | None = None
+    checkpoint_during: Flag | None = None
     webhook: str | None = Field(default=None, min_length=1)
 
     @property

@@ -10,7 +10,7 @@ from threadwire.core.ids import ThreadId, parse_run_id, parse_thread_id
 from threadwire.core.records import RunSelection
 from threadwire.engine.runs import StartRun
 from threadwire.errors import BadRequest, Invalid
-from threadwire.protocols.langgraph.decode.body import MAX_PAGE, Object, RequestBody
+from threadwire.protocols.langgraph.decode.body import MAX_PAGE, Number, Object, RequestBody
 from threadwire.protocols.langgraph.decode.graph_call import GraphCall
 from threadwire.protocols.langgraph.decode.repeating import Repeatable
 from threadwire.protocols.langgraph.decode.state import checkpoint_at
@@ -18,27 +18,41 @@ from threadwire.protocols.langgraph.decode.state import checkpoint_at
 
 class CommandBody(RequestBody):
     resume: Any = None
-    update: Any = None
+    update: Object | list[Any] | None = None
     goto: Any = None
+
+    @field_validator("update")
+    @classmethod
+    def _changes(cls, update: Object | list[Any] | None) -> Object | list[Any] | None:
+        if isinstance(update, list) and not all(_is_pair(each) for each in update):
+            raise ValueError("update is an object, or a list of pairs: a key and its value")
+        return update
 
     @field_validator("goto")
     @classmethod
     def _targets(cls, goto: Any) -> Any:
         for target in goto if isinstance(goto, list) else [goto]:
-            if target is None or isinstance(target, str):
-                continue
-            if not isinstance(target, dict) or not isinstance(target.get("node"), str):
+            if target is not None and not _is_target(target):
                 raise ValueError("goto names nodes, or sends {node, input}")
         return goto
 
     @model_validator(mode="after")
     def _says_something(self) -> "CommandBody":
-        if self.model_fields_set and not self.said():
-            raise ValueError("a command resumes, updates or goes to a node, and null does none of these")
+        if self.model_fields_set and self.resume is None and not self.update and not self.goto:
+            raise ValueError("a command resumes, updates or goes to a node, and this does none of it")
         return self
 
     def said(self) -> Object:
         return self.model_dump(exclude_none=True)
+
+
+def _is_pair(change: Any) -> bool:
+    return isinstance(change, list) and len(change) == 2 and isinstance(change[0], str)
+
+
+def _is_target(target: Any) -> bool:
+    node = target.get("node") if isinstance(target, dict) and "input" in target else target
+    return isinstance(node, str) and node != ""
 
 
 class RunBody(GraphCall):
@@ -48,7 +62,7 @@ class RunBody(GraphCall):
     checkpoint_id: str | None = None
     on_disconnect: Literal["cancel", "continue"] = "continue"
     if_not_exists: Literal["create", "reject"] = "reject"
-    after_seconds: float = Field(default=0, ge=0, le=366 * 86_400)
+    after_seconds: Number = Field(default=0, ge=0, le=366 * 86_400)
     feedback_keys: list[str] | None = None
 
     @property

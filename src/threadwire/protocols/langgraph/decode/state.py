@@ -5,7 +5,7 @@ from typing import Any
 from pydantic import Field
 
 from threadwire.errors import Invalid
-from threadwire.protocols.langgraph.decode.body import MAX_PAGE, Object, OptionalObject, RequestBody
+from threadwire.protocols.langgraph.decode.body import MAX_PAGE, Flag, Object, OptionalObject, RequestBody, Whole
 
 
 class StateUpdate(RequestBody):
@@ -20,12 +20,12 @@ class StateUpdate(RequestBody):
 
 class StateAtCheckpoint(RequestBody):
     checkpoint: Object
-    subgraphs: bool = False
+    subgraphs: Flag = False
     select: list[str] | None = None
 
 
 class HistoryBody(RequestBody):
-    limit: int = Field(default=10, ge=1, le=MAX_PAGE)
+    limit: Whole = Field(default=10, ge=1, le=MAX_PAGE)
     before: str | Object | None = None
     metadata: OptionalObject = Field(default_factory=dict)
     checkpoint: Object | None = None

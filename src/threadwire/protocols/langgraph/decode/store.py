@@ -6,7 +6,15 @@ from pydantic import AfterValidator, Field
 
 from threadwire.core.items import MAX_MINUTES
 from threadwire.errors import Invalid
-from threadwire.protocols.langgraph.decode.body import MAX_PAGE, Object, OptionalObject, RequestBody
+from threadwire.protocols.langgraph.decode.body import (
+    MAX_PAGE,
+    Flag,
+    Number,
+    Object,
+    OptionalObject,
+    RequestBody,
+    Whole,
+)
 
 
 def _labels(namespace: list[str]) -> list[str]:
@@ -27,7 +35,7 @@ class ItemName(RequestBody):
 class ItemBody(ItemName):
     value: Object
     index: Literal[False] | list[str] | None = None
-    ttl: float | None = Field(default=None, gt=0, le=MAX_MINUTES)
+    ttl: Number | None = Field(default=None, gt=0, le=MAX_MINUTES)
 
     def how(self) -> dict[str, Any]:
         """Without a time to live the store's own is given; null is for ever."""
@@ -39,9 +47,9 @@ class ItemSearch(RequestBody):
     namespace_prefix: Namespace = Field(default_factory=list)
     filter: OptionalObject = Field(default_factory=dict)
     query: str | None = None
-    limit: int = Field(default=10, ge=1, le=MAX_PAGE)
-    offset: int = Field(default=0, ge=0, le=2**53)
-    refresh_ttl: bool | None = None
+    limit: Whole = Field(default=10, ge=1, le=MAX_PAGE)
+    offset: Whole = Field(default=0, ge=0, le=2**53)
+    refresh_ttl: Flag | None = None
 
     def how(self) -> dict[str, Any]:
         return {
@@ -56,9 +64,9 @@ class ItemSearch(RequestBody):
 class NamespaceSearch(RequestBody):
     prefix: Namespace | None = None
     suffix: Namespace | None = None
-    max_depth: int | None = Field(default=None, ge=1, le=2**53)
-    limit: int = Field(default=100, ge=1, le=MAX_PAGE)
-    offset: int = Field(default=0, ge=0, le=2**53)
+    max_depth: Whole | None = Field(default=None, ge=1, le=2**53)
+    limit: Whole = Field(default=100, ge=1, le=MAX_PAGE)
+    offset: Whole = Field(default=0, ge=0, le=2**53)
 
     def how(self) -> dict[str, Any]:
         return {

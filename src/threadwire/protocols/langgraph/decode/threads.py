@@ -8,7 +8,7 @@ from pydantic import Field, field_validator, model_validator
 from threadwire.core.ids import ThreadId, parse_thread_id
 from threadwire.core.records import Supersteps, ThreadQuery, Ttl, Update
 from threadwire.errors import BadRequest
-from threadwire.protocols.langgraph.decode.body import MAX_PAGE, OptionalObject, RequestBody
+from threadwire.protocols.langgraph.decode.body import MAX_PAGE, Number, OptionalObject, RequestBody, Whole
 from threadwire.protocols.langgraph.decode.paths import Path, parse_extract
 from threadwire.protocols.langgraph.decode.runs import CommandBody
 
@@ -31,7 +31,7 @@ ThreadField = Literal[
 
 
 class TtlBody(RequestBody):
-    ttl: float = Field(gt=0, le=MAX_TTL, description="Minutes from the last update.")
+    ttl: Number = Field(gt=0, le=MAX_TTL, description="Minutes from the last update.")
     strategy: Literal["delete", "keep_latest"] = "delete"
 
     @model_validator(mode="before")
@@ -110,8 +110,8 @@ class ThreadCount(RequestBody):
 
 
 class ThreadSearch(ThreadCount):
-    limit: int = Field(default=10, ge=1, le=MAX_PAGE)
-    offset: int = Field(default=0, ge=0, le=2**53)
+    limit: Whole = Field(default=10, ge=1, le=MAX_PAGE)
+    offset: Whole = Field(default=0, ge=0, le=2**53)
     sort_by: Literal["thread_id", "status", "created_at", "updated_at", "state_updated_at"] | None = None
     sort_order: Literal["asc", "desc"] | None = None
     select: list[ThreadField] | None = None

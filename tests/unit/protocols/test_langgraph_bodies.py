@@ -1,0 +1,151 @@
+"""Fields are of the kind they are said to be: nothing is guessed from what looks similar."""
+
+import pytest
+from pydantic import ValidationError
+
+from threadwire.protocols.langgraph.decode.assistants import (
+    AssistantBody,
+    AssistantSearch,
+    LatestVersion,
+    VersionSearch,
+)
+from threadwire.protocols.langgraph.decode.crons import CronBody, CronPatch, CronSearch
+from threadwire.protocols.langgraph.decode.runs import RunBody
+from threadwire.protocols.langgraph.decode.state import HistoryBody, StateAtCheckpoint
+from threadwire.protocols.langgraph.decode.store import ItemBody, ItemSearch, NamespaceSearch
+from threadwire.protocols.langgraph.decode.threads import ThreadBody, ThreadPatch, ThreadSearch
+
+LEAST = {
+    RunBody: {"assistant_id": "echo"},
+    CronBody: {"assistant_id": "echo", "schedule": "@yearly"},
+    AssistantBody: {"graph_id": "echo"},
+    ItemBody: {"namespace": ["a"], "key": "k", "value": {}},
+    StateAtCheckpoint: {"checkpoint": {}},
+}
+
+NUMBERS = [
+    *((body, "limit") for body in (AssistantSearch, VersionSearch, CronSearch, HistoryBody, ItemSearch)),
+    *((body, "limit") for body in (NamespaceSearch, ThreadSearch)),
+    *((body, "offset") for body in (AssistantSearch, VersionSearch, CronSearch, ItemSearch)),
+    *((body, "offset") for body in (NamespaceSearch, ThreadSearch)),
+    (NamespaceSearch, "max_depth"),
+    (LatestVersion, "version"),
+    (RunBody, "after_seconds"),
+    (ItemBody, "ttl"),
+]
+FLAGS = [
+    *((RunBody, name) for name in ("stream_subgraphs", "stream_resumable", "checkpoint_during")),
+    *((body, "enabled") for body in (CronBody, CronPatch, CronSearch)),
+    (StateAtCheckpoint, "subgraphs"),
+    (ItemSearch, "refresh_ttl"),
+]
+
+
+def decoded(body, **fields):
+    return body.model_validate({**LEAST.get(body, {}), **fields})
+
+
+@pytest.mark.parametrize(("body", "name"), NUMBERS)
+def test_a_number_is_neither_text_nor_truth(body, name):
+    assert getattr(decoded(body, **{name: 5}), name) == 5
+    assert getattr(decoded(body, **{name: 5.0}), name) == 5
+    for wrong in ("5", "", True, False, [5], {}):
+        with pytest.raises(ValidationError):
+            decoded(body, **{name: wrong})
+
+
+@pytest.mark.parametrize(("body", "name"), FLAGS)
+def test_truth_is_neither_text_nor_a_number(body, name):
+    assert getattr(decoded(body, **{name: True}), name) is True
+    for wrong in ("yes", "true", "", 1, 0, 1.0, []):
+        with pytest.raises(ValidationError):
+            decoded(body, **{name: wrong})
+
+
+@pytest.mark.parametrize("body", [ThreadBody, ThreadPatch])
+@pytest.mark.parametrize("wrong", ["5", True, {"ttl": "5"}, {"ttl": True}, {}, []])
+def test_a_time_to_live_is_a_number(body, wrong):
+    assert decoded(body, ttl=5).ttl.ttl == decoded(body, ttl={"ttl": 5}).ttl.ttl == 5
+    with pytest.raises(ValidationError):
+        decoded(body, ttl=wrong)
+
+
+@pytest.mark.parametrize("body", [CronBody, CronPatch])
+@pytest.mark.parametrize("wrong", [5, 1893456000, True, 1.5, [], "soon"])
+def test_a_time_is_written_out(body, wrong):
+    assert decoded(body, end_time="2030-01-01T00:00:00+00:00").end_time.year == 2030
+    assert decoded(body, end_time=None).end_time is None
+    with pytest.raises(ValidationError):
+        decoded(body, end_time=wrong)
+
+
+@pytest.mark.parametrize("body", [RunBody, AssistantBody, CronBody])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"tags": [1]},
+        {"tags": "a"},
+        {"tags": None},
+        {"metadata": []},
+        {"configurable": 3},
+        *({"recursion_limit": limit} for limit in ("5", True, 0, -1, 5.5, 1e300, float("inf"), float("nan"), [])),
+    ],
+    ids=repr,
+)
+def test_a_config_that_langgraph_would_stumble_over_is_refused(body, wrong):
+    with pytest.raises(ValidationError):
+        decoded(body, config=wrong)
+
+
+@pytest.mark.parametrize("limit", [1, 10_001, 10**12, 9.0])
+def test_a_run_may_take_as_many_steps_as_its_client_likes(limit):
+    kept = decoded(RunBody, config={"recursion_limit": limit}).config["recursion_limit"]
+    assert (kept, type(kept)) == (limit, int)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        {"update": 5},
+        {"update": "x"},
+        {"update": [1]},
+        {"update": [["key"]]},
+        {"update": [["key", 1, 2]]},
+        {"update": [[1, 2]]},
+        {"goto": 5},
+        {"goto": ""},
+        {"goto": [""]},
+        {"goto": {"node": "a"}},
+        {"goto": {"node": "", "input": 1}},
+        {"goto": {"node": 5, "input": 1}},
+        {"goto": [{"input": 1}]},
+        {"resume": None},
+        {"update": {}},
+        {"update": []},
+        {"goto": []},
+        {"goto": None, "update": None, "resume": None},
+    ],
+    ids=repr,
+)
+def test_a_command_that_makes_no_sense_is_refused(command):
+    with pytest.raises(ValidationError):
+        decoded(RunBody, command=command)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        {},
+        {"resume": 0},
+        {"resume": False},
+        {"resume": []},
+        {"update": {"a": 1}},
+        {"update": [["a", 1], ["b", None]]},
+        {"goto": "a"},
+        {"goto": ["a", {"node": "b", "input": None}]},
+        {"goto": {"node": "b", "input": {}}},
+    ],
+    ids=repr,
+)
+def test_a_command_is_kept_as_it_was_said(command):
+    assert decoded(RunBody, command=command).command.said() == command
