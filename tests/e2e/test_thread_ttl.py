@@ -51,6 +51,13 @@ async def test_an_update_may_change_the_ttl_and_otherwise_keeps_it(sdk):
     assert await ttl_of(sdk, thread_id) == (7, "delete")
 
 
+async def test_null_takes_the_ttl_off(sdk, http):
+    thread_id = await sdk.thread(ttl=60, metadata={"a": 1})
+    updated = await http.patch(f"/threads/{thread_id}", json={"ttl": None})
+    assert (updated.status_code, updated.json()["metadata"]) == (200, {"a": 1})
+    assert await ttl_of(sdk, thread_id) is None
+
+
 async def test_copies_and_supersteps_have_a_ttl_too(sdk):
     source = await sdk.thread(ttl=60)
     assert await ttl_of(sdk, (await sdk.threads.copy(source))["thread_id"]) == (60, "delete")
@@ -116,6 +123,7 @@ async def test_threads_that_have_outlived_their_time_are_removed_and_busy_ones_a
     with running_server(sweeping(default_ttl=MOMENT), tmp_path / "data") as server:
         async with open_async(server.url) as sdk:
             kept = await sdk.thread(ttl=60)
+            for_ever = (await sdk.http.post("/threads", json={"ttl": None}))["thread_id"]
             busy = await sdk.thread(ttl=60)
             run = await sdk.runs.create(busy, "slow", input={"until": str(gate)})
             await has_begun(sdk, run)
@@ -128,7 +136,8 @@ async def test_threads_that_have_outlived_their_time_are_removed_and_busy_ones_a
             assert (await sdk.threads.get(busy))["status"] == "busy"
             gate.touch()
             await gone(sdk, busy)
-            assert (await sdk.threads.get(kept))["status"] == "idle"
+            for thread_id in (kept, for_ever):
+                assert (await sdk.threads.get(thread_id))["status"] == "idle"
 
 
 async def test_a_thread_may_lose_its_past_and_keep_its_state(sweeping, tmp_path: Path):

@@ -85,6 +85,10 @@ class Ttl:
     strategy: ExpiryStrategy = "delete"
 
 
+WantedTtl = Ttl | Literal["usual"] | None
+"""None is for ever. What is usual is, for a new thread, what the project says, and for another what it has."""
+
+
 @dataclass(frozen=True, slots=True)
 class Thread:
     """A thread as clients see it. `status` is `busy` while it has pending or running runs, whatever it settled on

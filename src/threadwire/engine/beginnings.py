@@ -15,7 +15,7 @@ import anyio
 
 from threadwire.core.entries import Draft, Kind
 from threadwire.core.ids import ThreadId, uuid7
-from threadwire.core.records import Settled, Supersteps, Thread, Ttl
+from threadwire.core.records import Settled, Supersteps, Thread, Ttl, WantedTtl
 from threadwire.engine.checkpointing import Checkpointing
 from threadwire.engine.clock import Clock
 from threadwire.engine.threads import Threads, graph_of, no_graph, taken
@@ -61,11 +61,11 @@ class Beginnings:
         thread_id: ThreadId | None,
         metadata: dict[str, Any],
         if_exists: str = "raise",
-        ttl: Ttl | None = None,
+        ttl: WantedTtl = "usual",
         owner: str | None = None,
     ) -> Thread:
         """A thread in the state these updates lead to. One that exists is refused, or returned as it is."""
-        thread = self._threads.new(thread_id, metadata, ttl or self._default_ttl, owner)
+        thread = self._threads.new(thread_id, metadata, self._default_ttl if ttl == "usual" else ttl, owner)
         if (existing := await self._storage.threads.get(thread.thread_id)) is not None:
             return _as_asked(existing, if_exists)
         graph_id, store = self._graph(thread), self._store.of(owner)

@@ -14,7 +14,7 @@ from threadwire.core.configuration import PLACES
 from threadwire.core.encoding import Encoder
 from threadwire.core.entries import Draft, Json, Kind
 from threadwire.core.ids import Seq, ThreadId, uuid7
-from threadwire.core.records import CheckpointSizes, ExpiryStrategy, Run, Thread, ThreadQuery, Ttl
+from threadwire.core.records import CheckpointSizes, ExpiryStrategy, Run, Thread, ThreadQuery, Ttl, WantedTtl
 from threadwire.engine.checkpointing import Checkpointing
 from threadwire.engine.clock import Clock
 from threadwire.engine.follow import Follower, Followers
@@ -65,10 +65,10 @@ class Threads:
         thread_id: ThreadId | None,
         metadata: dict[str, Any],
         if_exists: str = "raise",
-        ttl: Ttl | None = None,
+        ttl: WantedTtl = "usual",
         owner: str | None = None,
     ) -> Thread:
-        thread = self.new(thread_id, metadata, ttl or self._default_ttl, owner)
+        thread = self.new(thread_id, metadata, self._default_ttl if ttl == "usual" else ttl, owner)
         try:
             return await self._storage.threads.create(thread, if_exists=if_exists)
         except Conflict:
@@ -93,7 +93,7 @@ class Threads:
             raise _missing(thread_id)
         return thread
 
-    async def update(self, thread_id: ThreadId, metadata: dict[str, Any], ttl: Ttl | None = None) -> Thread:
+    async def update(self, thread_id: ThreadId, metadata: dict[str, Any], ttl: WantedTtl = "usual") -> Thread:
         try:
             return await self._storage.threads.update(thread_id, metadata=metadata, ttl=ttl, now=self._clock())
         except NotFound:

@@ -38,7 +38,7 @@ from threadwire.core.records import (
     Settled,
     Thread,
     ThreadQuery,
-    Ttl,
+    WantedTtl,
 )
 
 if TYPE_CHECKING:
@@ -114,9 +114,10 @@ class Threads(Protocol):
     async def get(self, thread_id: ThreadId) -> Thread | None: ...
 
     async def update(
-        self, thread_id: ThreadId, *, metadata: dict[str, Any], ttl: Ttl | None = None, now: int
+        self, thread_id: ThreadId, *, metadata: dict[str, Any], ttl: WantedTtl = "usual", now: int
     ) -> Thread:
-        """Merge `metadata` key by key into what is there, and replace the ttl if one is given. Raises `NotFound`."""
+        """Merge `metadata` key by key into what is there; replace the ttl, or with None take it off, unless it is to be
+        the usual. Raises `NotFound`."""
 
     async def delete(self, thread_id: ThreadId) -> None:
         """Remove the thread with its log, runs and checkpoints; whoever held it is fenced, whoever watches it is woken.

@@ -55,6 +55,8 @@ async def a_thread_is_made_from_supersteps(wire: Wire) -> None:
 async def a_thread_with_a_time_to_live(wire: Wire) -> None:
     thread = await wire.post("/threads", {"ttl": {"ttl": 60, "strategy": "delete"}})
     await wire.get(f"/threads/{thread['thread_id']}?include=ttl")
+    await wire.patch(f"/threads/{thread['thread_id']}", {"ttl": None})
+    await wire.get(f"/threads/{thread['thread_id']}?include=ttl")
 
 
 @scenario

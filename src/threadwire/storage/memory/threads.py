@@ -4,7 +4,7 @@ from typing import Any
 
 from threadwire.core.entries import Draft, Kind
 from threadwire.core.ids import Seq, ThreadId
-from threadwire.core.records import ExpiryStrategy, Put, Settled, Thread, ThreadQuery, Ttl
+from threadwire.core.records import ExpiryStrategy, Put, Settled, Thread, ThreadQuery, WantedTtl
 from threadwire.errors import Conflict
 from threadwire.storage.memory.checkpoints import keep_latest, move_thread, newest_root, put_all
 from threadwire.storage.memory.pages import holds, page
@@ -40,11 +40,12 @@ class MemoryThreads:
             return None if thread is None else self._tables.shown(thread)
 
     async def update(
-        self, thread_id: ThreadId, *, metadata: dict[str, Any], ttl: Ttl | None = None, now: int
+        self, thread_id: ThreadId, *, metadata: dict[str, Any], ttl: WantedTtl = "usual", now: int
     ) -> Thread:
         with self._tables.lock:
             thread = self._tables.thread(thread_id)
-            merged = replace(thread, metadata=thread.metadata | metadata, ttl=ttl or thread.ttl, updated_at=now)
+            wanted = thread.ttl if ttl == "usual" else ttl
+            merged = replace(thread, metadata=thread.metadata | metadata, ttl=wanted, updated_at=now)
             self._tables.keep_thread(merged)
             return self._tables.shown(self._tables.thread(thread_id))
 

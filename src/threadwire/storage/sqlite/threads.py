@@ -8,7 +8,7 @@ import apsw
 
 from threadwire.core.entries import Draft, Kind
 from threadwire.core.ids import Seq, ThreadId
-from threadwire.core.records import ExpiryStrategy, Put, Settled, Thread, ThreadQuery, Ttl
+from threadwire.core.records import ExpiryStrategy, Put, Settled, Thread, ThreadQuery, Ttl, WantedTtl
 from threadwire.errors import Conflict, NotFound
 from threadwire.storage.sqlite import thread_search
 from threadwire.storage.sqlite.checkpoints import SqliteCheckpoints
@@ -72,7 +72,7 @@ class SqliteThreads:
         return found
 
     async def update(
-        self, thread_id: ThreadId, *, metadata: dict[str, Any], ttl: Ttl | None = None, now: int
+        self, thread_id: ThreadId, *, metadata: dict[str, Any], ttl: WantedTtl = "usual", now: int
     ) -> Thread:
         def update(transaction: Transaction) -> Thread:
             transaction.require(thread_id, None)
@@ -80,9 +80,10 @@ class SqliteThreads:
             before = db.execute("SELECT metadata FROM threads WHERE thread = ?", (thread,)).get
             sql = "UPDATE threads SET metadata = ?, updated_at = ? WHERE thread = ?"
             db.execute(sql, (merged(before, metadata), now, thread))
-            if ttl is not None:
+            if ttl != "usual":
+                minutes, strategy = (None, None) if ttl is None else (ttl.minutes, ttl.strategy)
                 sql = "UPDATE threads SET ttl_minutes = ?, ttl_strategy = ? WHERE thread = ?"
-                db.execute(sql, (ttl.minutes, ttl.strategy, thread))
+                db.execute(sql, (minutes, strategy, thread))
             return load_thread(transaction.db, thread_id)
 
         return await self._writer.do(update)

@@ -84,6 +84,10 @@ class ThreadsConformance:
         replaced = await storage.threads.update(thread_id, metadata={}, ttl=Ttl(0.5, "keep_latest"), now=NOW + 3)
         assert replaced.ttl == Ttl(0.5, "keep_latest")
         assert await storage.threads.get(thread_id) == replaced
+        taken_off = await storage.threads.update(thread_id, metadata={}, ttl=None, now=NOW + 4)
+        assert (taken_off.ttl, taken_off.expires_at) == (None, None)
+        assert await storage.threads.get(thread_id) == taken_off
+        assert await storage.threads.due(NOW + 10**12, 10) == []
 
     async def test_an_update_is_found_by_and_what_it_replaced_no_longer(self, storage: Storage) -> None:
         thread_id = await keep_thread(storage, metadata={"user": "ada", "deep": {"a": 1, "b": 2}})

@@ -6,7 +6,7 @@ from typing import Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from threadwire.core.ids import ThreadId, parse_thread_id
-from threadwire.core.records import Supersteps, ThreadQuery, Ttl, Update
+from threadwire.core.records import Supersteps, ThreadQuery, Ttl, Update, WantedTtl
 from threadwire.errors import BadRequest
 from threadwire.protocols.langgraph.decode.body import MAX_PAGE, Number, OptionalObject, RequestBody, Whole
 from threadwire.protocols.langgraph.decode.paths import Path, parse_extract
@@ -43,6 +43,16 @@ class TtlBody(RequestBody):
         return Ttl(self.ttl, self.strategy)
 
 
+class KeptBody(RequestBody):
+    ttl: TtlBody | None = None
+
+    def wanted_ttl(self) -> WantedTtl:
+        """Left out it is the usual; null is for ever."""
+        if "ttl" not in self.model_fields_set:
+            return "usual"
+        return None if self.ttl is None else self.ttl.record()
+
+
 class UpdateBody(RequestBody):
     values: Any = None
     command: CommandBody | None = None
@@ -63,11 +73,10 @@ class SuperstepBody(RequestBody):
     updates: list[UpdateBody]
 
 
-class ThreadBody(RequestBody):
+class ThreadBody(KeptBody):
     thread_id: str | None = None
     metadata: OptionalObject = Field(default_factory=dict)
     if_exists: Literal["raise", "do_nothing"] = "raise"
-    ttl: TtlBody | None = None
     supersteps: list[SuperstepBody] | None = Field(default=None, max_length=MAX_SUPERSTEPS)
 
     def steps(self) -> Supersteps:
@@ -77,9 +86,8 @@ class ThreadBody(RequestBody):
         return steps
 
 
-class ThreadPatch(RequestBody):
+class ThreadPatch(KeptBody):
     metadata: OptionalObject = Field(default_factory=dict)
-    ttl: TtlBody | None = None
 
 
 class StatePatch(RequestBody):

@@ -38,8 +38,7 @@ def _many_threads(router: APIRouter, engine: Engine) -> None:
     @router.post("/threads", tags=["threads"], responses=foreseen(400, 409))
     async def create_thread(body: Annotated[ThreadBody, Body()]) -> Json:
         thread_id = parse_thread_id(body.thread_id) if body.thread_id is not None else None
-        ttl = None if body.ttl is None else body.ttl.record()
-        asked = (thread_id, body.metadata, body.if_exists, ttl)
+        asked = (thread_id, body.metadata, body.if_exists, body.wanted_ttl())
         if steps := body.steps():
             return Json(thread_json(await engine.beginnings.from_supersteps(steps, *asked)))
         return Json(thread_json(await engine.threads.create(*asked)))
@@ -76,8 +75,7 @@ def _one_thread(router: APIRouter, engine: Engine) -> None:
     async def update_thread(
         thread_id: str, body: Annotated[ThreadPatch, Body()], prefer: Annotated[str | None, Header()] = None
     ) -> Response:
-        ttl = None if body.ttl is None else body.ttl.record()
-        thread = await engine.threads.update(parse_thread_id(thread_id), body.metadata, ttl)
+        thread = await engine.threads.update(parse_thread_id(thread_id), body.metadata, body.wanted_ttl())
         return Response(status_code=204) if _wants_little(prefer) else Json(thread_json(thread))
 
     @router.patch("/threads/{thread_id}/state", tags=["threads"])
