@@ -196,6 +196,37 @@ async def test_a_command_of_nothing_but_null_is_refused(http):
     assert (await http.get(f"/threads/{thread_id}/runs")).json() == []
 
 
+NOBODYS = "0" * 32
+
+
+async def test_a_strict_answer_to_what_was_not_asked_fails_and_the_question_stays(sdk):
+    thread_id = await sdk.thread()
+    (asked,) = (await sdk.runs.wait(thread_id, "approve", input={"topic": "x"}))["__interrupt__"]
+    before = await sdk.threads.get_state(thread_id)
+    ended = await sdk.runs.wait(
+        thread_id, "approve", command={"resume": {NOBODYS: "yes"}}, strict_resume=True, raise_error=False
+    )
+    assert ended["__error__"] == {
+        "error": "UnknownInterruptError",
+        "message": f"Unknown or already-consumed interrupt: {NOBODYS}",
+    }
+    assert await sdk.threads.get_state(thread_id) == before
+    assert list((await sdk.threads.get(thread_id))["interrupts"].values()) == [
+        [{"id": asked["id"], "value": asked["value"]}]
+    ]
+    answer = {"resume": {asked["id"]: "yes"}}
+    values = await sdk.runs.wait(thread_id, "approve", command=answer, strict_resume=True)
+    assert values == {"topic": "x", "answer": "yes", "done": True}
+
+
+async def test_an_answer_that_is_not_strict_is_ignored_if_nobody_asked(sdk):
+    thread_id = await sdk.thread()
+    first = await sdk.runs.wait(thread_id, "approve", input={"topic": "x"})
+    for strict in (None, False):
+        again = await sdk.runs.wait(thread_id, "approve", command={"resume": {NOBODYS: "yes"}}, strict_resume=strict)
+        assert again == first
+
+
 async def test_everything_at_once_can_be_answered(sdk):
     thread_id = await sdk.thread()
     values = await sdk.runs.wait(thread_id, "everything", input=human("hi"))

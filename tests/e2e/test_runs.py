@@ -217,14 +217,21 @@ async def test_a_delayed_run_is_stopped_before_it_starts(sdk):
     assert (await sdk.threads.get(thread_id))["values"] is None
 
 
-async def test_what_is_for_tracing_does_not_disturb(sdk):
+async def test_what_is_for_feedback_is_kept_and_does_not_disturb(sdk):
     thread_id = await sdk.thread()
-    tracing = {"project_name": "mine", "example_id": "one"}
-    run = await sdk.runs.create(thread_id, "echo", input={"text": 1}, langsmith_tracing=tracing)
-    assert (await sdk.runs.join(thread_id, run["run_id"]))["echoed"] == 1
     parts = await collect(sdk.runs.stream(thread_id, "echo", input={"text": 1}, feedback_keys=["good"]))
     kept = await sdk.runs.get(thread_id, of(parts, "metadata")[0]["run_id"])
     assert kept["kwargs"]["feedback_keys"] == ["good"]
+
+
+@pytest.mark.filterwarnings("ignore:`checkpoint_during` is deprecated")
+@pytest.mark.parametrize(("during", "kept"), [(True, 5), (False, 1)])
+async def test_the_old_name_of_durability_is_understood(sdk, during, kept):
+    thread_id = await sdk.thread()
+    await sdk.runs.wait(thread_id, "steps", input={"count": 3}, checkpoint_during=during)
+    assert len(await sdk.threads.get_history(thread_id)) == kept
+    (run,) = await sdk.runs.list(thread_id)
+    assert run["kwargs"]["checkpoint_during"] is during
 
 
 @pytest.mark.parametrize("durability", ["sync", "async"])

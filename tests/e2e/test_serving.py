@@ -356,6 +356,7 @@ async def test_info_is_as_the_sdks_know_it(server, http):
     assert set(info) == {"version", "langgraph_py_version", "flags", "host"}
     assert set(info["flags"]) == {
         "assistants", "crons", "langsmith", "langsmith_tracing_replicas", "langsmith_tracing_session_on_runs",
+        "strict_resume",
     }  # fmt: skip
     assert info["host"] == {
         "kind": "self-hosted", "project_id": None, "host_revision_id": None, "revision_id": None, "tenant_id": None,

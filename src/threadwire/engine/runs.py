@@ -83,8 +83,11 @@ def run_kwargs(
     subgraphs: bool = False,
     resumable: bool = False,
     durability: Durability = "async",
+    strict_resume: bool = False,
+    langsmith_tracer: Json = None,
 ) -> dict[str, Any]:
     """What a run is given, whichever protocol asked for it, in the words in which clients see it again."""
+    seldom = {"strict_resume": strict_resume, "langsmith_tracer": langsmith_tracer}
     return {
         "input": input,
         "command": command,
@@ -100,6 +103,7 @@ def run_kwargs(
         "resumable": resumable,
         "checkpoint_during": durability != "exit",
         "durability": durability,
+        **{name: value for name, value in seldom.items() if value},
     }
 
 

@@ -21,12 +21,16 @@ from threadwire.core.records import Ending, Run, Settled
 from threadwire.graphs.context import fitting
 from threadwire.graphs.dispatched import hear_dispatched_events
 from threadwire.graphs.normalize import Normalizer, resting
+from threadwire.graphs.tracing import tracers
 from threadwire.graphs.user_loop import USER_ERRORS
 
 ALWAYS = ("values", "updates", "messages", "custom", "tools", "tasks", "checkpoints")
 """What every run records, whoever started it, so that anybody can join it over any protocol."""
 
 LANGGRAPH_VERSION = version("langgraph")
+
+STRICT_RESUME = "__pregel_strict_resume"
+"""Has LangGraph refuse an answer to what was not asked. It has no public name for what only servers set."""
 
 
 def _attend_to_tools_only() -> None:
@@ -174,6 +178,8 @@ class Execution:
             langgraph_auth_user_id=run.owner or "",
             langgraph_auth_permissions=[],
         )
+        if self._kwargs.get("strict_resume"):
+            configurable[STRICT_RESUME] = True
         metadata = {
             **(given.get("metadata") or {}),
             **run.metadata,
@@ -189,6 +195,7 @@ class Execution:
             "metadata": metadata,
             "run_id": UUID(run.run_id),
             "run_name": given.get("run_name") or run.graph_id,
+            **_callbacks(given, self._kwargs.get("langsmith_tracer")),
         }
 
     def _modes(self) -> list[str]:
@@ -246,6 +253,11 @@ class Execution:
             return None
         pending = {task: [resting(each) for each in asked] for task, asked in self._normalizer.pending.items()}
         return Settled(status=status, values=native(self._normalizer.last_values), interrupts=pending, error=error)
+
+
+def _callbacks(config: dict[str, Any], tracer: Json) -> dict[str, Any]:
+    added = tracers(tracer)
+    return {"callbacks": [*(config.get("callbacks") or ()), *added]} if added else {}
 
 
 async def _nothing_to_wait_for() -> None:

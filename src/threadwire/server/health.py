@@ -31,6 +31,7 @@ def system_routes(engine: Engine) -> APIRouter:
                     "langsmith": False,
                     "langsmith_tracing_replicas": False,
                     "langsmith_tracing_session_on_runs": False,
+                    "strict_resume": True,
                 },
                 "host": {
                     "kind": "self-hosted",

@@ -138,3 +138,10 @@ async def a_question_after_tools_and_subgraphs(wire: Wire) -> None:
     thread = await wire.thread()
     await wire.post(f"/threads/{thread}/runs/wait", run("everything", HELLO))
     await wire.get(f"/threads/{thread}")
+
+
+@scenario
+async def a_strict_answer_to_what_was_not_asked(wire: Wire) -> None:
+    thread = await wire.ran("approve", {"topic": "x"})
+    await wire.post(f"/threads/{thread}/runs/wait", resumed("approve", {"0" * 31 + "1": "yes"}, strict_resume=True))
+    await wire.post(f"/threads/{thread}/runs/wait", resumed("approve", "yes", strict_resume=True))

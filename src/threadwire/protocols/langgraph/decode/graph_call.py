@@ -38,22 +38,20 @@ class GraphCall(RequestBody):
         place = checkpoint_at(given, None) or {}
         return {key: value for key, value in given.items() if key not in CHECKPOINT_KEYS} | place
 
-    def kwargs(
-        self, *, command: Object | None = None, feedback_keys: list[str] | None = None, temporary: bool
-    ) -> Object:
+    def kwargs(self, *, temporary: bool, **of_one_run: Any) -> Object:
+        """What a graph is called with; a run that is not a cron's may be given more."""
         durability = self.durability or ("exit" if self.checkpoint_during is False else "async")
         return run_kwargs(
             input=self.input,
-            command=command,
             config={**self.config, "configurable": self.configurable()},
             context=self.context,
             stream_mode=self.modes,
             interrupt_before=self.interrupt_before,
             interrupt_after=self.interrupt_after,
             webhook=self.webhook,
-            feedback_keys=feedback_keys,
             temporary=temporary,
             subgraphs=self.stream_subgraphs,
             resumable=self.stream_resumable,
             durability=durability,
+            **of_one_run,
         )

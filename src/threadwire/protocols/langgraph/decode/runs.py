@@ -6,11 +6,11 @@ from typing import Any, Literal
 from pydantic import Field, field_validator, model_validator
 from pydantic.alias_generators import to_camel
 
-from threadwire.core.ids import ThreadId, parse_run_id, parse_thread_id
+from threadwire.core.ids import ThreadId, parse_run_id, parse_thread_id, parse_uuid
 from threadwire.core.records import RunSelection
 from threadwire.engine.runs import StartRun
 from threadwire.errors import BadRequest, Invalid
-from threadwire.protocols.langgraph.decode.body import MAX_PAGE, Number, Object, RequestBody
+from threadwire.protocols.langgraph.decode.body import MAX_PAGE, Flag, Number, Object, RequestBody
 from threadwire.protocols.langgraph.decode.graph_call import GraphCall
 from threadwire.protocols.langgraph.decode.repeating import Repeatable
 from threadwire.protocols.langgraph.decode.state import checkpoint_at
@@ -55,6 +55,21 @@ def _is_target(target: Any) -> bool:
     return isinstance(node, str) and node != ""
 
 
+class TracerBody(RequestBody):
+    project_name: str | None = None
+    example_id: str | None = None
+
+    @field_validator("example_id")
+    @classmethod
+    def _of_langsmith(cls, example_id: str | None) -> str | None:
+        if example_id is not None and (example_id := parse_uuid(example_id)) is None:
+            raise ValueError("must be a UUID")
+        return example_id
+
+    def said(self) -> Object:
+        return self.model_dump(exclude_none=True)
+
+
 class RunBody(GraphCall):
     assistant_id: str = Field(max_length=255)
     command: CommandBody | None = None
@@ -64,17 +79,24 @@ class RunBody(GraphCall):
     if_not_exists: Literal["create", "reject"] = "reject"
     after_seconds: Number = Field(default=0, ge=0, le=366 * 86_400)
     feedback_keys: list[str] | None = None
+    strict_resume: Flag | None = None
+    langsmith_tracer: TracerBody | None = None
 
     @property
     def temporary(self) -> bool:
         return False
 
     def start(self, thread_id: ThreadId | None, repeatable: Repeatable | None = None) -> StartRun:
-        command = None if self.command is None else self.command.said()
         return StartRun(
             assistant=self.assistant_id,
             thread_id=thread_id,
-            kwargs=self.kwargs(command=command, feedback_keys=self.feedback_keys, temporary=self.temporary),
+            kwargs=self.kwargs(
+                temporary=self.temporary,
+                command=None if self.command is None else self.command.said(),
+                feedback_keys=self.feedback_keys,
+                strict_resume=bool(self.strict_resume),
+                langsmith_tracer=None if self.langsmith_tracer is None else self.langsmith_tracer.said(),
+            ),
             metadata=self.metadata,
             multitask_strategy=self.multitask_strategy,
             create_thread=self.if_not_exists == "create",

@@ -1,0 +1,291 @@
+"""Every parameter of every method of the Python SDK arrives at something that the server knows: no parameter, also none
+of a newer SDK, is accepted and dropped.
+
+Each is sent alone, without a server, and what it changes in the request is looked up in /openapi.json. What the fields
+do is proved in the other tests of this folder, and that they are documented in tests/docs.
+"""
+
+import json
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from inspect import Parameter, isawaitable, signature
+from typing import Any
+
+import httpx
+import pytest
+from langgraph_sdk.client import LangGraphClient, SyncLangGraphClient
+from test_bad_input import Route, routes_of
+from test_conformance_page import REFUSED
+from tour import SDK, methods
+
+from threadwire.testing.server import RunningServer
+
+pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore:`checkpoint_during` is deprecated")]
+
+ID = "6f1d2c4e-0000-4000-8000-000000000000"
+
+SAMPLES: dict[str, Any] = {
+    "action": "rollback",
+    "after_seconds": 5,
+    "as_node": "a",
+    "assistant_id": ID,
+    "before": ID,
+    "cancel_on_disconnect": True,
+    "checkpoint": {"checkpoint_id": ID},
+    "checkpoint_during": False,
+    "checkpoint_id": ID,
+    "command": {"resume": 1},
+    "config": {"tags": ["a"]},
+    "context": {"a": 1},
+    "cron_id": ID,
+    "delete_threads": True,
+    "description": "a",
+    "durability": "sync",
+    "enabled": False,
+    "end_time": datetime(2030, 1, 1, tzinfo=UTC),
+    "extract": {"a": "values.a"},
+    "feedback_keys": ["a"],
+    "filter": {"a": 1},
+    "graph_id": "echo",
+    "headers": {"x-mine": "1"},
+    "ids": [ID],
+    "if_exists": "do_nothing",
+    "if_not_exists": "create",
+    "include": ["ttl"],
+    "index": False,
+    "input": {"a": 1},
+    "interrupt_after": ["a"],
+    "interrupt_before": ["a"],
+    "key": "k",
+    "langsmith_tracing": {"project_name": "a"},
+    "last_event_id": "5",
+    "limit": 5,
+    "max_depth": 5,
+    "metadata": {"a": 1},
+    "multitask_strategy": "reject",
+    "name": "a",
+    "namespace": "a",
+    "namespace_prefix": ["a"],
+    "offset": 5,
+    "on_completion": "keep",
+    "on_disconnect": "cancel",
+    "on_run_completed": "keep",
+    "on_run_created": lambda run: None,
+    "params": {"mine": "1"},
+    "payloads": [{"assistant_id": "echo"}],
+    "prefix": ["a"],
+    "query": "a",
+    "raise_error": False,
+    "recurse": True,
+    "refresh_ttl": True,
+    "response_format": "object",
+    "return_minimal": True,
+    "run_id": ID,
+    "run_ids": [ID],
+    "schedule": "@yearly",
+    "select": ["metadata"],
+    "sort_by": "created_at",
+    "sort_order": "asc",
+    "status": "pending",
+    "strategy": "keep_latest",
+    "stream_mode": "updates",
+    "stream_resumable": True,
+    "stream_subgraphs": True,
+    "strict_resume": True,
+    "subgraphs": True,
+    "suffix": ["a"],
+    "supersteps": [{"updates": [{"values": {}, "as_node": "a"}]}],
+    "thread_id": ID,
+    "thread_ids": [ID],
+    "timezone": "UTC",
+    "ttl": 5,
+    "value": {"a": 1},
+    "values": {"a": 1},
+    "version": "v2",
+    "wait": True,
+    "webhook": "https://example.com/told",
+    "xray": True,
+}
+SAMPLES_OF: dict[tuple[str, str], Any] = {
+    ("assistants.set_latest", "version"): 1,
+    ("store.put_item", "namespace"): ["a"],
+    ("store.get_item", "namespace"): ["a"],
+    ("store.delete_item", "namespace"): ["a"],
+}
+"""Where a name means something else."""
+
+OF_THE_CLIENT = {
+    "on_run_created": "called by the client",
+    "raise_error": "whether the client raises what it is told",
+    "response_format": "in which form the client gives what it is told",
+    "runs.stream version": "in which form the client gives what it is told",
+}
+"""What never leaves it: by name, or by method and name."""
+
+IGNORED = {
+    "runs.create on_completion": "it is for runs without a thread of their client's; the same on the stock server",
+    "runs.stream on_completion": "likewise",
+    "runs.wait on_completion": "likewise",
+}
+"""What the server does not look at: see "What is ignored" in docs/reference/http-api.md."""
+
+ANYTHING = {"headers", "params"}
+"""What a client adds of its own."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A request as far as the parameters of a method decide it."""
+
+    method: str
+    path: str
+    query: dict[str, list[str]]
+    headers: dict[str, str]
+    body: Any
+
+
+@dataclass
+class Wire:
+    """Takes requests down and answers none of them."""
+
+    asked: list[Asked] = field(default_factory=list)
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        query: dict[str, list[str]] = {}
+        for name, value in request.url.params.multi_items():
+            query.setdefault(name, []).append(value)
+        body = json.loads(request.content) if request.content else None
+        headers = {name: value for name, value in request.headers.items() if not name.startswith("content-")}
+        self.asked.append(Asked(request.method, request.url.path, query, headers, body))
+        return httpx.Response(500)
+
+
+async def asked(kind: str, method: str, arguments: dict[str, Any]) -> Asked:
+    """What the client sends first when its method is called so."""
+    wire = Wire()
+    transport, url = httpx.MockTransport(wire), "http://sdk"
+    client: Any = (
+        LangGraphClient(httpx.AsyncClient(transport=transport, base_url=url))
+        if kind == "async"
+        else SyncLangGraphClient(httpx.Client(transport=transport, base_url=url))
+    )
+    subject, name = method.split(".")
+    function = getattr(getattr(client, subject), name)
+    alone = [each.name for each in signature(function).parameters.values() if each.kind == Parameter.POSITIONAL_ONLY]
+    with suppress(httpx.HTTPError):
+        result = function(
+            *(arguments[each] for each in alone if each in arguments),
+            **{each: value for each, value in arguments.items() if each not in alone},
+        )
+        if isawaitable(result):
+            result = await result
+        if hasattr(result, "__aiter__"):
+            async for _ in result:
+                pass
+        elif hasattr(result, "__next__"):
+            list(result)
+    assert wire.asked, f"{method} sent nothing"
+    return wire.asked[0]
+
+
+def parameters(kind: str, method: str) -> dict[str, Parameter]:
+    subject, name = method.split(".")
+    function = getattr(getattr(SDK[kind](url="http://127.0.0.1:1"), subject), name)
+    return dict(signature(function).parameters)
+
+
+def sample(method: str, name: str) -> Any:
+    assert name in SAMPLES, f"{method} has a parameter that is new: {name}. Does the server know it?"
+    return SAMPLES_OF.get((method, name), SAMPLES[name])
+
+
+def served_methods(kind: str) -> list[str]:
+    """All but those that are known not to be served, and `http`, whose parameters are the request itself."""
+    return sorted(each for each in methods(kind) if each not in REFUSED and not each.startswith("http."))
+
+
+@pytest.fixture(scope="module")
+def described(server: RunningServer) -> dict[str, Any]:
+    return httpx.get(f"{server.url}/openapi.json").json()
+
+
+@pytest.mark.parametrize(("kind", "method"), [(kind, method) for kind in SDK for method in served_methods(kind)])
+async def test_the_server_knows_every_parameter(kind: str, method: str, described: dict[str, Any]) -> None:
+    there = parameters(kind, method)
+    least = {name: sample(method, name) for name, each in there.items() if each.default is Parameter.empty}
+    await _each_is_known(kind, method, least, described, IGNORED)
+
+
+@pytest.mark.parametrize("kind", SDK)
+@pytest.mark.parametrize("method", ["runs.create", "runs.stream", "runs.wait"])
+async def test_the_server_knows_every_parameter_of_a_run_without_a_thread(
+    kind: str, method: str, described: dict[str, Any]
+) -> None:
+    await _each_is_known(kind, method, {"thread_id": None, "assistant_id": ID}, described, {})
+
+
+async def _each_is_known(
+    kind: str, method: str, least: dict[str, Any], described: dict[str, Any], ignored: dict[str, str]
+) -> None:
+    plain = await asked(kind, method, least)
+    known(plain, described)
+    for name in parameters(kind, method):
+        value = sample(method, name)
+        given = await asked(kind, method, {**least, name: another(value) if least.get(name) == value else value})
+        place = f"{method} {name}"
+        changed = set(changes(plain, given))
+        if name in OF_THE_CLIENT or place in OF_THE_CLIENT:
+            assert not changed, place
+        elif name not in ANYTHING:
+            assert changed, f"{place} is not sent"
+            unknown = changed - known(given, described)
+            assert not unknown or place in ignored, f"{place}: {unknown}"
+
+
+def another(value: Any) -> Any:
+    match value:
+        case str():
+            return f"another {value}"
+        case int():
+            return value + 1
+        case list():
+            return [*value, *value]
+    return {"another": value}
+
+
+def changes(before: Asked, after: Asked) -> Iterator[str]:
+    """The names of what differs: in the query, the headers and the body; `path` if it goes elsewhere."""
+    if (before.method, before.path) != (after.method, after.path):
+        yield "path"
+    yield from _differing(before.query, after.query)
+    yield from _differing(before.headers, after.headers)
+    if isinstance(after.body, list):
+        yield from (() if before.body == after.body else ("body",))
+    elif before.path == after.path:
+        yield from _differing(before.body or {}, after.body or {})
+    else:
+        yield from after.body or {}
+
+
+def _differing(one: dict[str, Any], other: dict[str, Any]) -> Iterator[str]:
+    return (name for name in one.keys() | other.keys() if one.get(name) != other.get(name))
+
+
+def known(request: Asked, described: dict[str, Any]) -> set[str]:
+    """What the server looks at in this request."""
+    route = next((each for each in routes_of(described) if each.matches(request.method, request.path)), None)
+    assert route is not None, f"{request.method} {request.path} leads nowhere"
+    return {"path", "body", *route.query, *(route.fields or ()), *_headers(route, described)}
+
+
+def _headers(route: Route, described: dict[str, Any]) -> Iterator[str]:
+    operation = described["paths"][route.path][route.method.lower()]
+    return (each["name"].lower() for each in operation.get("parameters", ()) if each["in"] == "header")
+
+
+def test_what_is_ignored_is_still_there() -> None:
+    there = {f"{method} {name}" for kind in SDK for method in served_methods(kind) for name in parameters(kind, method)}
+    assert there >= IGNORED.keys()
+    assert {name.split()[-1] for name in there} >= {name.split()[-1] for name in OF_THE_CLIENT}
