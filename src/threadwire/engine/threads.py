@@ -1,9 +1,8 @@
 """What one can do with a thread: keep it, find it, watch it, look at its state, move its state."""
 
-from collections.abc import Callable, Coroutine, Hashable, Iterable
+from collections.abc import Callable, Coroutine, Hashable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
@@ -14,7 +13,7 @@ from threadwire.core.configuration import PLACES
 from threadwire.core.encoding import Encoder
 from threadwire.core.entries import Draft, Json, Kind
 from threadwire.core.ids import Seq, ThreadId, uuid7
-from threadwire.core.records import CheckpointSizes, ExpiryStrategy, Run, Thread, ThreadQuery, Ttl, WantedTtl
+from threadwire.core.records import CheckpointSizes, ExpiryStrategy, Put, Run, Thread, ThreadQuery, Ttl, WantedTtl
 from threadwire.engine.checkpointing import Checkpointing
 from threadwire.engine.clock import Clock
 from threadwire.engine.follow import Follower, Followers
@@ -25,7 +24,7 @@ from threadwire.graphs import state
 from threadwire.graphs.registry import GraphRegistry
 from threadwire.graphs.state import Graph, Move
 from threadwire.graphs.store import StoreHome
-from threadwire.storage.abc import Storage
+from threadwire.storage.abc import Settling, Storage
 
 T = TypeVar("T")
 
@@ -215,9 +214,9 @@ class Threads:
         async with self._moving.setdefault(thread_id, anyio.Lock()):
             for _ in range(TRIES):
                 since = await self._storage.log.last(thread_id)  # before the thread is looked at
-                move = await self._move(await self._free(thread_id), values, as_node, checkpoint)
-                if await self._keep(thread_id, move, since):
-                    return move.configurable
+                thread = await self._free(thread_id)
+                if (moved := await self._move(thread, since, values, as_node, checkpoint)) is not None:
+                    return moved
         raise Conflict(f"Thread {thread_id} changed whenever its state was to be updated. Try again.")
 
     async def _free(self, thread_id: ThreadId) -> Thread:
@@ -227,39 +226,37 @@ class Threads:
             raise Conflict(f"Thread {thread_id} has in-flight runs: {active}")
         return thread
 
-    async def _move(self, thread: Thread, values: Any, as_node: str | None, checkpoint: dict[str, Any] | None) -> Move:
+    async def _move(
+        self, thread: Thread, since: Seq, values: Any, as_node: str | None, checkpoint: dict[str, Any] | None
+    ) -> dict[str, Any] | None:
+        """Where the state is then; None if something happened to the thread meanwhile."""
+        thread_id, brought = thread.thread_id, self._checkpointing.is_brought
         if (graph_id := graph_of(thread.metadata)) is None:
-            raise no_graph(thread.thread_id)
-        # The graph's id is for the checkpoint's metadata.
-        configurable = {**_configurable(thread.thread_id, checkpoint), "graph_id": graph_id}
-        await self._checkpointing.require(
-            thread.thread_id, configurable.get("checkpoint_id"), configurable["checkpoint_ns"]
-        )
+            raise no_graph(thread_id)
+        configurable = {**_configurable(thread_id, checkpoint), "graph_id": graph_id}  # for the checkpoint's metadata
+        named, ns = configurable.get("checkpoint_id"), configurable["checkpoint_ns"]
+        await self._checkpointing.require(thread_id, named, ns)
         saver, store = self._checkpointing.saver(), self._store.of(thread.owner)
-        return await self.asking(
-            graph_id,
-            configurable,
-            lambda graph: state.update(graph, saver, store, configurable, values, as_node),
-            "threads.update",
-        )
 
-    async def _keep(self, thread_id: ThreadId, move: Move, since: Seq) -> bool:
-        """Write a move, unless something happened to the thread since then."""
-        now = self._clock()
-        reset = {
-            "cause": "update",
-            "checkpoint_id": move.configurable["checkpoint_id"],
-            "values": move.settled.values,
-        }
-        drafts = [Draft(Kind.STATE_RESET, reset, (), now)]
-        settle = partial(self._storage.threads.settle, thread_id, move.settled, drafts, since=since, now=now)
-        if not self._checkpointing.is_brought:
-            return await settle(move.puts)
+        async def moving(graph: Graph) -> tuple[Move, Settling | None]:
+            move = await state.update(graph, saver, store, configurable, values, as_node)
+            # Here, because what is put is serialised, by code of the project's if it holds objects of the project's.
+            return move, None if brought else self._settle(thread_id, move, since, move.puts)
+
+        move, settling = await self.asking(graph_id, configurable, moving, "threads.update")
+        if settling is not None:
+            return move.configurable if await settling.wait() else None
         with self._worker.keeping_free(thread_id):  # what the project brings has no part in the transaction
-            kept = await settle()
-            if kept:
-                await self._checkpointing.put(move.puts)
-        return kept
+            if not await self._settle(thread_id, move, since, ()).wait():
+                return None
+            await self._checkpointing.put(move.puts)
+        return move.configurable
+
+    def _settle(self, thread_id: ThreadId, move: Move, since: Seq, puts: Sequence[Put]) -> Settling:
+        now = self._clock()
+        reset = {"cause": "update", "checkpoint_id": move.configurable["checkpoint_id"], "values": move.settled.values}
+        drafts = [Draft(Kind.STATE_RESET, reset, (), now)]
+        return self._storage.threads.settle(thread_id, move.settled, drafts, puts, since=since, now=now)
 
     async def asking(
         self,

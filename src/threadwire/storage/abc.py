@@ -52,6 +52,14 @@ class Commit(Protocol):
         """Return once it is durable; raise `StorageError` if it never will be. Usable on any event loop."""
 
 
+class Settling(Protocol):
+    """A move of a state that has been taken in."""
+
+    async def wait(self) -> bool:
+        """Return True once it is durable, False if nothing was changed. Raises `NotFound` if there is no such thread,
+        `StorageError` if it could not be kept. Usable on any event loop."""
+
+
 class Wakeup(Protocol):
     """A hint that a thread may have grown (3.3)."""
 
@@ -149,7 +157,7 @@ class Threads(Protocol):
     async def count(self, query: ThreadQuery) -> int:
         """How many `search` would give without a limit."""
 
-    async def settle(
+    def settle(
         self,
         thread_id: ThreadId,
         settled: Settled,
@@ -158,12 +166,13 @@ class Threads(Protocol):
         *,
         since: Seq,
         now: int,
-    ) -> bool:
+    ) -> Settling:
         """The state was moved outside a run: put its checkpoints, as a saver without a fence would, note what the
-        thread now holds, and append `drafts`, in one transaction (7.6), durable on return.
+        thread now holds, and append `drafts`, in one transaction (7.6). Thread-safe; what is put is serialised here,
+        on the caller's thread.
 
-        False, and nothing changes, if the thread has active runs, or if its log has entries after `since`: then it is
-        not what the state was moved from. Raises `NotFound`.
+        Nothing changes if the thread has active runs, or if its log has entries after `since`: then it is not what the
+        state was moved from.
         """
 
     async def discarded(

@@ -36,6 +36,7 @@ SOON = 20.0
 AGENT = """
 import asyncio
 import operator
+import threading
 from concurrent.futures import Future
 from typing import Annotated, TypedDict
 
@@ -54,9 +55,21 @@ class Gate:
         await asyncio.shield(asyncio.wrap_future(self.open))
 
 
+serialised_on = set()
+
+
+class Note(set):
+    "Runs code of the project's when it is serialised."
+
+    def __iter__(self):
+        serialised_on.add(threading.current_thread().name)
+        return super().__iter__()
+
+
 class State(TypedDict, total=False):
     said: Annotated[list[str], operator.add]
     asked: str
+    noted: Annotated[set, lambda before, more: Note(more)]
 
 
 async def say(state):
@@ -236,6 +249,16 @@ async def test_whatever_is_acknowledged_is_kept_whoever_else_is_at_work(served: 
         for name in ("ada", "bob", "cem", "dan"):
             tasks.start_soon(work, name)
     assert sorted(await said(engine, thread_id)) == sorted(kept)
+
+
+async def test_what_an_update_keeps_is_not_serialised_where_requests_are_answered(
+    served: tuple[Storage, Engine],
+) -> None:
+    _, engine = served
+    thread_id = await talked(engine)
+    await engine.threads.update_state(thread_id, {"noted": ["a"]}, "say", None)
+    assert agent().serialised_on
+    assert {name.rpartition("-")[0] for name in agent().serialised_on} == {"threadwire"}
 
 
 async def test_a_checkpointer_of_the_project_that_fails_is_told(registry: GraphRegistry, tmp_path: Path) -> None:

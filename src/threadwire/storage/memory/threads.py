@@ -1,14 +1,26 @@
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from threadwire.core.entries import Draft, Kind
 from threadwire.core.ids import Seq, ThreadId
 from threadwire.core.records import ExpiryStrategy, Put, Settled, Thread, ThreadQuery, WantedTtl
-from threadwire.errors import Conflict
+from threadwire.errors import Conflict, NotFound
 from threadwire.storage.memory.checkpoints import keep_latest, move_thread, newest_root, put_all
 from threadwire.storage.memory.pages import holds, page
 from threadwire.storage.memory.tables import Tables
+
+
+@dataclass(frozen=True, slots=True)
+class _Settled:
+    thread_id: ThreadId
+    known: bool
+    kept: bool
+
+    async def wait(self) -> bool:
+        if not self.known:
+            raise NotFound(f"Thread {self.thread_id} not found")
+        return self.kept
 
 
 class MemoryThreads:
@@ -86,7 +98,7 @@ class MemoryThreads:
         with self._tables.lock:
             return len(self._matching(query))
 
-    async def settle(
+    def settle(
         self,
         thread_id: ThreadId,
         settled: Settled,
@@ -95,15 +107,15 @@ class MemoryThreads:
         *,
         since: Seq,
         now: int,
-    ) -> bool:
+    ) -> "_Settled":
         with self._tables.lock:
-            self._tables.thread(thread_id)
-            if self._tables.active(thread_id) or self._tables.last(thread_id) > since:
-                return False
-            put_all(self._tables, puts)
-            self._tables.settle(thread_id, settled, now)
-            self._tables.write(thread_id, drafts)
-            return True
+            known = thread_id in self._tables.threads
+            kept = known and not self._tables.active(thread_id) and self._tables.last(thread_id) <= since
+            if kept:
+                put_all(self._tables, puts)
+                self._tables.settle(thread_id, settled, now)
+                self._tables.write(thread_id, drafts)
+        return _Settled(thread_id, known, kept)
 
     async def discarded(
         self, *, before: int, but_not: frozenset[ThreadId] = frozenset(), limit: int = 100

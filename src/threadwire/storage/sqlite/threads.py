@@ -18,7 +18,7 @@ from threadwire.storage.sqlite.rows import fetch, from_text, one_moment, to_text
 from threadwire.storage.sqlite.segments import encode
 from threadwire.storage.sqlite.transaction import Transaction
 from threadwire.storage.sqlite.upkeep import keep_latest, move_thread
-from threadwire.storage.sqlite.writer import Writer
+from threadwire.storage.sqlite.writer import Operation, Writer
 
 _ROW = """t.thread, t.created_at, t.updated_at, CASE WHEN t.active > 0 THEN 'busy' ELSE t.status END,
        t.state_updated_at, t.metadata, t.config, t.error, t.ttl_minutes, t.ttl_strategy, t.owner"""
@@ -30,6 +30,15 @@ SELECT {_ROW}, s.vals, s.interrupts FROM threads AS t LEFT JOIN thread_state AS 
 # Both terms of the index `threads_expiring`, so that it can be used.
 _DUE = """ttl_minutes IS NOT NULL AND (pruned_at IS NULL OR pruned_at < updated_at)
    AND updated_at + ttl_minutes * 60000 <= ? AND active = 0"""
+
+
+class _Settling:
+    def __init__(self, work: Operation[bool]) -> None:
+        self._work = work
+
+    async def wait(self) -> bool:
+        await self._work.kept()
+        return self._work.result
 
 
 class SqliteThreads:
@@ -132,7 +141,7 @@ class SqliteThreads:
         await self._writer.told()
         return found
 
-    async def settle(
+    def settle(
         self,
         thread_id: ThreadId,
         settled: Settled,
@@ -141,7 +150,7 @@ class SqliteThreads:
         *,
         since: Seq,
         now: int,
-    ) -> bool:
+    ) -> "_Settling":
         entries = encode(drafts, self._clock)
         state = StateColumns(settled)
         storing = [self._checkpoints.storing(each) for each in puts]
@@ -158,7 +167,9 @@ class SqliteThreads:
             return True
 
         weight = len(state.values or "") + sum(each.weight for each in storing)
-        return await self._writer.do(settle, weight=weight)
+        work = Operation(settle, weight=weight)
+        self._writer.take(work, urgent=True)
+        return _Settling(work)
 
     async def discarded(
         self, *, before: int, but_not: frozenset[ThreadId] = frozenset(), limit: int = 100

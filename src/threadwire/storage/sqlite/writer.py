@@ -265,11 +265,9 @@ class Writer:
             if self._broken and fence in self._broken:
                 raise StorageError("An earlier entry of this attempt could not be kept.")
 
-    async def do(
-        self, operation: Callable[[Transaction], T], then: Callable[[T], None] | None = None, *, weight: int = 0
-    ) -> T:
+    async def do(self, operation: Callable[[Transaction], T], then: Callable[[T], None] | None = None) -> T:
         """Do it in its turn, and return once it is settled. `then` is told the result as soon as it is written."""
-        work = Operation(operation, weight=weight)
+        work = Operation(operation)
         with self._lock:
             self._enqueue(work, quietly=True)
             self._urgent = True

@@ -197,10 +197,10 @@ class _Stories(RuleBasedStateMachine):
         )
         if not self.model.exists(thread_id):
             with pytest.raises(NotFound):
-                self.home.do(settle)
+                self.home.do(settle.wait())
             return
         free = not behind and not self.model.active(thread_id)
-        assert self.home.do(settle) == free
+        assert self.home.do(settle.wait()) == free
         if free:
             self.model.saved[thread_id].append((step[1]["id"], None))
             self.model.left_as[thread_id] = "idle"

@@ -570,7 +570,8 @@ async def _settle(
 ) -> bool:
     """Settle on what the thread is now, unless it is said since when nothing may have changed."""
     since = await storage.log.last(thread_id) if since is None else since
-    return await storage.threads.settle(thread_id, settled or Settled("idle", {}), drafts, puts, since=since, now=now)
+    settling = storage.threads.settle(thread_id, settled or Settled("idle", {}), drafts, puts, since=since, now=now)
+    return await settling.wait()
 
 
 async def _save_three(storage: Storage, thread_id: ThreadId) -> str:
