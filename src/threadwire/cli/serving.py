@@ -21,13 +21,10 @@ LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 def run_server(listener: socket.socket, *, dev: bool, **given: Any) -> None:
     refuse_unknown()
     settings = read_settings(**given)
+    # Without the values of variables, which a traceback is otherwise told with: they are the users' own, and may be so
+    # large that printing them takes longer than anybody wants to wait.
+    structlog.dev.ConsoleRenderer.get_active().exception_formatter = structlog.dev.plain_traceback
     structlog.configure(
-        # Without the values of variables, which a traceback is otherwise told with: they are the users' own, and may be
-        # so large that printing them takes longer than anybody wants to wait.
-        processors=[
-            *structlog.get_config()["processors"][:-1],
-            structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback),
-        ],
         wrapper_class=structlog.make_filtering_bound_logger(LEVELS[settings.log_level]),
         cache_logger_on_first_use=True,
     )
