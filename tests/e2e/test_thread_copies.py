@@ -151,7 +151,7 @@ async def test_whether_the_id_is_taken_decides_before_any_update(sdk):
         ({"graph_id": "approve"}, [{"updates": [{"as_node": "ask", "command": {"goto": 5}}]}], 422, "goto names nodes"),
         (
             {"graph_id": "approve"},
-            [{"updates": [{"as_node": "ask", "values": {}, "command": {"update": {}}}]}],
+            [{"updates": [{"as_node": "ask", "values": {}, "command": {"goto": "act"}}]}],
             422,
             "Cannot specify both values and command",
         ),
