@@ -88,8 +88,9 @@ $(VENV)/.bench: $(VENV)/.ready
 bench: $(VENV)/.bench stock  ## Print the budget table, beside bare graph.astream and the stock dev server
 	$(BIN)/python -m bench
 
-soak: setup  ## The long loops: 500 kills, and thousands of stories of the storage
+soak: setup  ## The long loops: 500 kills, a resume at every single id, and thousands of stories of the storage
 	KILL_CYCLES=500 $(BIN)/pytest tests/integration/test_kill.py --timeout 7200
+	RESUME_STRIDE=1 $(BIN)/pytest tests/integration/test_resume.py --timeout 7200
 	THREADWIRE_HYPOTHESIS_EXAMPLES=2000 $(BIN)/pytest tests/conformance --timeout 7200
 
 clean:  ## Remove what was built

@@ -1,12 +1,14 @@
 """Resuming at any position gives exactly the bytes that a client which never left was shown (spec 4.4)."""
 
+import os
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
 import apsw
 import pytest
-from watching import Watcher, get, new_thread, post, replay, request
+from watching import Watcher, get, join, new_thread, post, replay, request
 
 from threadwire.core.entries import Entry
 from threadwire.core.ids import RunId, Seq
@@ -27,7 +29,10 @@ MODE_SETS = [
     tuple(sorted(MODES)),
 ]
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(900)]
+STRIDE = int(os.environ.get("RESUME_STRIDE", "97"))
+"""Of a stream too long to be kept, every how many ids are tried: each of them reads the whole run again."""
+
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(900 if STRIDE > 1 else 7200)]
 
 
 @pytest.fixture(scope="module")
@@ -36,8 +41,17 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
         yield server
 
 
+Joined = dict[tuple[str, ...], "Future[bytes]"]
+
+
 @pytest.fixture(scope="module")
-def watcher(server: RunningServer) -> Watcher:
+def joined() -> Joined:
+    """What others were shown, who joined the run in its second life, in modes of their own."""
+    return {}
+
+
+@pytest.fixture(scope="module")
+def watcher(server: RunningServer, joined: Joined) -> Watcher:
     """Killed in the middle of its first answer, and watched over both of its lives."""
     body = {
         "assistant_id": "long",
@@ -49,7 +63,9 @@ def watcher(server: RunningServer) -> Watcher:
     assert not watcher.watch(kill_at=1500), "the run ended before it could be killed"
     server.kill()
     server.start()
-    assert watcher.watch()
+    with ThreadPoolExecutor(len(MODE_SETS)) as others:
+        joined.update({modes: others.submit(join, server, str(watcher.run_path), modes) for modes in MODE_SETS})
+        assert watcher.watch()
     assert watcher.status() == "success"
     assert get(server, f"/threads/{watcher.thread_id}")["status"] == "interrupted"
     return watcher
@@ -97,6 +113,14 @@ async def test_what_was_shown_live_over_two_lives_is_what_a_replay_shows(
     assert watcher.shown == replay(watcher.server, f"{watcher.run_path}/stream")
 
 
+@pytest.mark.parametrize("modes", MODE_SETS, ids="+".join)
+async def test_who_joined_the_living_run_was_shown_every_byte(
+    modes: tuple[str, ...], joined: Joined, entries: list[Entry]
+) -> None:
+    options = StreamOptions(frozenset(modes), subgraphs=True)
+    assert joined[modes].result() == b"".join(frame for _, frame in frames_of(entries, options))
+
+
 @pytest.mark.parametrize("subgraphs", [True, False], ids=["subgraphs", "root only"])
 @pytest.mark.parametrize("modes", MODE_SETS, ids="+".join)
 async def test_resuming_at_every_id_gives_the_rest_to_the_byte(
@@ -117,8 +141,7 @@ async def test_resuming_at_every_id_gives_the_rest_to_the_byte(
         assert run is not None
         followers = Followers(storage)
         offset = 0
-        # What fits into memory is tried at every id; what is longer is read from the log for each follower.
-        stride = 1 if len(whole) < KEEP_FRAMES else 97
+        stride = 1 if len(whole) < KEEP_FRAMES else STRIDE
         for number, (seq, frame) in enumerate(expected):
             offset += len(frame)
             if number % stride:

@@ -2,8 +2,10 @@
 
 import http.client
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import urlencode
 from uuid import uuid4
 
 from threadwire.testing.server import RunningServer
@@ -46,6 +48,21 @@ def replay(server: RunningServer, path: str, after: str = "-1") -> bytes:
         response = connection.getresponse()
         assert response.status == 200, response.read()
         return response.read().replace(b": heartbeat\r\n\r\n", b"")
+    finally:
+        connection.close()
+
+
+def join(server: RunningServer, run_path: str, modes: Sequence[str]) -> bytes:
+    """`replay` in these modes of a run that is going on while it is watched."""
+    asked = urlencode([("stream_mode", mode) for mode in modes])
+    connection = _connect(server)
+    try:
+        connection.request("GET", f"{run_path}/stream?{asked}", headers={"Last-Event-ID": "-1"})
+        response = connection.getresponse()
+        assert response.status == 200, response.read()
+        first = response.read1(65536)
+        assert get(server, run_path)["status"] == "running"
+        return (first + response.read()).replace(b": heartbeat\r\n\r\n", b"")
     finally:
         connection.close()
 
