@@ -41,7 +41,8 @@ from threadwire.storage.sqlite.upkeep import (
     delete_thread,
     prune,
 )
-from threadwire.storage.sqlite.writer import LITTLE, Operation, Writer
+from threadwire.storage.sqlite.works import LITTLE, Operation
+from threadwire.storage.sqlite.writer import Writer
 
 _INLINE_TEXT = 64
 _PAGE = 50

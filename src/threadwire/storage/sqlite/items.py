@@ -26,7 +26,8 @@ from threadwire.core.vectors import nearness
 from threadwire.storage.sqlite.readers import Readers
 from threadwire.storage.sqlite.rows import bindable, fetch, from_text, one_moment, to_text, unbound
 from threadwire.storage.sqlite.transaction import Transaction
-from threadwire.storage.sqlite.writer import Operation, Writer
+from threadwire.storage.sqlite.works import Operation
+from threadwire.storage.sqlite.writer import Writer
 
 _ITEM = "position, namespace, key, value, created_at, updated_at, ttl, owner"
 _VECTORS_AT_ONCE = 1000

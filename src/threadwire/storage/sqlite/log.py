@@ -15,7 +15,8 @@ from threadwire.storage.sqlite.keys import key_of, name_of
 from threadwire.storage.sqlite.readers import Readers
 from threadwire.storage.sqlite.segments import encode, unpack
 from threadwire.storage.sqlite.tails import Tails
-from threadwire.storage.sqlite.writer import Appending, Writer
+from threadwire.storage.sqlite.works import Appending
+from threadwire.storage.sqlite.writer import Writer
 
 # From the segment that holds the entry after `after` on; one of another run is passed over without being opened.
 _SEGMENTS = """

@@ -18,7 +18,8 @@ from threadwire.storage.sqlite.rows import fetch, from_text, one_moment, to_text
 from threadwire.storage.sqlite.segments import encode
 from threadwire.storage.sqlite.transaction import Transaction
 from threadwire.storage.sqlite.upkeep import keep_latest, move_thread
-from threadwire.storage.sqlite.writer import Operation, Writer
+from threadwire.storage.sqlite.works import Operation
+from threadwire.storage.sqlite.writer import Writer
 
 _ROW = """t.thread, t.created_at, t.updated_at, CASE WHEN t.active > 0 THEN 'busy' ELSE t.status END,
        t.state_updated_at, t.metadata, t.config, t.error, t.ttl_minutes, t.ttl_strategy, t.owner"""

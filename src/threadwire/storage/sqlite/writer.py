@@ -26,10 +26,9 @@ import asyncio
 import os
 import threading
 import time
-from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Generic, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 import apsw
 import structlog
@@ -39,9 +38,10 @@ from threadwire.core.ids import RunId, ThreadId
 from threadwire.errors import Fenced, StorageError, ThreadwireError
 from threadwire.storage.sqlite.keys import name_of
 from threadwire.storage.sqlite.schema import CHECKPOINT_PAGES
-from threadwire.storage.sqlite.segments import MAX_ENTRIES, Encoded
+from threadwire.storage.sqlite.segments import Encoded
 from threadwire.storage.sqlite.tails import Tails
 from threadwire.storage.sqlite.transaction import Head, Transaction
+from threadwire.storage.sqlite.works import LITTLE, WORK_COST, Appending, Operation, Work
 
 T = TypeVar("T")
 
@@ -51,11 +51,8 @@ MAX_QUEUED = 1000
 MAX_QUEUED_BYTES = 16 * 1024 * 1024
 PACE = 0.010
 GATHER = 0.002
-LITTLE = 256 * 1024
-"""Bytes of work that may be done on the thread of whoever waits for it."""
 _MAX_BATCH = 2000
 _MAX_HEADS = 20_000
-_WORK_COST = 200
 
 
 class Watchers(Protocol):
@@ -66,123 +63,6 @@ class Watchers(Protocol):
 
     def hint(self, threads: list[ThreadId]) -> None:
         """Called on the storage's own loop."""
-
-
-class Work(ABC):
-    """Something to be done in its turn. It is also the `Commit` that its caller may, but need not, wait for."""
-
-    __slots__ = ("_writer", "error", "fence", "gives_up", "position", "thread_id", "weight")
-
-    _writer: "Writer"
-    position: int
-
-    def __init__(self, thread_id: ThreadId | None, fence: Fence | None, weight: int) -> None:
-        self.thread_id = thread_id
-        self.fence = fence
-        self.weight = weight
-        self.gives_up = False
-        self.error: Exception | None = None
-
-    @property
-    def size(self) -> int:
-        """How many entries, or other works, it is."""
-        return 1
-
-    @abstractmethod
-    def perform(self, transaction: Transaction) -> None:
-        """Do it. Refuse before anything is changed."""
-
-    @property
-    def done(self) -> bool:
-        return self._writer.settled >= self.position
-
-    async def wait(self) -> None:
-        await self.finished()
-        if self.error is not None:
-            raise _lost(self.error)
-
-    async def kept(self) -> None:
-        """Like `wait`, but raises what happened as it is: `Fenced`, `NotFound`, …"""
-        await self.finished()
-        if self.error is not None:
-            raise self.error
-
-    def kept_here(self) -> None:
-        """`kept` for callers without an event loop: blocks the thread."""
-        if not self.done:
-            self._writer.block_until(self.position)
-        if self.error is not None:
-            raise self.error
-
-    async def finished(self) -> None:
-        if not self.done:
-            await self._writer.until(self.position)
-
-
-def _lost(error: Exception) -> StorageError:
-    if isinstance(error, StorageError):
-        return error
-    lost = StorageError(f"The entries were not kept: {error.args[0] if error.args else error.__doc__}")
-    lost.__cause__ = error
-    return lost
-
-
-class Appending(Work):
-    __slots__ = ("entries",)
-
-    def __init__(self, thread_id: ThreadId, entries: list[Encoded], fence: Fence | None, weight: int) -> None:
-        self.thread_id = thread_id
-        self.entries = entries
-        self.fence = fence
-        self.weight = weight
-        self.gives_up = False
-        self.error = None
-
-    @property
-    def size(self) -> int:
-        return len(self.entries)
-
-    def takes_up(self, fence: Fence | None, weight: int) -> bool:
-        """Whether what the same attempt says next may be a part of this."""
-        return (
-            self.fence is fence
-            and fence is not None
-            and self.weight + weight <= LITTLE
-            and len(self.entries) < MAX_ENTRIES
-        )
-
-    def perform(self, transaction: Transaction) -> None:
-        thread_id, fence = self.thread_id, self.fence
-        assert thread_id is not None
-        transaction.require(thread_id, fence)
-        if fence is None:
-            transaction.append(thread_id, self.entries)
-        else:
-            transaction.append(thread_id, self.entries, fence.run_id, fence.attempt)
-
-
-class Operation(Work, Generic[T]):
-    """Anything else. With a thread, that must exist; with a fence, that must hold it."""
-
-    __slots__ = ("_operation", "result")
-
-    result: T
-
-    def __init__(
-        self,
-        operation: Callable[[Transaction], T],
-        *,
-        thread_id: ThreadId | None = None,
-        fence: Fence | None = None,
-        weight: int = 0,
-    ) -> None:
-        super().__init__(thread_id, fence, _WORK_COST + weight)
-        self._operation = operation
-
-    def perform(self, transaction: Transaction) -> None:
-        if self.thread_id is not None:
-            transaction.require(self.thread_id, self.fence)
-        self.result = self._operation(transaction)
 
 
 class Writer:
@@ -240,7 +120,7 @@ class Writer:
 
     def append(self, thread_id: ThreadId, entries: list[Encoded], fence: Fence | None) -> Appending:
         """`take` for entries. What an attempt says in one go becomes one work, however many calls it takes to say."""
-        weight = _WORK_COST
+        weight = WORK_COST
         for entry in entries:
             weight += len(entry[1])
         with self._lock:

@@ -1,0 +1,138 @@
+"""What the writer is given to do, each in its turn; see `writer.py`."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from threadwire.core.entries import Fence
+from threadwire.core.ids import ThreadId
+from threadwire.errors import StorageError
+from threadwire.storage.sqlite.segments import MAX_ENTRIES, Encoded
+from threadwire.storage.sqlite.transaction import Transaction
+
+if TYPE_CHECKING:
+    from threadwire.storage.sqlite.writer import Writer
+
+T = TypeVar("T")
+
+LITTLE = 256 * 1024
+"""Bytes of work that may be done on the thread of whoever waits for it."""
+WORK_COST = 200
+"""Bytes that any work weighs, whatever it carries."""
+
+
+class Work(ABC):
+    """Something to be done in its turn. It is also the `Commit` that its caller may, but need not, wait for."""
+
+    __slots__ = ("_writer", "error", "fence", "gives_up", "position", "thread_id", "weight")
+
+    _writer: "Writer"
+    position: int
+
+    def __init__(self, thread_id: ThreadId | None, fence: Fence | None, weight: int) -> None:
+        self.thread_id = thread_id
+        self.fence = fence
+        self.weight = weight
+        self.gives_up = False
+        self.error: Exception | None = None
+
+    @property
+    def size(self) -> int:
+        """How many entries, or other works, it is."""
+        return 1
+
+    @abstractmethod
+    def perform(self, transaction: Transaction) -> None:
+        """Do it. Refuse before anything is changed."""
+
+    @property
+    def done(self) -> bool:
+        return self._writer.settled >= self.position
+
+    async def wait(self) -> None:
+        await self.finished()
+        if self.error is not None:
+            raise _lost(self.error)
+
+    async def kept(self) -> None:
+        """Like `wait`, but raises what happened as it is: `Fenced`, `NotFound`, …"""
+        await self.finished()
+        if self.error is not None:
+            raise self.error
+
+    def kept_here(self) -> None:
+        """`kept` for callers without an event loop: blocks the thread."""
+        if not self.done:
+            self._writer.block_until(self.position)
+        if self.error is not None:
+            raise self.error
+
+    async def finished(self) -> None:
+        if not self.done:
+            await self._writer.until(self.position)
+
+
+def _lost(error: Exception) -> StorageError:
+    if isinstance(error, StorageError):
+        return error
+    lost = StorageError(f"The entries were not kept: {error.args[0] if error.args else error.__doc__}")
+    lost.__cause__ = error
+    return lost
+
+
+class Appending(Work):
+    __slots__ = ("entries",)
+
+    def __init__(self, thread_id: ThreadId, entries: list[Encoded], fence: Fence | None, weight: int) -> None:
+        self.thread_id = thread_id
+        self.entries = entries
+        self.fence = fence
+        self.weight = weight
+        self.gives_up = False
+        self.error = None
+
+    @property
+    def size(self) -> int:
+        return len(self.entries)
+
+    def takes_up(self, fence: Fence | None, weight: int) -> bool:
+        """Whether what the same attempt says next may be a part of this."""
+        return (
+            self.fence is fence
+            and fence is not None
+            and self.weight + weight <= LITTLE
+            and len(self.entries) < MAX_ENTRIES
+        )
+
+    def perform(self, transaction: Transaction) -> None:
+        thread_id, fence = self.thread_id, self.fence
+        assert thread_id is not None
+        transaction.require(thread_id, fence)
+        if fence is None:
+            transaction.append(thread_id, self.entries)
+        else:
+            transaction.append(thread_id, self.entries, fence.run_id, fence.attempt)
+
+
+class Operation(Work, Generic[T]):
+    """Anything else. With a thread, that must exist; with a fence, that must hold it."""
+
+    __slots__ = ("_operation", "result")
+
+    result: T
+
+    def __init__(
+        self,
+        operation: Callable[[Transaction], T],
+        *,
+        thread_id: ThreadId | None = None,
+        fence: Fence | None = None,
+        weight: int = 0,
+    ) -> None:
+        super().__init__(thread_id, fence, WORK_COST + weight)
+        self._operation = operation
+
+    def perform(self, transaction: Transaction) -> None:
+        if self.thread_id is not None:
+            transaction.require(self.thread_id, self.fence)
+        self.result = self._operation(transaction)
