@@ -1,10 +1,10 @@
 """Events that graphs dispatch through their callbacks."""
 
 import threading
-from collections.abc import Sequence
 from typing import Any, TypedDict
 
 import pytest
+from driving import Notebook, attempt
 from langchain_core.callbacks import adispatch_custom_event, dispatch_custom_event
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
@@ -12,45 +12,19 @@ from langgraph.config import get_stream_writer
 from langgraph.graph import START, StateGraph
 from langgraph.store.memory import InMemoryStore
 
-from threadwire.core.entries import Draft, Kind
-from threadwire.core.ids import AssistantId, RunId, Seq, ThreadId
-from threadwire.core.records import Run
-from threadwire.graphs.execution import Attempt, Execution
+from threadwire.core.entries import Kind
+from threadwire.core.ids import RunId, ThreadId
+from threadwire.graphs.execution import Execution
 
 pytestmark = pytest.mark.anyio
-
-
-class Notebook:
-    crowded = False
-
-    def __init__(self) -> None:
-        self.drafts: list[Draft] = []
-
-    def record(self, drafts: Sequence[Draft]) -> None:
-        self.drafts += drafts
-
-    async def room(self) -> None: ...
 
 
 class Nothing(TypedDict, total=False):
     x: int
 
 
-def attempt() -> Attempt:
-    run = Run(
-        run_id=RunId("01900000-0000-7000-8000-000000000001"),
-        thread_id=ThreadId("01900000-0000-7000-8000-000000000002"),
-        assistant_id=AssistantId("a"),
-        graph_id="g",
-        status="running",
-        created_at=0,
-        updated_at=0,
-        due_at=0,
-        queued_seq=Seq(1),
-        attempt=1,
-        kwargs={"input": {"x": 1}},
-    )
-    return Attempt(run, goes_on=False, base_checkpoint=None)
+RUN = RunId("01900000-0000-7000-8000-000000000001")
+THREAD = ThreadId("01900000-0000-7000-8000-000000000002")
 
 
 async def recorded(*nodes: Any) -> list[tuple[str, Any]]:
@@ -60,7 +34,9 @@ async def recorded(*nodes: Any) -> list[tuple[str, Any]]:
         graph.add_node(node.__name__, node).add_edge(before, node.__name__)
         before = node.__name__
     notebook = Notebook()
-    ending = await Execution(attempt(), notebook).drive(graph.compile(), InMemorySaver(), InMemoryStore())
+    ending = await Execution(attempt(RUN, THREAD, input={"x": 1}), notebook).drive(
+        graph.compile(), InMemorySaver(), InMemoryStore()
+    )
     assert ending.status == "success", ending
     return [(each.kind, each.data) for each in notebook.drafts if each.kind in (Kind.CUSTOM, Kind.DISPATCHED)]
 

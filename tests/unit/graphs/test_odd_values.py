@@ -3,7 +3,7 @@
 import os
 import uuid
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
@@ -12,6 +12,7 @@ from typing import Annotated, Any, TypedDict
 
 import pytest
 from anyio.from_thread import BlockingPortal, start_blocking_portal
+from driving import Notebook, attempt
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from langchain_core.callbacks import dispatch_custom_event
@@ -26,12 +27,11 @@ from structlog.testing import capture_logs
 
 from odd_values import Colour, Unspeakable, anything
 from threadwire.core.channels import writing
-from threadwire.core.entries import Draft
-from threadwire.core.ids import AssistantId, RunId, Seq, ThreadId
+from threadwire.core.ids import RunId, ThreadId
 from threadwire.core.json import native
-from threadwire.core.records import Ending, Run
+from threadwire.core.records import Ending
 from threadwire.graphs import state
-from threadwire.graphs.execution import Attempt, Execution
+from threadwire.graphs.execution import Execution
 from threadwire.graphs.persistence import CheckpointerConfig
 from threadwire.graphs.serializer import CheckpointSerializer, checkpoint_serializer
 from threadwire.storage.abc import Storage
@@ -199,19 +199,6 @@ class State(TypedDict, total=False):
     messages: Annotated[list[Any], add_messages]
 
 
-class Notebook:
-    crowded = False
-
-    def __init__(self) -> None:
-        self.drafts: list[Draft] = []
-
-    def record(self, drafts: Sequence[Draft]) -> None:
-        native([draft.data for draft in drafts])
-        self.drafts += drafts
-
-    async def room(self) -> None: ...
-
-
 def graph_of(value: Any) -> Any:
     def says(_: State) -> Any:
         get_stream_writer()(value)
@@ -227,20 +214,9 @@ def graph_of(value: Any) -> Any:
 
 
 async def drive(storage: Storage, graph: Any, thread_id: ThreadId, **kwargs: Any) -> Ending:
-    run = Run(
-        run_id=RunId(str(uuid.uuid4())),
-        thread_id=thread_id,
-        assistant_id=AssistantId("a"),
-        graph_id="g",
-        status="running",
-        created_at=0,
-        updated_at=0,
-        due_at=0,
-        queued_seq=Seq(1),
-        attempt=1,
-        kwargs={"stream_mode": ["values", "debug", "tasks", "checkpoints", "events"], **kwargs},
-    )
-    execution = Execution(Attempt(run, goes_on=False, base_checkpoint=None), Notebook())
+    modes = ["values", "debug", "tasks", "checkpoints", "events"]
+    asked = attempt(RunId(str(uuid.uuid4())), thread_id, stream_mode=modes, **kwargs)
+    execution = Execution(asked, Notebook())
     return await execution.drive(graph, storage.checkpoints.saver(durability="sync"), InMemoryStore())
 
 
