@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import zlib
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -22,9 +23,10 @@ from threadwire.core.vectors import unit
 from threadwire.errors import DataDirectoryLocked, Fenced, StorageError
 from threadwire.storage.abc import Storage
 from threadwire.storage.sqlite import open_sqlite_storage
+from threadwire.storage.sqlite.compression import decompress
 from threadwire.storage.sqlite.log import SqliteLog
 from threadwire.storage.sqlite.schema import migrate, migrations
-from threadwire.storage.sqlite.segments import decode, encode, pack, unpack
+from threadwire.storage.sqlite.segments import ZLIB, ZSTD, decode, encode, pack, unpack
 
 pytestmark = pytest.mark.anyio
 
@@ -240,6 +242,14 @@ def test_what_is_packed_can_be_unpacked(drafts: list[Draft], filler: int, first:
     assert entries == decode(encoded, first, run_id, 3)
     assert [Draft(entry.kind, entry.data, entry.ns, entry.at) for entry in entries] == drafts
     assert [entry.seq for entry in entries] == list(range(first, first + len(drafts)))
+
+
+def test_what_was_packed_with_zlib_is_still_read() -> None:
+    """As all that is large was in the first files."""
+    [(_, _, at, packed, data)] = pack(encode([Draft(Kind.CUSTOM, {"value": "f" * 3000}, at=5)], lambda: NOW))
+    assert packed == ZSTD
+    old = zlib.compress(decompress(data))
+    assert unpack(7, None, 1, at, ZLIB, old) == unpack(7, None, 1, at, ZSTD, data)
 
 
 # When the database refuses

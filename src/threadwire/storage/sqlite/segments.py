@@ -14,13 +14,10 @@ import orjson
 from threadwire.core import json
 from threadwire.core.entries import Draft, Entry, Kind, Namespace
 from threadwire.core.ids import RunId
+from threadwire.storage.sqlite.compression import compress, decompress
 
 MAX_ENTRIES = 200
 MAX_BYTES = 64 * 1024
-
-# A row of up to about 1000 bytes stays inside its b-tree page; a longer one takes a 4 kB overflow page. So packing
-# starts to pay where that cliff is, not only for what is really large.
-PACK_FROM = 900
 
 # These numbers are on disk. Add, never renumber.
 KINDS: dict[int, str] = {
@@ -45,6 +42,9 @@ KINDS: dict[int, str] = {
 }
 CODES: dict[str, int] = {kind: code for code, kind in KINDS.items()}
 
+# So are these: what the entries of a row are packed with.
+NOTHING, ZLIB, ZSTD = 0, 1, 2
+
 Encoded = tuple[str, str, Namespace, int]
 """A draft whose data is JSON already: `(kind, data, ns, at)`. Nobody can change it any more."""
 
@@ -56,7 +56,7 @@ class Packed(NamedTuple):
     """How many entries of the segment come before this row: a large segment becomes several rows."""
     n: int
     at: int
-    packed: bool
+    packed: int
     data: bytes
 
 
@@ -83,31 +83,28 @@ def pack(encoded: Sequence[Encoded], offset: int = 0) -> Iterator[Packed]:
         yield from pack(encoded[:middle], offset)
         yield from pack(encoded[middle:], offset + middle)
         return
-    if len(raw) > PACK_FROM:
-        squeezed = _squeeze(raw)
-        if len(squeezed) < len(raw):
-            yield Packed(offset, len(encoded), base, True, squeezed)
-            return
-    yield Packed(offset, len(encoded), base, False, raw)
-
-
-def _squeeze(raw: bytes) -> bytes:
-    # With the smallest memory that still finds what repeats: zlib's usual quarter of a megabyte is fetched from the
-    # system and given back for every row, which takes five times as long as the packing.
-    packer = zlib.compressobj(1, zlib.DEFLATED, 12, 5)
-    return packer.compress(raw) + packer.flush()
+    if (squeezed := compress(raw)) is not None:
+        yield Packed(offset, len(encoded), base, ZSTD, squeezed)
+    else:
+        yield Packed(offset, len(encoded), base, NOTHING, raw)
 
 
 def unpack(
-    first: int, run_id: RunId | None, attempt: int, at: int, packed: bool, data: bytes, skip: int = 0
+    first: int, run_id: RunId | None, attempt: int, at: int, packed: int, data: bytes, skip: int = 0
 ) -> list[Entry]:
     """The entries of a row whose first has the number `first`, without the first `skip` of them."""
-    rows = orjson.loads(zlib.decompress(data) if packed else data)
+    rows = orjson.loads(_unpacked(packed, data))
     entry, kinds = Entry._make, KINDS.get
     return [
         entry((seq, run_id, attempt, at + delta, tuple(ns) if ns else (), kinds(kind, kind), value))
         for seq, (kind, delta, ns, value) in enumerate(rows[skip:] if skip else rows, first + skip)
     ]
+
+
+def _unpacked(packed: int, data: bytes) -> bytes:
+    if packed == NOTHING:
+        return data
+    return decompress(data) if packed == ZSTD else zlib.decompress(data)  # as files of 0.1 were written
 
 
 def _dumps(data: Any) -> str:
