@@ -21,9 +21,10 @@ from threadwire.engine.checkpointing import Checkpointing
 from threadwire.engine.clock import Clock
 from threadwire.errors import GraphUnavailable, LoopDied, NotFound, StorageError
 from threadwire.graphs.execution import Attempt, Execution, describe
+from threadwire.graphs.node_threads import current_attempt
 from threadwire.graphs.registry import GraphRegistry
 from threadwire.graphs.store import StoreHome
-from threadwire.graphs.user_loop import USER_ERRORS, UserLoop, WorkCancelled, current_attempt
+from threadwire.graphs.user_loop import USER_ERRORS, UserLoop, WorkCancelled
 from threadwire.storage.abc import Log, Storage
 
 logger = structlog.get_logger("threadwire.worker")

@@ -12,9 +12,8 @@ import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from concurrent.futures import Future, InvalidStateError, ThreadPoolExecutor
+from concurrent.futures import Future, InvalidStateError
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
-from contextvars import ContextVar
 from functools import partial
 from types import FrameType, TracebackType
 from typing import Any, TypeVar
@@ -23,8 +22,8 @@ import anyio
 import structlog
 from anyio import CancelScope
 
-from threadwire.core.entries import Fence
 from threadwire.errors import LoopDied
+from threadwire.graphs.node_threads import NodeLoop, NodeThreads
 
 T = TypeVar("T")
 
@@ -33,8 +32,6 @@ BLOCKED_AFTER = 0.5
 
 USER_ERRORS = (Exception, SystemExit, KeyboardInterrupt, GeneratorExit)
 """Whatever user code may fail with. A cancellation is not among them: it is somebody's wish."""
-
-current_attempt: ContextVar[Fence | None] = ContextVar("current_attempt", default=None)
 
 logger = structlog.get_logger("threadwire.worker")
 
@@ -48,52 +45,11 @@ class WorkExited(Exception):
     """The work on a user loop raised what would end the process, and there would end the caller's loop too."""
 
 
-class NodeThreads(ThreadPoolExecutor):
-    """The threads on which sync nodes run. It knows which attempt each call belongs to, because a cancelled call
-    goes on
-    until it returns: its thread must not be given to another run before that."""
-
-    def __init__(self, workers: int = 64) -> None:
-        super().__init__(max_workers=workers, thread_name_prefix="threadwire-node")
-        self._guard = threading.Lock()
-        self._calls: dict[Fence, int] = {}
-        self._idle: dict[Fence, Callable[[], object]] = {}
-
-    def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> "Future[T]":
-        fence = current_attempt.get()
-        if fence is None:
-            return super().submit(fn, *args, **kwargs)
-        with self._guard:
-            self._calls[fence] = self._calls.get(fence, 0) + 1
-        future = super().submit(fn, *args, **kwargs)
-        future.add_done_callback(lambda _: self._returned(fence))
-        return future
-
-    def _returned(self, fence: Fence) -> None:
-        with self._guard:
-            self._calls[fence] -= 1
-            if self._calls[fence]:
-                return
-            del self._calls[fence]
-            tell = self._idle.pop(fence, None)
-        if tell is not None:
-            tell()
-
-    def when_idle(self, fence: Fence, tell: Callable[[], object]) -> bool:
-        """Whether no call of this attempt is still running; if one is, `tell` is called (from its thread) once none
-        is."""
-        with self._guard:
-            if fence not in self._calls:
-                return True
-            self._idle[fence] = tell
-            return False
-
-
 class UserLoop:
     def __init__(self, name: str) -> None:
         self.name = name
         self.threads = NodeThreads()
-        self._loop = _new_loop()
+        self._loop = NodeLoop(self.threads)
         self._thread = threading.Thread(target=self._live, name=f"threadwire-{name}", daemon=True)
         self._beat = time.monotonic()
         self._closing = threading.Event()
@@ -112,7 +68,7 @@ class UserLoop:
         self._closing.set()
         self._tell(self._loop.stop)
         self._thread.join(timeout=5)
-        self.threads.shutdown(wait=False, cancel_futures=True)
+        self.threads.close()
 
     async def run(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Run `work()` on the user loop; return or raise what it does, once it has really ended.
@@ -208,7 +164,6 @@ class UserLoop:
 
     def _live(self) -> None:
         asyncio.set_event_loop(self._loop)
-        self._loop.set_default_executor(self.threads)
         self._loop.call_soon(self._tick)
         try:
             while not self._closing.is_set() and not self._loop.is_closed():
@@ -311,11 +266,3 @@ def _node_of(config: Any) -> str | None:
     """LangGraph calls each node in a task of its own, whose outermost frame has the config that names the node."""
     metadata = config.get("metadata") if isinstance(config, dict) else None
     return metadata.get("langgraph_node") if isinstance(metadata, dict) else None
-
-
-def _new_loop() -> asyncio.AbstractEventLoop:
-    try:
-        import uvloop
-    except ImportError:  # Windows
-        return asyncio.new_event_loop()
-    return uvloop.new_event_loop()

@@ -12,15 +12,12 @@ import pytest
 from langgraph.graph import START, StateGraph
 from structlog.testing import capture_logs
 
-from threadwire.core.entries import Fence
-from threadwire.core.ids import RunId
 from threadwire.errors import LoopDied
 from threadwire.graphs import user_loop
-from threadwire.graphs.user_loop import NodeThreads, UserLoop, WorkCancelled, WorkExited, current_attempt
+from threadwire.graphs.user_loop import UserLoop, WorkCancelled, WorkExited
 
 pytestmark = pytest.mark.anyio
 
-FENCE = Fence(RunId("01a1e0f0-e5c3-7916-b07a-1eef68159e17"), 1)
 SOON = 5.0
 
 
@@ -287,74 +284,6 @@ async def test_everybody_who_waits_for_a_loop_is_told_of_its_death(loop: UserLoo
 
 
 async def _nothing() -> None: ...
-
-
-# -- sync nodes -------------------------------------------------------------------------------------------------------
-
-
-async def test_sync_calls_of_user_code_run_on_the_node_threads(loop: UserLoop) -> None:
-    async def work() -> str:
-        return await asyncio.to_thread(lambda: threading.current_thread().name)
-
-    assert (await loop.run(work)).startswith("threadwire-node")
-
-
-async def test_an_attempt_without_calls_is_idle() -> None:
-    with NodeThreads(1) as threads:
-        assert threads.when_idle(FENCE, lambda: pytest.fail("there was nothing to wait for"))
-
-
-async def test_a_cancelled_sync_call_is_told_of_when_it_has_returned(loop: UserLoop) -> None:
-    """5.8: its thread must not be given to another run before that"""
-    here = asyncio.get_running_loop()
-    begun, idle, may_return = asyncio.Event(), asyncio.Event(), threading.Event()
-
-    def sync_node() -> None:
-        here.call_soon_threadsafe(begun.set)
-        may_return.wait(SOON)
-
-    async def work() -> None:
-        current_attempt.set(FENCE)
-        await asyncio.to_thread(sync_node)
-
-    with anyio.fail_after(SOON):
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(loop.run, work)
-            await begun.wait()
-            tasks.cancel_scope.cancel()
-        # The caller is back, but the thread is not.
-        assert not loop.threads.when_idle(FENCE, lambda: here.call_soon_threadsafe(idle.set))
-        assert not idle.is_set()
-        assert loop.threads.when_idle(Fence(FENCE.run_id, 2), lambda: pytest.fail("that attempt made no call"))
-        may_return.set()
-        await idle.wait()
-    assert loop.threads.when_idle(FENCE, lambda: pytest.fail("it is idle by now"))
-
-
-async def test_an_attempt_is_idle_only_when_its_last_call_has_returned() -> None:
-    gates, idle = [threading.Event(), threading.Event()], threading.Event()
-    token = current_attempt.set(FENCE)
-    try:
-        with NodeThreads(2) as threads:
-            first, second = (threads.submit(gate.wait, SOON) for gate in gates)
-            assert not threads.when_idle(FENCE, idle.set)
-            gates[0].set()
-            first.result(SOON)
-            assert not idle.is_set()
-            gates[1].set()
-            second.result(SOON)
-        assert idle.is_set()
-    finally:
-        current_attempt.reset(token)
-
-
-async def test_calls_that_belong_to_no_attempt_are_not_counted() -> None:
-    gate = threading.Event()
-    with NodeThreads(1) as threads:
-        waiting = threads.submit(gate.wait, SOON)
-        assert threads.when_idle(FENCE, lambda: pytest.fail("it has no calls"))
-        gate.set()
-        assert waiting.result(SOON)
 
 
 # -- blocking ---------------------------------------------------------------------------------------------------------
