@@ -1,0 +1,146 @@
+"""The worker claims runs, carries them out side by side and ends each one, whatever it does."""
+
+from concurrent.futures import Future
+
+import anyio
+import pytest
+from worker_stage import HELD, asked, ended, graphs_of_test, grown, holding, status_of, working
+
+from threadwire.core.entries import Kind
+from threadwire.graphs.registry import GraphRegistry
+from threadwire.storage.abc import Storage
+from threadwire.testing.conformance.samples import (
+    a_run,
+    accept,
+    keep_thread,
+    kinds,
+    run_log,
+    the_thread,
+)
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_run_is_carried_out_from_its_first_entry_to_its_last(storage: Storage, registry: GraphRegistry) -> None:
+    """5.1 - 5.3"""
+    run = await asked(storage, "hears", input={"said": ["hello"]})
+    async with working(storage, registry):
+        assert (await ended(storage, run)).data == {"status": "success"}
+
+    log = kinds(await run_log(storage, run))
+    assert log[:2] == [Kind.RUN_QUEUED, Kind.RUN_STARTED]
+    assert (log.count(Kind.RUN_STARTED), log.count(Kind.RUN_ENDED)) == (1, 1)
+    thread = await the_thread(storage, run.thread_id)
+    assert (thread.status, thread.values) == ("idle", {"said": ["hello", "heard"]})
+
+
+async def test_a_hint_is_enough_to_begin(storage: Storage, registry: GraphRegistry) -> None:
+    async with working(storage, registry) as worker:
+        run = await asked(storage, "hears", input={"said": []})
+        worker.hint()
+        await ended(storage, run)
+
+
+async def test_no_more_runs_than_there_are_places(
+    storage: Storage, registry: GraphRegistry, gate: "Future[None]"
+) -> None:
+    runs = [await asked(storage, "holds", **HELD) for _ in range(4)]
+    async with working(storage, registry, capacity=2) as worker:
+        for run in runs[:2]:
+            await grown(storage, run, holding())
+        worker.hint()
+        await anyio.wait_all_tasks_blocked()
+
+        assert [await status_of(storage, run) for run in runs] == ["running", "running", "pending", "pending"]
+        gate.set_result(None)
+        for run in runs:
+            await ended(storage, run)
+    assert [await status_of(storage, run) for run in runs] == ["success"] * 4
+
+
+async def test_a_place_kept_for_a_run_being_accepted_is_given_to_no_other(
+    storage: Storage, registry: GraphRegistry
+) -> None:
+    async with working(storage, registry, capacity=1) as worker:
+        thread_id = await keep_thread(storage)
+        with worker.place_for(thread_id) as start, worker.place_for(thread_id) as another:
+            assert start is not None
+            assert another is None
+            waiting = await asked(storage, "hears", input={"said": []})
+            worker.hint()
+            await anyio.wait_all_tasks_blocked()
+            assert await status_of(storage, waiting) == "pending"
+
+            new = a_run(thread_id, graph_id="hears", kwargs={"input": {"said": []}})
+            accepted = await storage.runs.accept(new, start=start)
+            assert accepted.started
+        await ended(storage, accepted.run)
+        await ended(storage, waiting)
+
+
+async def test_the_runs_of_a_thread_take_turns(storage: Storage, registry: GraphRegistry, gate: "Future[None]") -> None:
+    """5.8"""
+    first = await asked(storage, "holds", **HELD)
+    second = await accept(storage, first.thread_id, graph_id="hears", kwargs={"input": {"said": ["again"]}})
+    async with working(storage, registry) as worker:
+        await grown(storage, first, holding())
+        worker.hint()
+        await anyio.wait_all_tasks_blocked()
+        assert await status_of(storage, second) == "pending"
+
+        gate.set_result(None)
+        await ended(storage, second)
+    thread = await the_thread(storage, first.thread_id)
+    assert thread.values["said"] == ["hello", "heard", "held", "again", "heard"]
+
+
+# -- what goes wrong --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("graph_id", "error", "message"),
+    [
+        ("broken", "GraphUnavailable", "cannot be imported"),
+        ("unknown", "GraphUnavailable", "There is no graph 'unknown'"),
+        ("unmade", "LookupError", "no such model"),
+        ("cancels", "CancelledError", "cancelled itself"),
+    ],
+)
+async def test_a_run_whose_graph_fails_ends_in_error_and_others_go_on(
+    graph_id: str, error: str, message: str, storage: Storage, registry: GraphRegistry
+) -> None:
+    bad = await asked(storage, graph_id, input={"said": []})
+    good = await asked(storage, "hears", input={"said": []})
+    async with working(storage, registry) as worker:
+        failed, succeeded = await ended(storage, bad), await ended(storage, good)
+        later = await asked(storage, "hears", input={"said": []})
+        worker.hint()
+        await ended(storage, later)
+
+    assert (failed.data["status"], failed.data["error"]["error"]) == ("error", error)
+    assert message in failed.data["error"]["message"]
+    assert succeeded.data["status"] == "success"
+    assert await status_of(storage, bad) == "error"
+    assert (await the_thread(storage, bad.thread_id)).status == "error"
+
+
+@pytest.mark.parametrize(
+    ("graph_id", "error", "seen"),
+    [
+        ("watches", "LookupError", ["LookupError('no such tool')", "left"]),
+        ("swallows", "LookupError", ["left"]),
+        ("translates", "ValueError", []),
+        ("fails_to_close", "OSError", []),
+    ],
+)
+async def test_a_factory_that_is_a_context_manager_sees_what_its_graph_raises(
+    graph_id: str, error: str, seen: list[str], storage: Storage, registry: GraphRegistry
+) -> None:
+    """It may put another error in its place, but not make a failed run a good one."""
+    run = await asked(storage, graph_id, input={"said": ["hello"]})
+    async with working(storage, registry):
+        end = await ended(storage, run)
+    assert (end.data["status"], end.data["error"]["error"]) == ("error", error)
+    assert graphs_of_test().seen == seen
+    thread = await the_thread(storage, run.thread_id)
+    assert (thread.status, thread.values) == ("error", {"said": ["hello", "heard"]})

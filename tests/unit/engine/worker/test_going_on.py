@@ -1,0 +1,157 @@
+"""What a worker that shuts down or dies leaves, the next one goes on with."""
+
+from concurrent.futures import Future
+
+import anyio
+import pytest
+from worker_stage import HELD, SOON, asked, ended, grown, holding, status_of, working
+
+from threadwire.core.entries import Kind
+from threadwire.graphs.registry import GraphRegistry
+from threadwire.storage.abc import Storage
+from threadwire.testing.conformance.samples import (
+    NOW,
+    a_run,
+    accept,
+    keep_thread,
+    kinds,
+    run_log,
+    start_on_new_thread,
+    the_run,
+    the_thread,
+    whole_log,
+)
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_draining_releases_what_does_not_end_and_charges_nothing(
+    storage: Storage, registry: GraphRegistry, gate: "Future[None]"
+) -> None:
+    """5.6"""
+    run = await asked(storage, "holds", **HELD)
+    async with working(storage, registry) as worker:
+        await grown(storage, run, holding())
+        await worker.drain(0)
+
+    released = await the_run(storage, run.run_id)
+    assert (released.status, released.attempt, released.crashes) == ("pending", 1, 0)
+    assert Kind.RUN_ENDED not in kinds(await run_log(storage, run))
+
+
+async def test_draining_lets_what_ends_in_time_end(
+    storage: Storage, registry: GraphRegistry, gate: "Future[None]"
+) -> None:
+    run = await asked(storage, "holds", **HELD)
+    async with working(storage, registry) as worker, anyio.create_task_group() as tasks:
+        await grown(storage, run, holding())
+        tasks.start_soon(worker.drain, SOON)
+        await anyio.wait_all_tasks_blocked()
+        gate.set_result(None)
+    assert await status_of(storage, run) == "success"
+
+
+async def test_a_draining_worker_takes_no_new_work(storage: Storage, registry: GraphRegistry) -> None:
+    async with working(storage, registry) as worker:
+        await worker.drain(0)
+        run = await asked(storage, "hears", input={"said": []})
+        with worker.place_for(run.thread_id) as free:
+            assert not free
+        worker.hint()
+        await anyio.wait_all_tasks_blocked()
+    assert await status_of(storage, run) == "pending"
+
+
+async def test_a_run_accepted_while_a_drain_begins_is_released(
+    storage: Storage, registry: GraphRegistry, gate: "Future[None]"
+) -> None:
+    """Its place was kept before the drain, so it is claimed as it is accepted; nobody may leave it so."""
+    thread_id = await keep_thread(storage)
+    async with working(storage, registry) as worker, anyio.create_task_group() as tasks:
+        with worker.place_for(thread_id) as free:
+            assert free
+            tasks.start_soon(worker.drain, 0)
+            await anyio.wait_all_tasks_blocked()
+            accepted = await storage.runs.accept(a_run(thread_id, graph_id="holds", kwargs=HELD), start=worker.begin)
+            assert accepted.started
+    released = await the_run(storage, accepted.run.run_id)
+    assert (released.status, released.attempt, released.crashes) == ("pending", 1, 0)
+
+
+async def test_a_released_run_goes_on_where_it_was(
+    storage: Storage, registry: GraphRegistry, gate: "Future[None]"
+) -> None:
+    """5.4 - 5.6"""
+    run = await asked(storage, "holds", **HELD)
+    async with working(storage, registry):
+        await grown(storage, run, holding())
+    gate.set_result(None)
+    async with working(storage, registry):
+        await ended(storage, run)
+
+    assert (await the_thread(storage, run.thread_id)).values["said"] == ["hello", "heard", "held"]
+    finished = await the_run(storage, run.run_id)
+    assert (finished.status, finished.attempt, finished.crashes) == ("success", 2, 0)
+
+
+# -- after a crash ----------------------------------------------------------------------------------------------------
+
+
+async def test_a_recovered_run_goes_on_from_its_checkpoint_with_its_input_applied_once(
+    storage: Storage, registry: GraphRegistry, gate: "Future[None]"
+) -> None:
+    """5.2, 5.4 - 5.6, 2.5: the first worker counts as dead, and whatever it still says is refused"""
+    run = await asked(storage, "holds", **HELD)
+    async with working(storage, registry):
+        await grown(storage, run, holding())
+        checkpoint = await storage.checkpoints.newest(run.thread_id)
+        [recovered] = await storage.runs.recover(NOW)
+        assert (recovered.status, recovered.crashes) == ("pending", 1)
+
+        async with working(storage, registry):
+            await grown(storage, run, holding(attempt=2))
+            gate.set_result(None)
+            assert (await ended(storage, run)).data == {"status": "success"}
+
+    log = await run_log(storage, run)
+    attempts = [entry.attempt for entry in log]
+    assert attempts == sorted(attempts)
+    assert checkpoint is not None
+    [_, again] = [entry.data for entry in log if entry.kind == Kind.RUN_STARTED]
+    assert (again["attempt"], again["checkpoint_id"]) == (2, checkpoint[0])
+    second = [entry for entry in log if entry.attempt == 2]
+    assert [entry.data["name"] for entry in second if entry.kind == Kind.TASK and "ended" in entry.data] == ["hold"]
+    assert next(entry.data for entry in second if entry.kind == Kind.STATE)["full"]  # 4.6
+    assert (await the_thread(storage, run.thread_id)).values["said"] == ["hello", "heard", "held"]
+    assert kinds(await whole_log(storage, run.thread_id)).count(Kind.RUN_ENDED) == 1
+
+
+async def test_a_run_that_died_before_its_first_checkpoint_is_given_its_input(
+    storage: Storage, registry: GraphRegistry
+) -> None:
+    """5.5"""
+    run = await start_on_new_thread(storage, graph_id="hears", kwargs={"input": {"said": ["hello"]}})
+    await storage.runs.recover(NOW)
+    async with working(storage, registry):
+        await ended(storage, run)
+
+    assert (await the_thread(storage, run.thread_id)).values["said"] == ["hello", "heard"]
+    finished = await the_run(storage, run.run_id)
+    assert (finished.status, finished.attempt, finished.crashes) == ("success", 2, 1)
+
+
+async def test_a_run_on_a_thread_with_a_past_is_given_its_input_again_unless_it_had_begun(
+    storage: Storage, registry: GraphRegistry
+) -> None:
+    """5.5: the newest checkpoint is another run's"""
+    first = await asked(storage, "hears", input={"said": ["hello"]})
+    async with working(storage, registry):
+        await ended(storage, first)
+    second = await accept(storage, first.thread_id, graph_id="hears", kwargs={"input": {"said": ["again"]}})
+    await storage.runs.claim(1, now=NOW)
+    await storage.runs.recover(NOW)
+    async with working(storage, registry):
+        await ended(storage, second)
+
+    said = (await the_thread(storage, first.thread_id)).values["said"]
+    assert said == ["hello", "heard", "again", "heard"]

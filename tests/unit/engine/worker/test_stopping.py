@@ -1,0 +1,140 @@
+"""Runs are stopped wherever they are: waiting, about to begin, running, in a thread."""
+
+from concurrent.futures import Future
+
+import pytest
+from worker_stage import HELD, asked, ended, grown, holding, status_of, stop, working
+
+from threadwire.core.entries import Kind
+from threadwire.graphs.registry import GraphRegistry
+from threadwire.storage.abc import Storage
+from threadwire.testing.conformance.samples import (
+    NOW,
+    accept,
+    keep_thread,
+    kinds,
+    run_log,
+    start,
+    start_on_new_thread,
+    the_thread,
+)
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_run_cancelled_while_it_waits_is_never_begun(storage: Storage, registry: GraphRegistry) -> None:
+    run = await asked(storage, "hears", input={"said": []})
+    cancelled = await storage.runs.cancel(run.run_id, "interrupt", NOW)
+    assert cancelled is not None
+    assert cancelled.at_once
+
+    other = await asked(storage, "hears", input={"said": []})
+    async with working(storage, registry):
+        await ended(storage, other)
+
+    assert kinds(await run_log(storage, run)) == [Kind.RUN_QUEUED, Kind.RUN_ENDED]
+    assert await status_of(storage, run) == "interrupted"
+
+
+async def test_a_run_cancelled_between_its_claim_and_its_beginning_is_stopped(
+    storage: Storage, registry: GraphRegistry, gate: "Future[None]"
+) -> None:
+    thread_id = await keep_thread(storage)
+    async with working(storage, registry) as worker:
+        with worker.place_for(thread_id) as free:
+            assert free
+            run = await start(storage, thread_id, graph_id="holds", kwargs=HELD)
+            await stop(storage, worker, run)
+            worker.begin(run)
+        end = await ended(storage, run)
+
+    assert (end.data["status"], end.data["error"]["error"]) == ("interrupted", "UserInterrupt")
+    assert "held" not in str(await run_log(storage, run))
+
+
+async def test_nobody_is_stopped_for_a_request_that_came_when_nothing_was_about_to_begin(
+    storage: Storage, registry: GraphRegistry
+) -> None:
+    """Such a request is for a run that is over. Remembered, it would be kept for as long as the process lives."""
+    async with working(storage, registry) as worker:
+        run = await start_on_new_thread(storage, graph_id="hears", kwargs={"input": {"said": []}})
+        worker.stop(run.run_id, "interrupt")
+        worker.begin(run)
+        assert (await ended(storage, run)).data == {"status": "success"}
+
+
+async def test_a_request_to_stop_is_forgotten_with_the_place_it_was_for(
+    storage: Storage, registry: GraphRegistry
+) -> None:
+    async with working(storage, registry) as worker:
+        run = await start_on_new_thread(storage, graph_id="hears", kwargs={"input": {"said": []}})
+        with worker.place_for(run.thread_id):
+            worker.stop(run.run_id, "interrupt")
+        worker.begin(run)
+        assert (await ended(storage, run)).data == {"status": "success"}
+
+
+async def test_a_run_cancelled_while_it_runs_keeps_what_it_had_done(
+    storage: Storage, registry: GraphRegistry, gate: "Future[None]"
+) -> None:
+    run = await asked(storage, "holds", **HELD)
+    async with working(storage, registry) as worker:
+        await grown(storage, run, holding())
+        await stop(storage, worker, run)
+        end = await ended(storage, run)
+
+    assert (end.data["status"], end.data["error"]["error"]) == ("interrupted", "UserInterrupt")
+    thread = await the_thread(storage, run.thread_id)
+    assert (thread.status, thread.values["said"]) == ("interrupted", ["hello", "heard"])
+
+
+async def test_a_run_rolled_back_while_it_runs_leaves_only_its_entries(
+    storage: Storage, registry: GraphRegistry, gate: "Future[None]"
+) -> None:
+    """5.9"""
+    run = await asked(storage, "holds", **HELD)
+    async with working(storage, registry) as worker:
+        await grown(storage, run, holding())
+        await stop(storage, worker, run, "rollback")
+        end = await ended(storage, run)
+
+    assert end.data == {"status": "rolled_back"}
+    assert kinds(await run_log(storage, run))[-2:] == [Kind.STATE_RESET, Kind.RUN_ENDED]
+    assert await storage.runs.get(run.run_id) is None
+    assert await storage.checkpoints.newest(run.thread_id) is None
+
+
+async def test_stopping_one_run_leaves_the_others_alone(
+    storage: Storage, registry: GraphRegistry, gate: "Future[None]"
+) -> None:
+    stopped, other = await asked(storage, "holds", **HELD), await asked(storage, "holds", **HELD)
+    async with working(storage, registry) as worker:
+        for run in (stopped, other):
+            await grown(storage, run, holding())
+        await stop(storage, worker, stopped)
+        await ended(storage, stopped)
+        assert await status_of(storage, other) == "running"
+        gate.set_result(None)
+        assert (await ended(storage, other)).data == {"status": "success"}
+
+
+async def test_a_sync_node_that_cannot_be_stopped_keeps_its_thread_until_it_returns(
+    storage: Storage, registry: GraphRegistry, gate: "Future[None]"
+) -> None:
+    """5.8"""
+    run = await asked(storage, "holds_in_thread", **HELD)
+    async with working(storage, registry) as worker:
+        await grown(storage, run, holding())
+        await stop(storage, worker, run)
+        await ended(storage, run)
+        following = await accept(storage, run.thread_id, graph_id="hears", kwargs={"input": {"said": ["next"]}})
+        elsewhere = await asked(storage, "hears", input={"said": []})
+        worker.hint()
+        await ended(storage, elsewhere)
+        with worker.place_for(run.thread_id) as free:
+            assert not free
+        assert await status_of(storage, following) == "pending"
+
+        gate.set_result(None)
+        await ended(storage, following)
+    assert (await the_thread(storage, run.thread_id)).values["said"] == ["hello", "heard", "next", "heard"]

@@ -1,0 +1,189 @@
+"""Graphs that hold and fail, and a worker that carries them out."""
+
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from types import ModuleType
+
+import anyio
+
+from threadwire.core.entries import START, Entry, Kind
+from threadwire.core.records import Run
+from threadwire.engine.checkpointing import Checkpointing
+from threadwire.engine.worker import Worker
+from threadwire.graphs.memory import Memory
+from threadwire.graphs.registry import GraphRegistry
+from threadwire.graphs.user_loop import UserLoop
+from threadwire.storage.abc import Storage
+from threadwire.testing.conformance.samples import (
+    NOW,
+    accept,
+    keep_thread,
+    the_run,
+)
+
+SOON = 10.0
+
+GRAPHS = """
+import asyncio
+import operator
+from concurrent.futures import Future
+from contextlib import asynccontextmanager, contextmanager, suppress
+from typing import Annotated, Any, TypedDict
+
+from langgraph.graph import START, StateGraph
+
+gates: dict[str, Future] = {}
+
+
+class State(TypedDict, total=False):
+    said: Annotated[list[str], operator.add]
+    gate: str
+
+
+def hear(state: State) -> State:
+    return {"said": ["heard"]}
+
+
+async def hold(state: State) -> State:
+    await asyncio.shield(asyncio.wrap_future(gates[state["gate"]]))
+    return {"said": ["held"]}
+
+
+def hold_in_thread(state: State) -> State:
+    gates[state["gate"]].result(10)
+    return {"said": ["held"]}
+
+
+def chain(*nodes: Any) -> Any:
+    builder = StateGraph(State)
+    for before, node in zip((START, *(node.__name__ for node in nodes)), nodes):
+        builder.add_node(node.__name__, node).add_edge(before, node.__name__)
+    return builder.compile()
+
+
+hears = chain(hear)
+holds = chain(hear, hold)
+holds_in_thread = chain(hear, hold_in_thread)
+
+
+async def cancels() -> Any:
+    raise asyncio.CancelledError
+
+
+def unmade() -> Any:
+    raise LookupError("no such model")
+
+
+seen: list[str] = []
+
+
+def fail(state: State) -> State:
+    raise LookupError("no such tool")
+
+
+@asynccontextmanager
+async def watches():
+    try:
+        yield chain(hear, fail)
+    except BaseException as error:
+        seen.append(repr(error))
+        raise
+    finally:
+        seen.append("left")
+
+
+@contextmanager
+def swallows():
+    with suppress(LookupError):
+        yield chain(hear, fail)
+    seen.append("left")
+
+
+@asynccontextmanager
+async def translates():
+    try:
+        yield chain(hear, fail)
+    except LookupError as error:
+        raise ValueError("no tool at all") from error
+
+
+@asynccontextmanager
+async def fails_to_close():
+    yield chain(hear)
+    raise OSError("still open")
+"""
+
+
+NAMES = ("hears", "holds", "holds_in_thread", "cancels", "unmade")
+NAMES += ("watches", "swallows", "translates", "fails_to_close")
+
+
+HELD = {"input": {"said": ["hello"], "gate": "gate"}}
+
+
+def graphs_of_test() -> ModuleType:
+    return sys.modules["worker_graphs"]
+
+
+@asynccontextmanager
+async def working(storage: Storage, registry: GraphRegistry, *, capacity: int = 4) -> AsyncIterator[Worker]:
+    with UserLoop("test") as loop:
+        async with Memory().open_store(loop, storage.items, lambda: NOW) as store:
+            worker = Worker(
+                storage,
+                registry,
+                loop,
+                checkpointing=Checkpointing(storage),
+                store=store,
+                capacity=capacity,
+                clock=lambda: NOW,
+            )
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(worker.work)
+            await anyio.wait_all_tasks_blocked()
+            try:
+                yield worker
+            finally:
+                with anyio.CancelScope(shield=True):
+                    await worker.drain(0)
+
+
+async def grown(storage: Storage, run: Run, enough: Callable[[list[Entry]], bool]) -> list[Entry]:
+    """The run's log, once it has what is waited for."""
+    with anyio.fail_after(SOON), storage.log.watch(run.thread_id) as wakeup:
+        while not enough(entries := await storage.log.read(run.thread_id, START, run_id=run.run_id)):
+            await wakeup.wait(SOON)
+    return entries
+
+
+async def ended(storage: Storage, run: Run) -> Entry:
+    return (await grown(storage, run, lambda log: bool(log) and log[-1].kind == Kind.RUN_ENDED))[-1]
+
+
+def holding(attempt: int = 1) -> Callable[[list[Entry]], bool]:
+    """Whether the node that holds has begun."""
+
+    def holds(log: list[Entry]) -> bool:
+        return any(
+            entry.kind == Kind.TASK and entry.attempt == attempt and entry.data["name"].startswith("hold")
+            for entry in log
+        )
+
+    return holds
+
+
+async def asked(storage: Storage, graph_id: str, **kwargs: object) -> Run:
+    return await accept(storage, await keep_thread(storage), graph_id=graph_id, kwargs=kwargs)
+
+
+async def stop(storage: Storage, worker: Worker, run: Run, action: str = "interrupt") -> None:
+    """As a request to cancel does it."""
+    cancelled = await storage.runs.cancel(run.run_id, action, NOW)  # type: ignore[arg-type]
+    assert cancelled is not None
+    if not cancelled.at_once:
+        worker.stop(run.run_id, action)  # type: ignore[arg-type]
+
+
+async def status_of(storage: Storage, run: Run) -> str:
+    return (await the_run(storage, run.run_id)).status
