@@ -6,7 +6,7 @@ import httpx
 import pytest
 from agui import AgUi, open_agui
 from clients import OPENERS, PROJECT, Sdk
-from pages import CopilotKitPage, MakePage
+from pages import CopilotKitPage, MakePage, OpenPage, Page
 
 from threadwire.testing.server import RunningServer, running_server
 
@@ -41,6 +41,12 @@ async def http(server: RunningServer) -> AsyncIterator[httpx.AsyncClient]:
     """The wire without an SDK."""
     async with httpx.AsyncClient(base_url=server.url, timeout=30) as client:
         yield client
+
+
+@pytest.fixture
+def page(http: httpx.AsyncClient, agui: AgUi) -> OpenPage:
+    """A page that speaks AG-UI."""
+    return lambda agent, thread_id=None: Page(http, agui, agent, thread_id)
 
 
 @pytest.fixture

@@ -100,6 +100,7 @@ class CopilotKitPage(Page):
     base, run_path = "/copilotkit/agent", "/run"
 
 
+OpenPage = Callable[..., Page]
 MakePage = Callable[..., CopilotKitPage]
 COPILOTKIT = "/copilotkit"
 
