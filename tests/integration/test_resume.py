@@ -13,7 +13,8 @@ from watching import Watcher, get, join, new_thread, post, replay, request
 from threadwire.core.entries import Entry
 from threadwire.core.ids import RunId, Seq
 from threadwire.core.records import Run
-from threadwire.engine.follow import KEEP_FRAMES, Followers
+from threadwire.engine import follow
+from threadwire.engine.follow import Followers
 from threadwire.protocols.langgraph.encode import MODES, RunStreamEncoder, StreamOptions
 from threadwire.storage.abc import Log
 from threadwire.storage.sqlite import open_sqlite_storage
@@ -30,7 +31,7 @@ MODE_SETS = [
 ]
 
 STRIDE = int(os.environ.get("RESUME_STRIDE", "97"))
-"""Of a stream too long to be kept, every how many ids are tried: each of them reads the whole run again."""
+"""Every how many ids are tried where no frames are kept: each of them reads and encodes the whole run again."""
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(900 if STRIDE > 1 else 7200)]
 
@@ -55,7 +56,13 @@ def watcher(server: RunningServer, joined: Joined) -> Watcher:
     """Killed in the middle of its first answer, and watched over both of its lives."""
     body = {
         "assistant_id": "long",
-        "input": {"messages": [{"role": "user", "content": "go"}], "count": 60, "words": 2400, "delay": 0},
+        "input": {
+            "messages": [{"role": "user", "content": "go"}],
+            "count": 60,
+            "words": 120,
+            "answers": 20,
+            "delay": 0,
+        },
         "stream_mode": sorted(MODES - {"values", "messages"}),
         "stream_subgraphs": True,
     }
@@ -121,17 +128,22 @@ async def test_who_joined_the_living_run_was_shown_every_byte(
     assert joined[modes].result() == b"".join(frame for _, frame in frames_of(entries, options))
 
 
+@pytest.mark.parametrize(("kept", "stride"), [(2**40, 1), (0, STRIDE)], ids=["frames kept", "encoded again"])
 @pytest.mark.parametrize("subgraphs", [True, False], ids=["subgraphs", "root only"])
 @pytest.mark.parametrize("modes", MODE_SETS, ids="+".join)
 async def test_resuming_at_every_id_gives_the_rest_to_the_byte(
     modes: tuple[str, ...],
     subgraphs: bool,
+    kept: int,
+    stride: int,
     watcher: Watcher,
     server: RunningServer,
     entries: list[Entry],
     tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """With the engine's own followers, on the file of a server that was killed, stopped and started again."""
+    monkeypatch.setattr(follow, "KEEP_FRAMES", kept)
     options = StreamOptions(frozenset(modes), subgraphs)
     expected = frames_of(entries, options)
     whole = b"".join(frame for _, frame in expected)
@@ -141,8 +153,7 @@ async def test_resuming_at_every_id_gives_the_rest_to_the_byte(
         assert run is not None
         followers = Followers(storage)
         offset = 0
-        stride = 1 if len(whole) < KEEP_FRAMES else STRIDE
-        for number, (seq, frame) in enumerate(expected):
+        for number, (seq, frame) in enumerate([(0, b""), *expected]):
             offset += len(frame)
             if number % stride:
                 continue

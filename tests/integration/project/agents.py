@@ -20,6 +20,7 @@ class Race(TypedDict, total=False):
     messages: Annotated[list[AnyMessage], add_messages]
     count: int
     words: int
+    answers: int
     file: str
     delay: float
     done: Annotated[list[int], operator.add]
@@ -87,11 +88,32 @@ def ask(state: Race) -> Race:
     return {"approved": interrupt({"question": "publish?"})}
 
 
+# Many short answers, because a mode that tells an answer from its beginning with every word is long for a long one.
+
+
+def answers_given(state: Race) -> float:
+    return sum(message.type == "ai" for message in state["messages"]) / state.get("answers", 1)
+
+
+def more_answers(state: Race) -> str:
+    return "answer" if answers_given(state) < 1 else "inner"
+
+
+def more_below(state: Race) -> str:
+    return "answer" if answers_given(state) < 2 else END
+
+
 class Answered(TypedDict):
     messages: Annotated[list[AnyMessage], add_messages]
 
 
-inner = StateGraph(Race, output_schema=Answered).add_node("answer", answer).add_edge(START, "answer").compile()
+inner = (
+    StateGraph(Race, output_schema=Answered)
+    .add_node("answer", answer)
+    .add_edge(START, "answer")
+    .add_conditional_edges("answer", more_below, ["answer", END])
+    .compile()
+)
 
 long = (
     StateGraph(Race)
@@ -101,7 +123,7 @@ long = (
     .add_node("ask", ask)
     .add_edge(START, "step")
     .add_conditional_edges("step", more_steps, ["step", "answer"])
-    .add_edge("answer", "inner")
+    .add_conditional_edges("answer", more_answers, ["answer", "inner"])
     .add_edge("inner", "ask")
     .compile()
     .with_config(recursion_limit=10_000)
