@@ -2,9 +2,11 @@
 
 import os
 import random
+import subprocess
 import threading
 import time
 from collections import Counter
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -44,7 +46,8 @@ def watch_to_the_end(watcher: Watcher, server: RunningServer) -> None:
     for _ in range(20):
         if watcher.watch():
             return
-        if server.process.poll() is not None:
+        with suppress(subprocess.TimeoutExpired):  # the stream is cut a moment before the process is gone
+            server.process.wait(1)
             server.start()
     raise AssertionError(f"the run never ended: {server.log()}")
 
@@ -161,6 +164,17 @@ def wait_for_a_run(server: RunningServer, thread_id: str) -> Any:
         assert time.monotonic() < deadline, "the slot was lost"
         time.sleep(0.05)
     return runs[0]
+
+
+def test_a_kill_inside_a_subgraph_repeats_none_of_its_finished_steps(tmp_path: Path) -> None:
+    """7.4: each of them had counted outside, and its checkpoint outlived the process before the next one began."""
+    with running_server(PROJECT, tmp_path / "data") as server:
+        body = race(tmp_path, "nested", count=5, delay=0) | {"assistant_id": "nested"}
+        watcher = Watcher(server, new_thread(server), body)
+        watch_to_the_end(watcher, server)
+        assert watcher.status() == "success"
+        assert_nothing_was_lost(watcher)
+    assert (tmp_path / "nested.txt").read_text().split() == ["1", "2", "3", "4", "5", "fell"]
 
 
 def test_a_poison_run_ends_in_error_and_its_neighbours_succeed(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ import operator
 import os
 import signal
 import time
+from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage
@@ -79,6 +80,27 @@ async def die(state: Race) -> Race:
 
 
 poison = StateGraph(Race).add_node("die", die).add_edge(START, "die").compile()
+
+
+# -- nested: the same steps inside a subgraph, and in its middle the process is killed, once ---------------------------
+
+
+def fall(state: Race) -> Race:
+    if "fell" not in Path(state["file"]).read_text():
+        leave_line(state["file"], "fell")
+        os.kill(os.getpid(), signal.SIGKILL)
+    return {}
+
+
+falling = (
+    StateGraph(Race)
+    .add_node("step", step)
+    .add_node("fall", fall)
+    .add_edge(START, "step")
+    .add_conditional_edges("step", more_steps, {"step": "step", "answer": "fall"})
+    .compile()
+)
+nested = StateGraph(Race).add_node("falling", falling).add_edge(START, "falling").compile()
 
 
 # -- long: thousands of entries of every kind --------------------------------------------------------------------------

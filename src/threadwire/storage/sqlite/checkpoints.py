@@ -46,6 +46,8 @@ from threadwire.storage.sqlite.writer import Writer
 
 _INLINE_TEXT = 64
 _PAGE = 50
+_PATIENCE = 0.1
+"""Seconds that a subgraph may hold up its loop, while others are at the database."""
 _ROW = "thread, ns, checkpoint, parent, type, data, metadata"
 
 
@@ -154,7 +156,11 @@ class SqliteSaver(BaseCheckpointSaver[str]):
     ) -> tuple[Operation[None], RunnableConfig]:
         storing = _storing_checkpoint(self.serde, config, checkpoint, metadata, new_versions)
         thread_id, _, ns, _ = storing.place
-        return self._take(thread_id, storing.operation, storing.weight), _config(thread_id, ns, checkpoint["id"])
+        work = self._take(thread_id, storing.operation, storing.weight)
+        if ns and self._durability == "async":
+            # Nobody can hold back the steps of a subgraph, as the root's are: they begin right after this (7.4).
+            self._writer.write_through(_PATIENCE)
+        return work, _config(thread_id, ns, checkpoint["id"])
 
     def _take_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str

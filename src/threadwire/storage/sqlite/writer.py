@@ -238,13 +238,14 @@ class Writer:
             self._hurry()
         gate.acquire()
 
-    def write_through(self) -> None:
+    def write_through(self, patience: float = 0.0) -> None:
         """Write what is queued, here on the caller's thread; syncing it is left to the writer's.
 
         For a caller that could not go on before. Handing the work to another thread, and being woken by it, would take
-        longer than to do it. Not when there is much to write, nor when somebody is at the database already.
+        longer than to do it. Not when there is much to write, nor when somebody is at the database already, and stays
+        there longer than the caller has patience.
         """
-        if self._load > LITTLE or not self._turn.acquire(blocking=False):
+        if self._load > LITTLE or not self._turn.acquire(timeout=patience):
             return
         try:
             with self._lock:
