@@ -30,6 +30,9 @@ T = TypeVar("T")
 BLOCKED_AFTER = 0.5
 """Seconds without a beat after which a loop counts as blocked."""
 
+WIND_UP = 2.0
+"""Seconds for the tasks that are still there when a loop is closed."""
+
 USER_ERRORS = (Exception, SystemExit, KeyboardInterrupt, GeneratorExit)
 """Whatever user code may fail with. A cancellation is not among them: it is somebody's wish."""
 
@@ -189,8 +192,12 @@ class UserLoop:
             logger.warning("worker_went_on", loop=self.name, after=type(error).__name__)
 
     def _wind_up(self) -> None:
-        for task in asyncio.all_tasks(self._loop):
+        """What the project left running may clean up after itself, if it does so soon."""
+        tasks = asyncio.all_tasks(self._loop)
+        for task in tasks:
             task.cancel()
+        if tasks:
+            self._loop.run_until_complete(asyncio.wait(tasks, timeout=WIND_UP))
         self._loop.run_until_complete(self._loop.shutdown_asyncgens())
         self._loop.close()
 

@@ -286,6 +286,27 @@ async def test_everybody_who_waits_for_a_loop_is_told_of_its_death(loop: UserLoo
 async def _nothing() -> None: ...
 
 
+async def test_what_is_left_running_may_clean_up_when_the_loop_is_closed() -> None:
+    cleaned = threading.Event()
+
+    async def background() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0.01)
+            cleaned.set()
+
+    kept: list[asyncio.Task[None]] = []
+
+    async def work() -> None:
+        kept.append(asyncio.create_task(background()))
+        await asyncio.sleep(0)
+
+    with UserLoop("test") as loop:
+        await loop.run(work)
+    assert cleaned.is_set()
+
+
 # -- blocking ---------------------------------------------------------------------------------------------------------
 
 BLOCKED_AFTER = 0.1
