@@ -20,8 +20,8 @@ from threadwire.core.run_state import user_interrupt
 from threadwire.engine.checkpointing import Checkpointing
 from threadwire.engine.clock import Clock
 from threadwire.errors import GraphUnavailable, LoopDied, NotFound, StorageError
+from threadwire.graphs.current_attempt import current_attempt
 from threadwire.graphs.execution import Attempt, Execution, describe
-from threadwire.graphs.node_threads import current_attempt
 from threadwire.graphs.registry import GraphRegistry
 from threadwire.graphs.store import StoreHome
 from threadwire.graphs.user_loop import USER_ERRORS, UserLoop, WorkCancelled

@@ -10,7 +10,7 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 from threadwire.core.channels import channel_of
-from threadwire.graphs.node_threads import current_attempt
+from threadwire.graphs.current_attempt import current_attempt
 from threadwire.graphs.odd_values import EXACT, Packing, as_langgraph
 from threadwire.graphs.persistence import CheckpointerConfig, Modules
 

@@ -1,17 +1,22 @@
 """Sync nodes and edges run on threads of their own, whose calls are counted by attempt until they have returned."""
 
 import asyncio
+import gc
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any
 
 import anyio
 import pytest
+from structlog.testing import capture_logs
 
 from threadwire.core.entries import Fence
 from threadwire.core.ids import RunId
-from threadwire.graphs.node_threads import NodeThreads, current_attempt
+from threadwire.graphs.current_attempt import current_attempt
+from threadwire.graphs.node_threads import Call, NodeThreads
 from threadwire.graphs.user_loop import UserLoop
 
 pytestmark = pytest.mark.anyio
@@ -39,7 +44,13 @@ def idle_event() -> tuple[asyncio.Event, Callable[[], object]]:
     return idle, lambda: here.call_soon_threadsafe(idle.set)
 
 
-def call(threads: NodeThreads, function: Callable[..., Any], *arguments: Any) -> "asyncio.Future[Any]":
+async def reached(what: Callable[[], bool]) -> None:
+    with anyio.fail_after(SOON):
+        while not what():  # noqa: ASYNC110 - threads set no events of ours
+            await asyncio.sleep(0.005)
+
+
+def call(threads: NodeThreads, function: Callable[..., Any], *arguments: Any) -> Call:
     return threads.call(asyncio.get_running_loop(), function, arguments)
 
 
@@ -141,6 +152,111 @@ async def test_a_cancelled_call_is_told_of_when_it_has_returned(loop: UserLoop) 
         may_return.set()
         await idle.wait()
     assert loop.threads.when_idle(FENCE, lambda: pytest.fail("it is idle by now"))
+
+
+async def test_cancelled_calls_that_never_return_keep_nobody_waiting(threads: NodeThreads) -> None:
+    gate, gone = threading.Event(), list[threading.Thread]()
+
+    def stick() -> None:
+        gate.wait(SOON)
+        gone.append(threading.current_thread())
+
+    for _ in range(3):
+        begun = [call(threads, stick) for _ in range(2)]
+        await reached(lambda: all(each.taken for each in begun))  # noqa: B023 - called at once
+        for each in begun:
+            each.cancel()
+    with anyio.fail_after(SOON):
+        assert await call(threads, len, "abc") == 3
+    gate.set()
+    await reached(lambda: len(gone) == 6)
+    # And when they return after all, no more threads stay than there may be.
+    await reached(lambda: sum(each.is_alive() for each in gone) <= 2)
+
+
+async def test_calls_that_wait_when_a_call_is_cancelled_are_made(threads: NodeThreads) -> None:
+    gate = threading.Event()
+    stuck = [call(threads, gate.wait, SOON) for _ in range(2)]
+    await reached(lambda: all(each.taken for each in stuck))
+    with capture_logs() as logs:
+        waiting = call(threads, len, "abc")
+    assert [log["event"] for log in logs] == ["sync_code_waits"]
+    stuck[0].cancel()
+    with anyio.fail_after(SOON):
+        assert await waiting == 3
+    gate.set()
+
+
+async def test_a_call_for_which_no_thread_can_be_had_fails_and_is_nobodys(
+    threads: NodeThreads, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    current_attempt.set(FENCE)
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refuse)
+        for _ in range(5):
+            with pytest.raises(RuntimeError, match="start new thread"):
+                call(threads, len, "abc")
+    assert threads.when_idle(FENCE, lambda: pytest.fail("nothing is running"))
+    with anyio.fail_after(SOON):
+        assert await call(threads, len, "abc") == 3
+
+
+async def test_a_call_waits_for_the_threads_there_are_if_no_more_can_be_had(
+    threads: NodeThreads, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    gate = threading.Event()
+    first = call(threads, gate.wait, SOON)
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refuse)
+        second = call(threads, len, "abc")
+    gate.set()
+    with anyio.fail_after(SOON):
+        assert await first
+        assert await second == 3
+
+
+async def test_a_failed_call_lets_go_of_what_it_was_given(threads: NodeThreads) -> None:
+    """Without waiting for the collector: a state may be large, and every interrupt of a sync node comes this way."""
+
+    class Given: ...
+
+    def fail(given: Given) -> None:
+        raise ValueError("no")
+
+    gc.collect()
+    gc.disable()
+    try:
+        given = Given()
+        known = weakref.ref(given)
+        with suppress(ValueError):
+            await call(threads, fail, given)
+        del given
+        await reached(lambda: known() is None)
+    finally:
+        gc.enable()
+
+
+async def test_who_waited_for_an_attempt_may_be_gone(threads: NodeThreads) -> None:
+    """And the thread that would have told him goes on."""
+    gate = threading.Event()
+
+    async def leave() -> None:
+        here = asyncio.get_running_loop()
+        current_attempt.set(FENCE)
+        call(threads, gate.wait, SOON)
+        assert not threads.when_idle(FENCE, lambda: here.call_soon_threadsafe(print))
+
+    await asyncio.to_thread(asyncio.run, leave())
+    gate.set()
+    await reached(lambda: threads.when_idle(FENCE, lambda: None))
+    with anyio.fail_after(SOON):
+        assert await call(threads, len, "abc") == 3
 
 
 async def test_an_attempt_without_calls_is_idle(threads: NodeThreads) -> None:
