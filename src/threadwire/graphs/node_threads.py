@@ -18,19 +18,24 @@ from uvloop import Loop
 from threadwire.core.entries import Fence
 from threadwire.graphs.current_attempt import current_attempt
 
-MOST_THREADS = 64
-MOST_SPARE = 192
-"""Threads in place of those whose call was cancelled and does not return."""
+USUAL_THREADS = 64
+MOST_THREADS = 1024
+PATIENCE = 0.2
+"""Seconds without a call that returned, after which those that wait are given threads beyond the usual."""
 
 logger = structlog.get_logger("threadwire.worker")
 
 
 class NodeThreads:
-    """As many threads as there are calls at once, up to a limit. It knows which attempt a call belongs to, because a
-    cancelled call goes on until it returns: its thread must not be given to another run before that. Nor does it count
-    among the threads there may be, or a few that never return would keep every other run waiting."""
+    """As many threads as there are calls at once, up to the usual number. Beyond it a call waits for another to return;
+    but not if none does. They may be waiting for the very call that waits, as a sync entrypoint does for its tasks, or
+    have been cancelled and never come back.
 
-    def __init__(self, most: int = MOST_THREADS) -> None:
+    It knows which attempt a call belongs to, because a cancelled call goes on until it returns: its thread must not be
+    given to another run before that."""
+
+    def __init__(self, usual: int = USUAL_THREADS, most: int = MOST_THREADS) -> None:
+        self._usual = usual
         self._most = most
         self._calls: SimpleQueue[Call | None] = SimpleQueue()
         self._guard = threading.Lock()
@@ -38,9 +43,9 @@ class NodeThreads:
         self._threads = 0
         self._free = 0
         """Threads that wait for a call; below zero, calls that wait for a thread."""
-        self._abandoned = 0
-        """Calls that were cancelled and have not returned."""
-        self._told = False
+        self._made = 0
+        """How many calls have returned."""
+        self._watched = False
         self._closed = False
         self._running: dict[Fence | None, int] = {}
         """How many calls of an attempt have not returned."""
@@ -55,21 +60,16 @@ class NodeThreads:
             self._free -= 1
         self._calls.put(call)
         if self._free < 0:
-            self._start_thread(call)
+            self._find_thread(call)
         return call
 
     def drop(self, call: "Call") -> None:
-        """It was cancelled: if it is not running yet, it never will; if it is, its thread is not counted on."""
+        """It was cancelled: if it is not running yet, it never will."""
         with self._guard:
-            runs = call.taken
-            if runs:
-                call.abandoned = not call.returned
-                self._abandoned += call.abandoned
+            if call.taken:
+                return
             call.taken = True
-        if not runs:
-            self._returned(call.fence)
-        elif self._free < 0:
-            self._start_thread()
+        self._returned(call.fence)
 
     def when_idle(self, fence: Fence, tell: Callable[[], object]) -> bool:
         """Whether no call of this attempt is still running; if one is, `tell` is called (from its thread) once none
@@ -87,54 +87,70 @@ class NodeThreads:
         for _ in range(self._threads):
             self._calls.put(None)
 
-    def _start_thread(self, call: "Call | None" = None) -> None:
-        """For a call that waits, if there may be another thread. If there cannot, others will take it; if there are no
-        others, it fails."""
+    # Having enough of them
+
+    def _find_thread(self, call: "Call") -> None:
+        try:
+            if not self._start_thread(self._usual):
+                self._watch(call.get_loop())
+        except RuntimeError as error:
+            logger.warning("no_thread_for_sync_code", reason=str(error), threads=self._threads)
+            if self._threads == 0 and self._take(call):  # or one of the others will make it
+                self._returned(call.fence)
+                raise
+
+    def _start_thread(self, limit: int) -> bool:
+        """Whether a call that waits will be taken by a new thread."""
         with self._guard:
-            if self._free >= 0 or self._threads >= self._limit:
-                self._tell_of_waiting()
-                return
+            if self._free >= 0 or self._threads >= limit:
+                return False
             self._threads += 1
             self._free += 1
         try:
             threading.Thread(target=self._live, name="threadwire-node", daemon=True).start()
-        except RuntimeError as error:
+        except RuntimeError:
             with self._guard:
                 self._threads -= 1
                 self._free -= 1
-                alone = self._threads == 0
-            logger.warning("no_thread_for_sync_code", reason=str(error), threads=self._threads)
-            if alone and call is not None and self._take(call):
-                self._returned(call.fence)
-                raise
+            raise
+        return True
 
-    @property
-    def _limit(self) -> int:
-        return self._most + min(self._abandoned, MOST_SPARE)
+    def _watch(self, loop: asyncio.AbstractEventLoop) -> None:
+        """See to it that what waits is not waiting for ever."""
+        with self._guard:
+            if self._watched or self._free >= 0:
+                return
+            self._watched = True
+        loop.call_later(PATIENCE, self._relieve, loop, self._made)
 
-    def _tell_of_waiting(self) -> None:
-        if self._free < 0 and not self._told:
-            self._told = True
+    def _relieve(self, loop: asyncio.AbstractEventLoop, made_before: int) -> None:
+        with self._guard:
+            self._watched = False
+            waiting = -self._free if self._made == made_before else 0
+        if waiting > 0:
             logger.warning(
-                "sync_code_waits",
-                threads=self._threads,
-                cancelled_but_running=self._abandoned,
-                hint="Every thread for sync nodes is taken; calls without a timeout may never return.",
+                "sync_code_waits", calls=waiting, threads=self._threads, hint="No sync node has returned for a while."
             )
+            with suppress(RuntimeError):  # there can be no more of them
+                while self._start_thread(self._most):
+                    pass
+        self._watch(loop)
+
+    # The threads themselves
 
     def _live(self) -> None:
         while (call := self._calls.get()) is not None:
             if self._take(call):
                 result, error = _outcome(*call.work())
-                goes_on = self._returned(call.fence, by=call)
+                is_needed = self._free_again()
+                self._returned(call.fence)
                 call.tell(result, error)
                 del result, error
-                if not goes_on:
-                    return
             else:
-                with self._guard:
-                    self._free += 1
+                is_needed = self._free_again()
             del call  # or it would be kept until the next one comes
+            if not is_needed:
+                return
 
     def _take(self, call: "Call") -> bool:
         with self._guard:
@@ -143,29 +159,27 @@ class NodeThreads:
             call.taken = True
             return True
 
-    def _returned(self, fence: Fence | None, by: "Call | None" = None) -> bool:
-        """Count a call off. Whether the thread that made it is still needed."""
+    def _free_again(self) -> bool:
+        """Whether the thread is still needed."""
         with self._guard:
-            goes_on = by is None or self._freed(by)
+            self._made += 1
+            if self._threads > self._usual and self._free >= 0:
+                self._threads -= 1
+                return False
+            self._free += 1
+            return True
+
+    def _returned(self, fence: Fence | None) -> None:
+        """Count a call off."""
+        with self._guard:
             self._running[fence] -= 1
             if self._running[fence]:
-                return goes_on
+                return
             del self._running[fence]
             tell = None if fence is None else self._idle.pop(fence, None)
         if tell is not None:
             with suppress(RuntimeError):  # whoever waited had a loop that is closed by now
                 tell()
-        return goes_on
-
-    def _freed(self, call: "Call") -> bool:
-        call.returned = True
-        self._abandoned -= call.abandoned
-        if self._threads > self._limit and self._free >= 0:
-            self._threads -= 1
-            return False
-        self._free += 1
-        self._told = self._told and self._free < 0
-        return True
 
 
 class Call(asyncio.Future[Any]):
@@ -181,10 +195,8 @@ class Call(asyncio.Future[Any]):
     ) -> None:
         super().__init__(loop=loop)
         self.fence = fence
-        # These are changed under the guard of the threads.
         self.taken = False
-        self.abandoned = False
-        self.returned = False
+        """By a thread, or by nobody ever; changed under the guard of the threads."""
         self._threads = threads
         self._work: tuple[Callable[..., Any], tuple[Any, ...]] | None = (function, arguments)
 
