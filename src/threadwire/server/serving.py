@@ -17,6 +17,7 @@ from threadwire.engine.lifecycle import Engine
 from threadwire.http.streaming import CUT, OpenStreams
 from threadwire.server.app import Server, open_server
 from threadwire.server.changes import look
+from threadwire.server.forks import disown_forks
 from threadwire.server.listening import address_of
 from threadwire.server.project import read_project
 from threadwire.server.reloading import Report, reload_on_change
@@ -53,6 +54,7 @@ async def serve(
     """Serve until a signal; with `report`, load the project anew when it changes. Raises what killed the engine, if
     something did."""
     seen = look(read_project(settings)) if report is not None else {}  # before it is loaded: it may be edited meanwhile
+    disown_forks(listener)
     async with open_server(settings, dev=dev) as running:
         config = uvicorn.Config(
             running.app,

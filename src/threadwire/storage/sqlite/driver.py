@@ -93,7 +93,8 @@ def _close(db: apsw.Connection) -> None:
 
 @contextmanager
 def _locked(directory: Path) -> Iterator[None]:
-    """The lock proves that no other process serves this directory, and that the one which did is dead."""
+    """The lock proves that no other process serves this directory, and that the one which did is dead. So a process
+    that user code forks off must let go of it, or it would stand for the one which did."""
     try:
         directory.mkdir(parents=True, exist_ok=True)
         handle = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -109,9 +110,22 @@ def _locked(directory: Path) -> Iterator[None]:
             ) from None
         except OSError as error:  # some file systems have no locks
             raise _unusable(directory, error) from error
+        _locks.add(handle)
         yield
     finally:
+        _locks.discard(handle)
         os.close(handle)
+
+
+_locks: set[int] = set()
+
+
+def _let_go_of_locks() -> None:
+    while _locks:
+        os.close(_locks.pop())
+
+
+os.register_at_fork(after_in_child=_let_go_of_locks)
 
 
 def _unusable(directory: Path, error: OSError) -> StorageError:
