@@ -16,6 +16,7 @@
     ├── GraphUnavailable        the graph's code could not be loaded
     ├── GraphFailed             user code raised while it was being asked something outside a run
     ├── LoopDied                the loop on which user code runs is gone, and the engine with it
+    │   └── LoopGivenUp         it may be there, but the server stops and does not wait for it any longer
     ├── ConfigError             langgraph.json is wrong; one line says where
     ├── NotDelivered            a webhook could not be told
     └── StorageError            the database refused
@@ -89,6 +90,10 @@ class GraphFailed(ThreadwireError):
 
 class LoopDied(ThreadwireError):
     """The event loop on which graphs run has died. The server ends, and has to be started again."""
+
+
+class LoopGivenUp(LoopDied):
+    """The server is being stopped, and no longer waits for the event loop on which graphs run."""
 
 
 class ConfigError(ThreadwireError):

@@ -116,6 +116,40 @@ async def test_a_shutdown_lets_runs_end_within_its_grace(project, tmp_path, gate
             assert (await sdk.runs.get(run["thread_id"], run["run_id"]))["status"] == "success"
 
 
+@pytest.mark.parametrize("graph", ["blocking", "stubborn", "slow_below"])
+async def test_a_shutdown_ends_though_a_node_does_not(impatient, gate, graph):
+    """It blocks the loop of all runs, passes over its cancellation, or waits in a thread that Python would wait for."""
+    server = impatient
+    async with open_async(server.url) as sdk:
+        run = await sdk.runs.create(await sdk.thread(), graph, input={"until": str(gate)}, stream_mode="updates")
+        await has_begun(sdk, run)
+        beside = await sdk.runs.create(await sdk.thread(), "slow", input={"until": str(gate)})
+        await run_is(sdk, beside, "running")
+    assert await anyio.to_thread.run_sync(server.terminate) == 0
+    assert "Traceback" not in server.log()
+    left_behind = [line for line in server.log().splitlines() if "run_did_not_stop" in line and run["run_id"] in line]
+    if graph == "slow_below":  # LangGraph leaves it, as any sync node
+        assert left_behind == []
+    else:
+        assert "nodes=['wait']" in left_behind[0]
+    if graph == "blocking":
+        assert re.search(r"worker_given_up .*agents\.py:\d+ in block", server.log())
+
+    gate.touch()
+    await anyio.to_thread.run_sync(server.start)
+    assert "run_recovered" not in server.log(), "it was charged"
+    async with open_async(server.url) as sdk:
+        await run_is(sdk, beside, "success")
+        await run_is(sdk, run, "success")
+        parts = await collect(sdk.runs.join_stream(run["thread_id"], run["run_id"], last_event_id="-1"))
+        assert [part.data for part in parts] == [
+            {"run_id": run["run_id"], "attempt": 1},
+            {"begin": {"steps": ["begun"]}},
+            {"run_id": run["run_id"], "attempt": 2},
+            {"wait": {"steps": ["waited"]}},
+        ]
+
+
 async def test_a_second_signal_hurries_the_shutdown(project, tmp_path, gate):
     with running_server(project, tmp_path / "data", env={"THREADWIRE_DRAIN_SECONDS": "600"}) as server:
         async with open_async(server.url) as sdk:

@@ -6,6 +6,7 @@ import operator
 import re
 import time
 from collections import ChainMap, deque
+from contextlib import suppress
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -306,7 +307,8 @@ def boom(state: Echo) -> Echo:
 fails = StateGraph(Echo).add_node("boom", boom).add_edge(START, "boom").compile()
 
 
-# -- slow, slow_sync, blocking: {"seconds"?: how long, "until"?: a file to wait for, "spin"?: burn the processor} -----
+# -- slow, slow_sync, slow_below, stubborn, blocking: {"seconds"?: how long, "until"?: a file to wait for,
+# "spin"?: burn the processor} -----------------------------------------------------------------------------------------
 
 
 class Delay(TypedDict, total=False):
@@ -340,10 +342,23 @@ def wait_in_thread(state: Delay) -> Delay:
 
 async def block(state: Delay) -> Delay:
     deadline = time.monotonic() + state.get("seconds", 0)
-    if not state.get("spin"):
-        time.sleep(state.get("seconds", 0))  # noqa: ASYNC251 - blocking the loop is what this graph is for
-    while time.monotonic() < deadline:
-        pass
+    while time.monotonic() < deadline or not arrived(state.get("until")):
+        if not state.get("spin"):
+            time.sleep(0.01)  # noqa: ASYNC251 - blocking the loop is what this graph is for
+    return {"steps": ["waited"]}
+
+
+async def wait_stubbornly(state: Delay) -> Delay:
+    while not arrived(state.get("until")):
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(0.01)
+    return {"steps": ["waited"]}
+
+
+def wait_below(state: Delay) -> Delay:
+    """In a thread of a pool, which LangGraph has for each graph that is called synchronously."""
+    below = StateGraph(Delay).add_node("one", wait_in_thread).add_node("other", wait_in_thread)
+    below.add_edge(START, "one").add_edge(START, "other").compile().invoke(state)
     return {"steps": ["waited"]}
 
 
@@ -360,6 +375,8 @@ def _delayed(node: Any) -> Any:
 
 slow = _delayed(wait)
 slow_sync = _delayed(wait_in_thread)
+slow_below = _delayed(wait_below)
+stubborn = _delayed(wait_stubbornly)
 blocking = _delayed(block)
 
 

@@ -1,6 +1,12 @@
 """`threadwire dev` and `threadwire serve`."""
 
+import atexit
+import os
 import socket
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import anyio
@@ -16,6 +22,9 @@ from threadwire.server.serving import serve
 from threadwire.settings import PREFIX, Settings, refuse_unknown
 
 LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
+
+LEFT_WITHIN = 1.5
+"""Seconds that threads of the project's own have to return once everything is closed."""
 
 
 def run_server(listener: socket.socket, *, dev: bool, **given: Any) -> None:
@@ -36,15 +45,38 @@ def run_server(listener: socket.socket, *, dev: bool, **given: Any) -> None:
     def report(came_of_it: Reloaded | NotReloaded) -> None:
         print_report(console, settings.config.absolute().parent, came_of_it)
 
+    with _leaving_threads_behind():
+        try:
+            anyio.run(
+                lambda: serve(
+                    settings, listener, dev=dev, announce=announce, report=report if dev and settings.reload else None
+                ),
+                backend_options={"use_uvloop": True},
+            )
+        except BaseExceptionGroup as group:
+            raise _first(group) from group
+
+
+@contextmanager
+def _leaving_threads_behind() -> Iterator[None]:
+    """Before it exits, Python waits for threads that are no daemons, and for those of every ThreadPoolExecutor:
+    LangGraph has some wherever a sync node calls a graph. Such a node may have been left behind, and must not keep the
+    process."""
+    code = 1
     try:
-        anyio.run(
-            lambda: serve(
-                settings, listener, dev=dev, announce=announce, report=report if dev and settings.reload else None
-            ),
-            backend_options={"use_uvloop": True},
-        )
-    except BaseExceptionGroup as group:
-        raise _first(group) from group
+        yield
+        code = 0
+    finally:
+        exits = threading.Timer(LEFT_WITHIN, _exit, (code,))
+        exits.daemon = True
+        exits.start()
+        atexit.register(exits.cancel)  # it is called after the threads, and before whatever else is to be called then
+
+
+def _exit(code: int) -> None:
+    for output in (sys.stdout, sys.stderr):
+        output.flush()
+    os._exit(code)
 
 
 def read_settings(**given: Any) -> Settings:

@@ -19,7 +19,7 @@ from threadwire.core.records import CancelAction, Ending, Run
 from threadwire.core.run_state import user_interrupt
 from threadwire.engine.checkpointing import Checkpointing
 from threadwire.engine.clock import Clock
-from threadwire.errors import GraphUnavailable, LoopDied, NotFound, StorageError
+from threadwire.errors import GraphUnavailable, LoopDied, LoopGivenUp, NotFound, StorageError
 from threadwire.graphs.current_attempt import current_attempt
 from threadwire.graphs.execution import Attempt, Execution, describe
 from threadwire.graphs.registry import GraphRegistry
@@ -33,12 +33,17 @@ SOON = 0.005
 IDLE_POLL = 5.0
 """Seconds between two looks at the queue when nobody hints; hints are in-process, so this is only a safety net."""
 
+STOPPED_WITHIN = 2.0
+"""Seconds that a run which a shutdown cancels has to stop. Its code may block, or pass over the cancellation."""
+
 
 @dataclass(slots=True)
 class _Running:
     run: Run
     scope: anyio.CancelScope
     action: CancelAction | None = None
+    execution: Execution | None = None
+    """Once it is known what the attempt starts from."""
 
 
 class LogRecorder:
@@ -175,18 +180,33 @@ class Worker:
                 await self._quiet.wait()
 
     async def drain(self, grace: float) -> None:
-        """Take no new work; let what runs end within `grace` seconds; release the rest, uncharged."""
+        """Take no new work; let what runs end within `grace` seconds; stop and release the rest, uncharged. What does
+        not stop is released too: it may go on, but no longer holds its thread, so nothing it writes is taken."""
         self._draining = True
         self._wake.set()
         with anyio.move_on_after(grace):
-            while self._running:
-                self._quiet.clear()
-                await self._quiet.wait()
+            await self._nothing_runs()
         for running in self._running.values():
             running.scope.cancel()
+        with anyio.move_on_after(STOPPED_WITHIN):
+            await self._nothing_runs()
+        if self._running:
+            self._give_up()
+            await self._nothing_runs()
+
+    async def _nothing_runs(self) -> None:
         while self._running:
             self._quiet.clear()
             await self._quiet.wait()
+
+    def _give_up(self) -> None:
+        node, place = self._loop.blocked_at()
+        if place is not None:
+            logger.warning("worker_given_up", loop=self._loop.name, node=node, at=place)
+        for running in self._running.values():
+            at = running.execution.next if running.execution is not None else ()
+            logger.warning("run_did_not_stop", nodes=list(at), **_facts(running.run))
+        self._loop.give_up()
 
     async def _begin_claimed(self) -> None:
         if self._free <= 0:
@@ -222,16 +242,16 @@ class Worker:
 
     async def _carry_through(self, running: _Running) -> None:
         run = running.run
-        execution: Execution | None = None
         ending: Ending | None = None
         try:
             with running.scope:
-                execution = Execution(
-                    await self._attempt(run), LogRecorder(self._storage.log, run.thread_id, run.fence)
-                )
+                recorder = LogRecorder(self._storage.log, run.thread_id, run.fence)
+                execution = running.execution = Execution(await self._attempt(run), recorder)
                 ending = await self._loop.run(partial(self._execute, run, execution))
         except WorkCancelled:
             ending = Ending(status="error", error={"error": "CancelledError", "message": "The graph cancelled itself."})
+        except LoopGivenUp:  # it is released, or ends as it was asked to
+            pass
         except LoopDied:  # the run stays as it is, for the next start to recover
             raise
         except (GraphUnavailable, NotFound) as error:
@@ -240,7 +260,7 @@ class Worker:
             logger.exception("run_failed_outside_its_graph", run_id=run.run_id)
             ending = Ending(status="error", error=describe(error))
         with anyio.CancelScope(shield=True):
-            await self._end(running, execution, ending)
+            await self._end(running, ending)
 
     async def _attempt(self, run: Run) -> Attempt:
         newest = await self._checkpointing.newest_before(run)
@@ -267,11 +287,11 @@ class Worker:
         except USER_ERRORS as error:  # the graph's code, or a factory's around it, which has seen what the graph raised
             return execution.failed(error)
 
-    async def _end(self, running: _Running, execution: Execution | None, ending: Ending | None) -> None:
+    async def _end(self, running: _Running, ending: Ending | None) -> None:
         run = running.run
         self._linger(run)
         if ending is None:
-            ending = self._stopped(running, execution)
+            ending = self._stopped(running)
         now = self._clock()
         if ending is None:
             await self._storage.runs.release(run.fence, now)
@@ -288,16 +308,16 @@ class Worker:
         except StorageError as error:  # something the run said could not be kept, so it cannot have succeeded
             await self._storage.runs.finish(run.fence, Ending(status="error", error=describe(error)), now)
 
-    def _stopped(self, running: _Running, execution: Execution | None) -> Ending | None:
+    def _stopped(self, running: _Running) -> Ending | None:
         """How a cancelled run ends; None if it was cancelled by a shutdown, and so has not ended."""
         if running.action is None:
             return None
         if running.action == "rollback":
             return Ending(status="interrupted", rollback=True)
         error = user_interrupt(running.action)
-        if execution is None:
+        if running.execution is None:
             return Ending(status="interrupted", error=error)
-        return execution.interrupted(error)
+        return running.execution.interrupted(error)
 
     def _linger(self, run: Run) -> None:
         """Keep the thread from its next run while a cancelled sync node of this one is still at work."""
@@ -307,8 +327,11 @@ class Worker:
             self._untouchable[run.thread_id] += 1
 
     def _log_end(self, run: Run, ending: Ending) -> None:
-        facts: dict[str, Any] = {"run_id": run.run_id, "thread_id": run.thread_id, "graph_id": run.graph_id}
         if ending.status == "error":
-            logger.warning("run_ended", status="error", error=(ending.error or {}).get("error"), **facts)
+            logger.warning("run_ended", status="error", error=(ending.error or {}).get("error"), **_facts(run))
         else:
-            logger.debug("run_ended", status=ending.status, **facts)
+            logger.debug("run_ended", status=ending.status, **_facts(run))
+
+
+def _facts(run: Run) -> dict[str, Any]:
+    return {"run_id": run.run_id, "thread_id": run.thread_id, "graph_id": run.graph_id}

@@ -132,6 +132,11 @@ class Execution:
     def interrupted(self, error: Json) -> Ending:
         return Ending(status="interrupted", error=error, settled=self._settled("interrupted", error))
 
+    @property
+    def next(self) -> tuple[str, ...]:
+        """The nodes that the last checkpoint led to."""
+        return self._normalizer.next
+
     # -- what goes in --------------------------------------------------------------------------------------------
 
     def _started(self) -> None:

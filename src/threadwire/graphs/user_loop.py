@@ -22,7 +22,7 @@ import anyio
 import structlog
 from anyio import CancelScope
 
-from threadwire.errors import LoopDied
+from threadwire.errors import LoopDied, LoopGivenUp
 from threadwire.graphs.node_threads import NodeLoop, NodeThreads
 
 T = TypeVar("T")
@@ -32,6 +32,9 @@ BLOCKED_AFTER = 0.5
 
 WIND_UP = 2.0
 """Seconds for the tasks that are still there when a loop is closed."""
+
+CLOSED_WITHIN = WIND_UP + 0.5
+"""Seconds that a loop has to close. One that is blocked does not; its thread ends with the process."""
 
 USER_ERRORS = (Exception, SystemExit, KeyboardInterrupt, GeneratorExit)
 """Whatever user code may fail with. A cancellation is not among them: it is somebody's wish."""
@@ -58,6 +61,7 @@ class UserLoop:
         self._closing = threading.Event()
         self._waiting: set[Callable[[LoopDied], object]] = set()
         self.is_dead = False
+        self._given_up = False
         self._watchdog = threading.Thread(target=self._watch, name=f"threadwire-{name}-watchdog", daemon=True)
 
     def __enter__(self) -> "UserLoop":
@@ -69,15 +73,19 @@ class UserLoop:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._closing.set()
-        self._tell(self._loop.stop)
-        self._thread.join(timeout=5)
+        if not self._given_up:
+            self._tell(self._loop.stop)
+            self._thread.join(CLOSED_WITHIN)
+            if self._thread.is_alive():
+                self.give_up()
         self.threads.close()
 
     async def run(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Run `work()` on the user loop; return or raise what it does, once it has really ended.
 
         When the caller is cancelled, the work is cancelled and still waited for. Work that was cancelled by its own
-        doing raises `WorkCancelled`; if it can never end, because the loop is dead, `LoopDied` is raised.
+        doing raises `WorkCancelled`; if it can never end, because the loop is dead, `LoopDied` is raised, and
+        `LoopGivenUp` if nobody is to wait for it any more.
         """
         here = asyncio.get_running_loop()
         done: asyncio.Future[T] = here.create_future()
@@ -86,7 +94,7 @@ class UserLoop:
         def start() -> None:
             task = self._loop.create_task(work())
             tasks.append(task)
-            task.add_done_callback(lambda ended: here.call_soon_threadsafe(_hand_over, ended, done))
+            task.add_done_callback(lambda ended: _call_on(here, _hand_over, ended, done))
 
         def stop() -> None:
             for task in tasks:
@@ -125,11 +133,21 @@ class UserLoop:
             return answer.result()
 
     async def lives(self) -> None:
-        """Wait for the loop's death, which is raised."""
+        """Wait for the loop's death, which is raised, unless it is given up."""
         here = asyncio.get_running_loop()
         death: asyncio.Future[None] = here.create_future()
-        with self._or_dead(partial(_break_soon, here, death)):
+        with suppress(LoopGivenUp), self._or_dead(partial(_break_soon, here, death)):
             await death
+
+    def give_up(self) -> None:
+        """Have nobody wait for anything on the loop any more: a shutdown must end, though a node blocks the loop or
+        does not let itself be cancelled. What is there goes on until the process ends."""
+        self._given_up = True
+        self._tell_who_waits(LoopGivenUp)
+
+    def blocked_at(self) -> tuple[str | None, str | None]:
+        """The node that blocks the loop, and the line; as far as they are known, and if it is blocked."""
+        return self._place() if time.monotonic() - self._beat > BLOCKED_AFTER else (None, None)
 
     @asynccontextmanager
     async def holding(self, manager: AbstractAsyncContextManager[T]) -> AsyncIterator[T]:
@@ -143,27 +161,35 @@ class UserLoop:
                 here.call_soon_threadsafe(entered.set_result, value)
                 await leave.wait()
 
+        async def held() -> None:
+            with suppress(LoopGivenUp):  # then it is left to the end of the process
+                await self.run(hold)
+
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self.run, hold)
+            tasks.start_soon(held)
             try:
                 yield await entered
             finally:
                 self._tell(leave.set)
 
     def _tell(self, callback: Callable[[], object]) -> None:
-        with suppress(RuntimeError):  # the loop is closed: whoever waits for an answer is told so
-            self._loop.call_soon_threadsafe(callback)
+        _call_on(self._loop, callback)  # if it is closed, whoever waits for an answer is told so
 
     @contextmanager
     def _or_dead(self, tell: Callable[[LoopDied], object]) -> Iterator[None]:
-        """Call `tell`, from any thread, if the loop dies during the block or is dead already."""
+        """Call `tell`, from any thread, if the loop dies or is given up during the block, or was before."""
         self._waiting.add(tell)
-        if self.is_dead:  # looked at after adding, and set before telling: so nobody is left out
-            tell(LoopDied())
+        # Looked at after adding, and set before telling: so nobody is left out.
+        if self.is_dead or self._given_up:
+            tell(LoopDied() if self.is_dead else LoopGivenUp())
         try:
             yield
         finally:
             self._waiting.discard(tell)
+
+    def _tell_who_waits(self, loss: type[LoopDied]) -> None:
+        for tell in list(self._waiting):
+            tell(loss())
 
     def _live(self) -> None:
         asyncio.set_event_loop(self._loop)
@@ -174,8 +200,7 @@ class UserLoop:
         finally:
             self.is_dead = True
             self._closing.set()
-            for tell in list(self._waiting):
-                tell(LoopDied())
+            self._tell_who_waits(LoopDied)
             if not self._loop.is_closed():
                 self._wind_up()
 
@@ -218,8 +243,7 @@ class UserLoop:
                 self._report(silent)
 
     def _report(self, silent: float) -> None:
-        frame = sys._current_frames().get(self._thread.ident or 0)
-        node, place = _blocking_place(frame)
+        node, place = self._place()
         logger.warning(
             "worker_blocked",
             loop=self.name,
@@ -228,6 +252,9 @@ class UserLoop:
             seconds=round(silent, 1),
             hint="A node is blocking the loop that all runs share; use an async client or a sync node.",
         )
+
+    def _place(self) -> tuple[str | None, str | None]:
+        return _blocking_place(sys._current_frames().get(self._thread.ident or 0))
 
 
 def _hand_over(ended: "asyncio.Task[T]", done: "asyncio.Future[T] | Future[T]") -> None:
@@ -245,9 +272,14 @@ def _hand_over(ended: "asyncio.Task[T]", done: "asyncio.Future[T] | Future[T]") 
         done.set_exception(exited)
 
 
+def _call_on(home: asyncio.AbstractEventLoop, callback: Callable[..., object], *arguments: Any) -> None:
+    """From any thread, and perhaps from work that the home's loop has not waited for."""
+    with suppress(RuntimeError):  # it is closed, so nobody waits there
+        home.call_soon_threadsafe(callback, *arguments)
+
+
 def _break_soon(home: asyncio.AbstractEventLoop, promise: "asyncio.Future[Any]", death: LoopDied) -> None:
-    with suppress(RuntimeError):  # nobody waits on a loop that is closed
-        home.call_soon_threadsafe(_break, promise, death)
+    _call_on(home, _break, promise, death)
 
 
 def _break(promise: "asyncio.Future[Any] | Future[Any]", death: LoopDied) -> None:

@@ -25,6 +25,8 @@ INPUTS: dict[str, Any] = {
     "fails": {"text": "hello"},
     "slow": {"seconds": 0},
     "slow_sync": {"seconds": 0},
+    "slow_below": {"seconds": 0},
+    "stubborn": {"seconds": 0},
     "blocking": {"seconds": 0},
     "steps": {"count": 5},
     "private": {"question": "why?"},

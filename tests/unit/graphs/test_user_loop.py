@@ -3,8 +3,9 @@
 import asyncio
 import threading
 import time
-from collections.abc import Iterator, MutableMapping
+from collections.abc import AsyncIterator, Iterator, MutableMapping
 from concurrent.futures import Future
+from contextlib import asynccontextmanager
 from typing import Any
 
 import anyio
@@ -12,7 +13,7 @@ import pytest
 from langgraph.graph import START, StateGraph
 from structlog.testing import capture_logs
 
-from threadwire.errors import LoopDied
+from threadwire.errors import LoopDied, LoopGivenUp
 from threadwire.graphs import user_loop
 from threadwire.graphs.user_loop import UserLoop, WorkCancelled, WorkExited
 
@@ -305,6 +306,38 @@ async def test_what_is_left_running_may_clean_up_when_the_loop_is_closed() -> No
     with UserLoop("test") as loop:
         await loop.run(work)
     assert cleaned.is_set()
+
+
+async def test_nobody_waits_for_a_loop_that_is_given_up() -> None:
+    """However it keeps its work: here by blocking."""
+    may_end, begun = threading.Event(), asyncio.Event()
+
+    @asynccontextmanager
+    async def kept() -> AsyncIterator[str]:
+        yield "kept"
+
+    with anyio.fail_after(SOON), UserLoop("test") as loop:
+        here = asyncio.get_running_loop()
+
+        async def block() -> None:
+            here.call_soon_threadsafe(begun.set)
+            may_end.wait(2 * SOON)
+
+        async with loop.holding(kept()) as value:
+            assert value == "kept"
+            waiting = [asyncio.create_task(loop.run(block)), asyncio.create_task(loop.run(_nothing))]
+            watching = asyncio.create_task(loop.lives())
+            await begun.wait()
+            waiting[0].cancel()
+            loop.give_up()
+            for each in waiting:
+                with pytest.raises(LoopGivenUp):
+                    await each
+            await watching
+            with pytest.raises(LoopGivenUp):
+                await loop.run(_nothing)
+    assert not loop.is_dead
+    may_end.set()
 
 
 # -- blocking ---------------------------------------------------------------------------------------------------------

@@ -2,10 +2,13 @@
 
 from concurrent.futures import Future
 
+import anyio
 import pytest
-from worker_stage import HELD, asked, ended, grown, holding, status_of, stop, working
+from structlog.testing import capture_logs
+from worker_stage import HELD, SOON, asked, ended, grown, holding, status_of, stop, working
 
 from threadwire.core.entries import Kind
+from threadwire.engine import worker as worker_module
 from threadwire.graphs.registry import GraphRegistry
 from threadwire.storage.abc import Storage
 from threadwire.testing.conformance.samples import (
@@ -16,6 +19,7 @@ from threadwire.testing.conformance.samples import (
     run_log,
     start,
     start_on_new_thread,
+    the_run,
     the_thread,
 )
 
@@ -116,6 +120,43 @@ async def test_stopping_one_run_leaves_the_others_alone(
         assert await status_of(storage, other) == "running"
         gate.set_result(None)
         assert (await ended(storage, other)).data == {"status": "success"}
+
+
+@pytest.fixture
+def impatience(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker_module, "STOPPED_WITHIN", 0.01)
+
+
+@pytest.mark.usefixtures("impatience")
+async def test_a_run_that_does_not_stop_is_released_by_a_shutdown_all_the_same(
+    storage: Storage, registry: GraphRegistry, gate: "Future[None]"
+) -> None:
+    """5.6"""
+    run = await asked(storage, "holds_on", **HELD)
+    with capture_logs() as told, anyio.fail_after(SOON):
+        async with working(storage, registry) as worker:
+            await grown(storage, run, holding())
+            await worker.drain(0)
+
+    left = await the_run(storage, run.run_id)
+    assert (left.status, left.attempt, left.crashes) == ("pending", 1, 0)
+    [line] = [line for line in told if line["event"] == "run_did_not_stop"]
+    assert (line["run_id"], line["graph_id"], line["nodes"]) == (run.run_id, "holds_on", ["hold_on"])
+
+
+@pytest.mark.usefixtures("impatience")
+async def test_a_run_that_was_asked_to_stop_and_does_not_ends_as_asked_at_a_shutdown(
+    storage: Storage, registry: GraphRegistry, gate: "Future[None]"
+) -> None:
+    run = await asked(storage, "holds_on", **HELD)
+    with anyio.fail_after(SOON):
+        async with working(storage, registry) as worker:
+            await grown(storage, run, holding())
+            await stop(storage, worker, run)
+            await worker.drain(0)
+
+    assert (await ended(storage, run)).data["status"] == "interrupted"
+    assert (await the_thread(storage, run.thread_id)).values["said"] == ["hello", "heard"]
 
 
 async def test_a_sync_node_that_cannot_be_stopped_keeps_its_thread_until_it_returns(

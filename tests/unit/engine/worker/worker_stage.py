@@ -50,6 +50,13 @@ async def hold(state: State) -> State:
     return {"said": ["held"]}
 
 
+async def hold_on(state: State) -> State:
+    while not gates[state["gate"]].done():
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(0.01)
+    return {"said": ["held"]}
+
+
 def hold_in_thread(state: State) -> State:
     gates[state["gate"]].result(10)
     return {"said": ["held"]}
@@ -64,6 +71,7 @@ def chain(*nodes: Any) -> Any:
 
 hears = chain(hear)
 holds = chain(hear, hold)
+holds_on = chain(hear, hold_on)
 holds_in_thread = chain(hear, hold_in_thread)
 
 
@@ -115,7 +123,7 @@ async def fails_to_close():
 """
 
 
-NAMES = ("hears", "holds", "holds_in_thread", "cancels", "unmade")
+NAMES = ("hears", "holds", "holds_on", "holds_in_thread", "cancels", "unmade")
 NAMES += ("watches", "swallows", "translates", "fails_to_close")
 
 
