@@ -63,7 +63,7 @@ def before_claim_of_something(countdown: Countdown) -> None:
     Worker.place_for = lambda self, thread_id: nullcontext(None)  # type: ignore[method-assign, assignment]
 
     async def dying(self: SqliteRuns, limit: int, *, now: int, **kwargs: Any) -> Any:
-        due = await self.next_due()
+        due = await self.next_due(but_not=kwargs.get("but_not", frozenset()))
         if due is not None and due <= now:
             countdown.tick()
         return await original(self, limit, now=now, **kwargs)

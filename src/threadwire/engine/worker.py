@@ -224,7 +224,9 @@ class Worker:
         """Until a hint, or until the next run is due; a run that became due since the claim is looked for again
         soon."""
         seconds = IDLE_POLL
-        if (due := await self._storage.runs.next_due()) is None:
+        # Not by the clock for threads that must not be touched: there is a hint when they may be again.
+        due = await self._storage.runs.next_due(but_not=frozenset(self._untouchable))
+        if due is None:
             self._nobody_waits = not (await self._storage.runs.count_active())["pending"]
         elif self._free > 0:
             seconds = min(IDLE_POLL, max(SOON, (due - self._clock()) / 1000))

@@ -216,8 +216,9 @@ class Runs(Protocol):
         suspects (5.7) at most one, and none while another is running. Durable on return. Nothing due: empty.
         """
 
-    async def next_due(self) -> int | None:
-        """When the earliest pending run that could ever be claimed is due, or None: how long a worker may sleep."""
+    async def next_due(self, *, but_not: frozenset[ThreadId] = frozenset()) -> int | None:
+        """When the earliest pending run is due that `claim` would take then with the same `but_not`, if nothing changed
+        meanwhile, or None: how long a worker may sleep."""
 
     async def count_active(self) -> dict[RunStatus, int]:
         """How many runs are `pending` and how many are `running`; both are named, also with 0. Cheap, however many

@@ -79,11 +79,11 @@ class MemoryRuns:
                     claimed.append(self._begin(run, now))
             return claimed
 
-    async def next_due(self) -> int | None:
+    async def next_due(self, *, but_not: frozenset[ThreadId] = frozenset()) -> int | None:
         with self._tables.lock:
             suspect_running = self._suspect_running()
             turns = [run for run in self._next_in_turn() if not (suspect_running and is_suspect(run.crashes))]
-            return min((run.due_at for run in turns), default=None)
+            return min((run.due_at for run in turns if run.thread_id not in but_not), default=None)
 
     async def count_active(self) -> dict[RunStatus, int]:
         with self._tables.lock:

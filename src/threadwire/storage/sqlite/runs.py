@@ -87,13 +87,15 @@ class SqliteRuns:
                 return []
         return await self._writer.do(partial(_claim, limit, now, but_not))
 
-    async def next_due(self) -> int | None:
+    async def next_due(self, *, but_not: frozenset[ThreadId] = frozenset()) -> int | None:
         # A suspect that has to wait is woken for when the one that runs ends, not by the clock.
-        sql = f"""SELECT due_at FROM runs WHERE {_CLAIMABLE} AND (crashes < {SUSPECT_CRASHES} OR NOT {_SUSPECT_RUNNING})
-                  ORDER BY due_at LIMIT 1"""
+        sql = f"""SELECT thread, due_at FROM runs
+                  WHERE {_CLAIMABLE} AND (crashes < {SUSPECT_CRASHES} OR NOT {_SUSPECT_RUNNING})
+                  ORDER BY due_at LIMIT ?"""
+        excluded = set(map(key_of, but_not))
         with self._readers.lend() as db:
-            due: int | None = db.execute(sql).get
-            return due
+            first = fetch(db, sql, (len(excluded) + 1,))  # a thread has one at most
+        return next((due_at for thread, due_at in first if thread not in excluded), None)
 
     async def count_active(self) -> dict[RunStatus, int]:
         # Each from an index that holds such runs alone.

@@ -171,6 +171,16 @@ class ClaimsConformance:
         await storage.runs.finish(run.fence, Ending("success"), NOW)
         assert await storage.runs.next_due() == NOW
 
+    async def test_a_run_of_an_excluded_thread_gives_no_reason_to_look(self, storage: Storage) -> None:
+        """Else a worker that must not touch it would look for it again and again."""
+        one, other = [await keep_thread(storage) for _ in range(2)]
+        await accept(storage, one)
+        await accept(storage, other, due_at=NOW + 60)
+        assert await storage.runs.next_due() == NOW
+        assert await storage.runs.next_due(but_not=frozenset({one})) == NOW + 60
+        assert await storage.runs.next_due(but_not=frozenset({other})) == NOW
+        assert await storage.runs.next_due(but_not=frozenset({one, other})) is None
+
     # Releasing
 
     async def test_a_released_run_is_pending_again_and_not_charged(self, storage: Storage) -> None:

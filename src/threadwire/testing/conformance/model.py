@@ -106,8 +106,9 @@ class Model:
         suspects = [other for other in self.rows.values() if other.crashes >= 2 and other.status == "running"]
         return row.status == "pending" and first and (row.crashes < 2 or not suspects)
 
-    def next_due(self) -> int | None:
-        return min((row.due for row in self.rows.values() if self.has_its_turn(row)), default=None)
+    def next_due(self, but_not: ThreadId | None = None) -> int | None:
+        waiting = [row for row in self.rows.values() if self.has_its_turn(row) and row.thread_id != but_not]
+        return min((row.due for row in waiting), default=None)
 
     def holds(self, run_id: RunId) -> bool:
         return run_id in self.rows and self.rows[run_id].status == "running"

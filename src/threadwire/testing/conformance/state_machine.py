@@ -337,6 +337,7 @@ class _Stories(RuleBasedStateMachine):
             _check_log(entries)
             _check_endings(entries, rows)
             self._check_attempts(rows)
+            assert await self.storage.runs.next_due(but_not=frozenset({thread_id})) == self.model.next_due(thread_id)
         assert await self.storage.runs.next_due() == self.model.next_due()
         await self._counts_agree()
 

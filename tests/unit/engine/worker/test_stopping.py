@@ -1,6 +1,7 @@
 """Runs are stopped wherever they are: waiting, about to begin, running, in a thread."""
 
 from concurrent.futures import Future
+from typing import Any
 
 import anyio
 import pytest
@@ -179,3 +180,28 @@ async def test_a_sync_node_that_cannot_be_stopped_keeps_its_thread_until_it_retu
         gate.set_result(None)
         await ended(storage, following)
     assert (await the_thread(storage, run.thread_id)).values["said"] == ["hello", "heard", "next", "heard"]
+
+
+async def test_a_run_that_waits_for_such_a_node_is_not_looked_for_meanwhile(
+    storage: Storage, registry: GraphRegistry, gate: "Future[None]", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[int | None] = []
+    next_due = storage.runs.next_due
+
+    async def looked(**kwargs: Any) -> int | None:
+        looks.append(await next_due(**kwargs))
+        return looks[-1]
+
+    run = await asked(storage, "holds_in_thread", **HELD)
+    async with working(storage, registry) as worker:
+        await grown(storage, run, holding())
+        await stop(storage, worker, run)
+        await ended(storage, run)
+        following = await accept(storage, run.thread_id, graph_id="hears", kwargs={"input": {"said": ["next"]}})
+        monkeypatch.setattr(storage.runs, "next_due", looked)
+        worker.hint()
+        await anyio.wait_all_tasks_blocked()
+        assert set(looks) == {None}, "nothing that the clock would bring"
+
+        gate.set_result(None)
+        await ended(storage, following)
