@@ -19,17 +19,14 @@ from threadwire.core.ids import CronId
 from threadwire.core.records import Accepted, Cron, CronQuery, Fired, NewRun
 from threadwire.core.schedule import parse_schedule
 from threadwire.engine.assistants import Assistants
-from threadwire.engine.clock import Clock
+from threadwire.engine.clock import Clock, seconds_until
 from threadwire.engine.runs import Begin, Runs, StartRun
 from threadwire.errors import Invalid, NotFound, StorageError
 from threadwire.storage.abc import Storage
 
 logger = structlog.get_logger("threadwire.crons")
 
-SOON = 0.005
 AFTER_TROUBLE = 1.0
-IDLE_POLL = 5.0
-"""Seconds between two looks when nobody hints: a safety net, as the worker has one."""
 BATCH = 100
 
 
@@ -51,7 +48,7 @@ class Scheduler:
             self._wake.clear()
             try:
                 await self.fire_due()
-                seconds = await self._until_next()
+                seconds = seconds_until(await self._storage.crons.next_due(), self._clock())
             except StorageError as error:
                 logger.error("crons_not_fired", error=error.message)
                 seconds = AFTER_TROUBLE
@@ -63,10 +60,6 @@ class Scheduler:
             for outcome in await asyncio.gather(*map(self._fire, due), return_exceptions=True):
                 if isinstance(outcome, BaseException):
                     raise outcome
-
-    async def _until_next(self) -> float:
-        due = await self._storage.crons.next_due()
-        return IDLE_POLL if due is None else min(IDLE_POLL, max(SOON, (due - self._clock()) / 1000))
 
     async def _fire(self, cron: Cron) -> None:
         now = self._clock()

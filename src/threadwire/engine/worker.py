@@ -18,7 +18,7 @@ from threadwire.core.ids import RunId, ThreadId
 from threadwire.core.records import CancelAction, Ending, Run
 from threadwire.core.run_state import user_interrupt
 from threadwire.engine.checkpointing import Checkpointing
-from threadwire.engine.clock import Clock
+from threadwire.engine.clock import Clock, seconds_until
 from threadwire.errors import GraphUnavailable, LoopDied, LoopGivenUp, NotFound, StorageError
 from threadwire.graphs.current_attempt import current_attempt
 from threadwire.graphs.execution import Attempt, Execution, describe
@@ -28,10 +28,6 @@ from threadwire.graphs.user_loop import USER_ERRORS, UserLoop, WorkCancelled
 from threadwire.storage.abc import Log, Storage
 
 logger = structlog.get_logger("threadwire.worker")
-
-SOON = 0.005
-IDLE_POLL = 5.0
-"""Seconds between two looks at the queue when nobody hints; hints are in-process, so this is only a safety net."""
 
 STOPPED_WITHIN = 2.0
 """Seconds that a run which a shutdown cancels has to stop. Its code may block, or pass over the cancellation."""
@@ -221,16 +217,12 @@ class Worker:
             self._forget_requests()
 
     async def _wait_for_work(self) -> None:
-        """Until a hint, or until the next run is due; a run that became due since the claim is looked for again
-        soon."""
-        seconds = IDLE_POLL
+        """Until a hint, or until the next run is due."""
         # Not by the clock for threads that must not be touched: there is a hint when they may be again.
         due = await self._storage.runs.next_due(but_not=frozenset(self._untouchable))
         if due is None:
             self._nobody_waits = not (await self._storage.runs.count_active())["pending"]
-        elif self._free > 0:
-            seconds = min(IDLE_POLL, max(SOON, (due - self._clock()) / 1000))
-        with anyio.move_on_after(seconds):
+        with anyio.move_on_after(seconds_until(due if self._free > 0 else None, self._clock())):
             await self._wake.wait()
 
     async def _carry_out(self, run: Run) -> None:
