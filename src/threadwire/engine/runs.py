@@ -131,7 +131,7 @@ class Runs:
         self._webhooks = webhooks
         self._clock = clock
         self._default_ttl = default_ttl
-        self.follow, self.follow_thread = followers.follow, followers.follow_thread_alone
+        self.follow, self.follow_thread_alone = followers.follow, followers.follow_thread_alone
 
     async def start(self, asked: StartRun) -> Run:
         """Take a run in; on return it is durable, and will be carried out whatever happens to the caller."""

@@ -88,7 +88,7 @@ async def follow(engine: Engine, thread: Thread, options: Options) -> Watcher:
         return _at_rest(options, thread, settled(thread.values))
 
     arrival = Arrival(await engine.runs.at_work_at(thread.thread_id, newest), as_it_is)
-    return await engine.runs.follow_thread(thread.thread_id, encoder, newest, arrival=arrival)
+    return await engine.runs.follow_thread_alone(thread.thread_id, encoder, newest, arrival=arrival)
 
 
 async def _attach(engine: Engine, thread: Thread, options: Options, run: Run) -> Connection | None:
@@ -145,7 +145,7 @@ class _Resuming:
     async def _over_many_runs(self, after: Seq, run_id: RunId | None) -> Connection:
         """From a position on, in the run that goes on there."""
         encoder = ThreadEncoder(self.options)
-        rest = await self.engine.runs.follow_thread(
+        rest = await self.engine.runs.follow_thread_alone(
             self.thread.thread_id,
             encoder,
             after,

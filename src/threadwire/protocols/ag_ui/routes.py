@@ -67,7 +67,7 @@ def ag_ui_routes(engine: Engine, streams: OpenStreams, manners: Manners) -> APIR
             watcher = await follow(engine, thread, options)
         else:
             after = parse_cursor(last_event_id)
-            watcher = await engine.runs.follow_thread(thread.thread_id, ThreadEncoder(options), after)
+            watcher = await engine.runs.follow_thread_alone(thread.thread_id, ThreadEncoder(options), after)
         return event_stream(watcher, streams, heartbeat=KEEP_ALIVE)
 
     return router

@@ -41,7 +41,9 @@ async def events_of(engine: Engine, thread: Thread, options: Options) -> list[Ev
     told = Compaction()
     if after >= newest:
         return []
-    with await engine.runs.follow_thread(thread.thread_id, ThreadEncoder(options), after, upto=newest) as follower:
+    with await engine.runs.follow_thread_alone(
+        thread.thread_id, ThreadEncoder(options), after, upto=newest
+    ) as follower:
         while (frames := await follower.next(0)) is not None:
             told.take(_events_in(frames))
             await checkpoint()  # a long thread must not hold up the others
