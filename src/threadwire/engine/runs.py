@@ -254,8 +254,8 @@ class Runs:
     async def delete(self, thread_id: ThreadId | None, run_id: RunId) -> None:
         """Remove a run's row. One that is still active is stopped first."""
         run = await self.get(thread_id, run_id, "Run not found")
-        if run.active:
-            await self.cancel(thread_id, run_id, "interrupt", wait=True)
+        if run.active and await self.stop_if_active(run, "interrupt"):  # or it has ended meanwhile
+            await self.outcome(run)
         try:
             await self._storage.runs.delete(run_id)
         finally:
