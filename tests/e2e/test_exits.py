@@ -29,7 +29,12 @@ class State(TypedDict, total=False):
     said: str
 
 
-EXITS = {each.__name__: each for each in (SystemExit, KeyboardInterrupt, GeneratorExit)}
+class Stop(BaseException):
+    pass
+
+
+EXITS = (SystemExit, KeyboardInterrupt, GeneratorExit, Stop, asyncio.CancelledError)
+EXITS = {each.__name__: each for each in EXITS}
 
 
 def chain(schema, *nodes):
@@ -129,7 +134,7 @@ def server(exits, tmp_path_factory):
         yield running
 
 
-@pytest.mark.parametrize("raised", ["SystemExit", "KeyboardInterrupt", "GeneratorExit"])
+@pytest.mark.parametrize("raised", ["SystemExit", "KeyboardInterrupt", "GeneratorExit", "Stop"])
 @pytest.mark.parametrize("where", ["in_sync_node", "in_async_node", "in_tool", "make"])
 async def test_a_run_that_would_end_the_process_ends_in_error_and_no_other_does(sdk, where, raised, gate):
     beside = await sdk.runs.create(await sdk.thread(), "waits", input={"path": str(gate)})
@@ -159,12 +164,21 @@ async def test_an_error_that_cannot_be_shown_ends_its_run_alone(sdk):
         assert await sdk.runs.wait(await sdk.thread(), "echo", input={}) == {"said": "hello"}
 
 
-async def test_a_factory_that_would_end_the_process_fails_the_read_that_asked_it(sdk):
+@pytest.mark.parametrize(
+    ("raised", "detail"),
+    [
+        ("SystemExit", "SystemExit: 3"),
+        ("Stop", "Stop: 3"),
+        ("CancelledError", "CancelledError: The graph cancelled itself."),
+    ],
+)
+async def test_a_factory_that_would_end_the_process_fails_the_read_that_asked_it(sdk, raised, detail):
     thread_id = await sdk.thread()
-    config = {"configurable": {"exits": "SystemExit"}}
-    await sdk.runs.wait(thread_id, "make", input={}, config=config, raise_error=False)
+    config = {"configurable": {"exits": raised}}
+    left = await sdk.runs.wait(thread_id, "make", input={}, config=config, raise_error=False)
+    assert "{error}: {message}".format(**left["__error__"]) == detail
     for _ in range(2):
-        with refused(502, "SystemExit: 3"):
+        with refused(502, detail):
             await sdk.threads.get_state(thread_id)
 
 

@@ -1,14 +1,16 @@
 """Asking a graph something outside a run: its state, its schemas, its drawing."""
 
+import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from langgraph_sdk.runtime import AccessContext
 
 from threadwire.errors import GraphFailed, ThreadwireError
+from threadwire.graphs.execution import describe
 from threadwire.graphs.registry import AnyGraph, GraphRegistry
 from threadwire.graphs.store import StoreHome
-from threadwire.graphs.user_loop import USER_ERRORS, UserLoop
+from threadwire.graphs.user_loop import UserLoop, WorkCancelled
 
 T = TypeVar("T")
 
@@ -37,9 +39,12 @@ class GraphReads:
         async def answering() -> T:
             try:
                 return await asking()
-            except ThreadwireError:
+            except (ThreadwireError, asyncio.CancelledError):
                 raise
-            except USER_ERRORS as error:  # the graph's own code: a factory, a schema, a reducer
-                raise GraphFailed(f"{type(error).__name__}: {error}") from error
+            except BaseException as error:  # the graph's own code: a factory, a schema, a reducer
+                raise GraphFailed("{error}: {message}".format(**describe(error))) from error
 
-        return await self._loop.run(answering)
+        try:
+            return await self._loop.run(answering)
+        except WorkCancelled as error:
+            raise GraphFailed(f"CancelledError: {error}") from error

@@ -24,7 +24,7 @@ from threadwire.graphs.current_attempt import current_attempt
 from threadwire.graphs.execution import Attempt, Execution, describe
 from threadwire.graphs.registry import GraphRegistry
 from threadwire.graphs.store import StoreHome
-from threadwire.graphs.user_loop import USER_ERRORS, UserLoop, WorkCancelled
+from threadwire.graphs.user_loop import UserLoop, WorkCancelled
 from threadwire.storage.abc import Log, Storage
 
 logger = structlog.get_logger("threadwire.worker")
@@ -242,8 +242,8 @@ class Worker:
                 recorder = LogRecorder(self._storage.log, run.thread_id, run.fence)
                 execution = running.execution = Execution(await self._attempt(run), recorder)
                 ending = await self._loop.run(partial(self._execute, run, execution))
-        except WorkCancelled:
-            ending = Ending(status="error", error={"error": "CancelledError", "message": "The graph cancelled itself."})
+        except WorkCancelled as error:
+            ending = Ending(status="error", error={"error": "CancelledError", "message": str(error)})
         except LoopGivenUp:  # it is released, or ends as it was asked to
             pass
         except LoopDied:  # the run stays as it is, for the next start to recover
@@ -278,7 +278,11 @@ class Worker:
             store = self._store.of(run.owner)
             async with self._registry.open(run.graph_id, execution.config, store=store, context=context) as graph:
                 return await execution.drive(graph, saver, store)
-        except USER_ERRORS as error:  # the graph's code, or a factory's around it, which has seen what the graph raised
+        except asyncio.CancelledError:  # somebody's wish, or the graph's own: whoever cancels knows
+            raise
+        except (
+            BaseException
+        ) as error:  # the graph's code, or a factory's around it, which has seen what the graph raised
             return execution.failed(error)
 
     async def _end(self, running: _Running, ending: Ending | None) -> None:

@@ -22,7 +22,6 @@ from threadwire.graphs.context import fitting
 from threadwire.graphs.dispatched import hear_dispatched_events
 from threadwire.graphs.normalize import Normalizer, resting
 from threadwire.graphs.tracing import tracers
-from threadwire.graphs.user_loop import USER_ERRORS
 
 ALWAYS = ("values", "updates", "messages", "custom", "tools", "tasks", "checkpoints")
 """What every run records, whoever started it, so that anybody can join it over any protocol."""
@@ -287,6 +286,6 @@ def _target(target: Any) -> str | Send:
 def describe(error: BaseException) -> dict[str, str]:
     try:
         message = str(error)
-    except USER_ERRORS as unsayable:  # its own code, or what it holds
+    except BaseException as unsayable:  # its own code, or what it holds
         message = f"It cannot be put into words: {type(unsayable).__name__}"
     return {"error": type(error).__name__, "message": message}

@@ -36,9 +36,6 @@ WIND_UP = 2.0
 CLOSED_WITHIN = WIND_UP + 0.5
 """Seconds that a loop has to close. One that is blocked does not; its thread ends with the process."""
 
-USER_ERRORS = (Exception, SystemExit, KeyboardInterrupt, GeneratorExit)
-"""Whatever user code may fail with. A cancellation is not among them: it is somebody's wish."""
-
 logger = structlog.get_logger("threadwire.worker")
 
 
@@ -261,7 +258,7 @@ def _hand_over(ended: "asyncio.Task[T]", done: "asyncio.Future[T] | Future[T]") 
     if done.done():
         return
     if ended.cancelled():
-        done.set_exception(WorkCancelled())
+        done.set_exception(WorkCancelled("The graph cancelled itself."))
     elif (error := ended.exception()) is None:
         done.set_result(ended.result())
     elif isinstance(error, Exception):
