@@ -5,6 +5,7 @@ Whoever gives one gives the other. Graphs that read either, and clients that sen
 
 from typing import Any
 
+from threadwire.core.records import Run
 from threadwire.errors import BadRequest
 
 Settings = dict[str, Any]
@@ -24,6 +25,21 @@ def base_of(config: Settings) -> str | None:
     if configurable.get("checkpoint_ns") or not (named := configurable.get("checkpoint_id")):
         return None
     return str(named)
+
+
+def configurable_of(run: Run) -> Settings:
+    """What a run was given as `configurable`, and what every run is told there of itself."""
+    return {
+        **((run.kwargs.get("config") or {}).get("configurable") or {}),
+        "run_id": run.run_id,
+        "thread_id": run.thread_id,
+        "graph_id": run.graph_id,
+        "assistant_id": run.assistant_id,
+        "user_id": run.owner or "",
+        "langgraph_auth_user": None,
+        "langgraph_auth_user_id": run.owner or "",
+        "langgraph_auth_permissions": [],
+    }
 
 
 def in_step(config: Settings, context: Settings | None, before: Settings | None = None) -> tuple[Settings, Settings]:

@@ -14,7 +14,7 @@ from langgraph.pregel import Pregel, debug
 from langgraph.store.base import BaseStore
 from langgraph.types import Command, Send
 
-from threadwire.core.configuration import base_of
+from threadwire.core.configuration import base_of, configurable_of
 from threadwire.core.entries import Draft, Json, Kind, Namespace
 from threadwire.core.json import native
 from threadwire.core.records import Ending, Run, Settled
@@ -168,20 +168,10 @@ class Execution:
     def _build_config(self) -> dict[str, Any]:
         run = self._run
         given = dict(self._kwargs.get("config") or {})
-        configurable = {**(given.get("configurable") or {})}
+        configurable = configurable_of(run)
         if self._attempt.goes_on:
             for key in ("checkpoint_id", "checkpoint_map"):
                 configurable.pop(key, None)
-        configurable.update(
-            thread_id=run.thread_id,
-            run_id=run.run_id,
-            graph_id=run.graph_id,
-            assistant_id=run.assistant_id,
-            user_id=run.owner or "",
-            langgraph_auth_user=None,
-            langgraph_auth_user_id=run.owner or "",
-            langgraph_auth_permissions=[],
-        )
         if self._kwargs.get("strict_resume"):
             configurable[STRICT_RESUME] = True
         metadata = {

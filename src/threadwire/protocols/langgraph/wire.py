@@ -3,6 +3,7 @@
 from datetime import UTC, datetime
 from typing import Any
 
+from threadwire.core.configuration import configurable_of
 from threadwire.core.entries import Json
 from threadwire.core.ids import ThreadId
 from threadwire.core.records import Assistant, AssistantVersion, CheckpointSizes, Cron, Delivery, Run, Size, Thread
@@ -124,18 +125,7 @@ def run_json(run: Run) -> Json:
 
 def _kwargs(run: Run) -> dict[str, Any]:
     config = run.kwargs.get("config") or {}
-    configurable = {
-        **(config.get("configurable") or {}),
-        "run_id": run.run_id,
-        "thread_id": run.thread_id,
-        "graph_id": run.graph_id,
-        "assistant_id": run.assistant_id,
-        "user_id": run.owner or "",
-        "langgraph_auth_user": None,
-        "langgraph_auth_user_id": run.owner or "",
-        "langgraph_auth_permissions": [],
-    }
-    return {**run.kwargs, "config": {**config, "configurable": configurable, "metadata": run.metadata}}
+    return {**run.kwargs, "config": {**config, "configurable": configurable_of(run), "metadata": run.metadata}}
 
 
 def webhook_json(delivery: Delivery, sent_at: int) -> Json:
