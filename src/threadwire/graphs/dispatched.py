@@ -15,17 +15,7 @@ class Dispatched(NamedTuple):
     data: Json
 
 
-def hear_dispatched_events() -> None:
-    """Have LangGraph's handler for the `tools` mode, which every run has, listen to them too: one of our own would make
-    every step 4 % slower. Its module is private; in a version without it they go unheard."""
-    try:
-        from langgraph.pregel._tools import StreamToolCallHandler
-    except ImportError:
-        return
-    StreamToolCallHandler.on_custom_event = _put_into_stream  # type: ignore[assignment, method-assign]
-
-
-def _put_into_stream(
+def put_into_stream(
     handler: Any,
     name: str,
     data: Any,
@@ -34,6 +24,7 @@ def _put_into_stream(
     metadata: dict[str, Any] | None = None,
     **_: Any,
 ) -> None:
+    """The `on_custom_event` of a handler that has the run's stream, which LangGraph's for the `tools` mode has."""
     ns = handler._ns_for_emit(metadata, tags)
     if ns is not None:
         # As it is now: whoever dispatched it may go on changing it.

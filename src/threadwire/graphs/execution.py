@@ -3,14 +3,14 @@
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any, Protocol, cast
 from uuid import UUID
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
-from langgraph.pregel import Pregel, debug
+from langgraph.pregel import Pregel
 from langgraph.store.base import BaseStore
 from langgraph.types import Command, Send
 
@@ -19,7 +19,7 @@ from threadwire.core.entries import Draft, Json, Kind, Namespace
 from threadwire.core.json import native
 from threadwire.core.records import Ending, Run, Settled
 from threadwire.graphs.context import fitting
-from threadwire.graphs.dispatched import hear_dispatched_events
+from threadwire.graphs.langgraph_private import STRICT_RESUME, patch_langgraph
 from threadwire.graphs.normalize import Normalizer, resting
 from threadwire.graphs.tracing import tracers
 
@@ -28,36 +28,7 @@ ALWAYS = ("values", "updates", "messages", "custom", "tools", "tasks", "checkpoi
 
 LANGGRAPH_VERSION = version("langgraph")
 
-STRICT_RESUME = "__pregel_strict_resume"
-"""Has LangGraph refuse an answer to what was not asked. It has no public name for what only servers set."""
-
-
-def _attend_to_tools_only() -> None:
-    """LangGraph's handler for the `tools` mode acts on tools alone, but is called for every event of every node;
-    saying so
-    spares a tenth of the cost of a small step. Its module is private, so a version without it is left as it is."""
-    try:
-        from langgraph.pregel._tools import StreamToolCallHandler
-    except ImportError:
-        return
-    for ignored in ("ignore_chain", "ignore_llm", "ignore_chat_model", "ignore_retriever"):
-        setattr(StreamToolCallHandler, ignored, True)
-
-
-def _copy_no_interrupts() -> None:
-    """To show an interrupt as part of a task LangGraph copies its value to the last leaf, which fails for what cannot
-    be copied, contains itself or is deep; then nobody would hear of the interrupt. We render it anyway."""
-    if hasattr(debug, "asdict"):
-        debug.asdict = _fields_of
-
-
-def _fields_of(value: Any) -> dict[str, Any]:
-    return {each.name: getattr(value, each.name) for each in fields(value)}
-
-
-_attend_to_tools_only()
-_copy_no_interrupts()
-hear_dispatched_events()
+patch_langgraph()
 
 
 class Recorder(Protocol):
