@@ -80,9 +80,8 @@ async def serve(
 
 
 def _spare_the_collector() -> None:
-    """Tokens and checkpoints are made and dropped by the thousand and hardly ever form cycles. With Python's
-    defaults the
-    collector walks every loaded module again and again for them, at nearly half of the cost of a token."""
+    """Tokens and checkpoints are made and dropped by the thousand and hardly ever form cycles. With Python's defaults
+    the collector walks every loaded module again and again for them, at nearly half of the cost of a token."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 100)
@@ -102,7 +101,6 @@ async def _drain_on_signal(
         async for _ in signals:
             break
         logger.info("draining", grace=grace)
-        server.should_exit = False
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(_hurry_on_second, signals, tasks.cancel_scope)
             await engine.worker.drain(grace)
