@@ -1,11 +1,12 @@
 import json
+from itertools import product
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from threadwire.errors import Invalid, TooDeep
-from threadwire.http.limits import MAX_DEPTH, BodyLimit, parse_json
+from threadwire.http.limits import MAX_DEPTH, BodyLimit, _depth_beyond, parse_json
 
 pytestmark = pytest.mark.anyio
 
@@ -60,6 +61,59 @@ def test_text_full_of_brackets_is_not_deep():
 def test_an_endless_text_takes_no_endless_time():
     with pytest.raises(Invalid):
         parse_json(b'"' + b"\\" * 1_000_001 + b"[" * 200)
+
+
+MEGABYTE = 1_000_000
+ENDLESS = [
+    b'"' + b'\\"' * (MEGABYTE // 2),
+    b'"' + b"\\" * (MEGABYTE + 1),
+    b'"' * (MEGABYTE + 1),
+    b'"\\' * (MEGABYTE // 2),
+    b'""\\' * (MEGABYTE // 3) + b'"',
+    b'[\\"' * (MEGABYTE // 3),
+    b'"\\\n' * (MEGABYTE // 3),
+]
+"""Texts that never end, as far as one can tell from any of their quotes."""
+
+
+@pytest.mark.parametrize("text", ENDLESS, ids=range(len(ENDLESS)))
+def test_a_text_without_an_end_is_gone_over_once(text):
+    """A second look at each of its quotes would take hours."""
+    with pytest.raises((Invalid, TooDeep)):
+        parse_json(b"[1," * MAX_DEPTH + b"[1]," + text)
+
+
+def test_depth_is_what_a_reader_of_one_byte_after_another_finds():
+    for length in range(8):
+        for body in map(bytes, product(b'[]"\\a', repeat=length)):
+            assert _depth_beyond(body, 0) == (depth_by_bytes(body) > 0), body
+
+
+@given(
+    st.lists(
+        st.sampled_from([b"[[", b"{", b"]", b"}", b'"', b"\\", b'\\"', b"\n"]) | st.binary(max_size=2), max_size=60
+    ).map(b"".join)
+)
+def test_so_it_is_in_any_bytes(body):
+    assert [_depth_beyond(body, limit) for limit in range(8)] == [depth_by_bytes(body) > limit for limit in range(8)]
+
+
+def depth_by_bytes(body):
+    depth = deepest = 0
+    text = escaped = False
+    for byte in body:
+        if escaped and byte in b'"\\':
+            escaped = False
+        elif byte in b"\\":
+            escaped = True
+        else:
+            escaped = False
+            if byte in b'"':
+                text = not text
+            elif not text and byte in b"[{]}":
+                depth += 1 if byte in b"[{" else -1
+                deepest = max(deepest, depth)
+    return deepest
 
 
 @pytest.mark.parametrize(
