@@ -148,7 +148,8 @@ class BodyLimit:
             return self._app(scope, receive, send)
         headers = dict(scope["headers"])
         declared = headers.get(b"content-length", b"0")
-        if not declared.isdigit() or int(declared) > self._limit:
+        # A number of thousands of digits is one that Python does not read, and that no limit needs.
+        if not declared.isdigit() or len(declared) > 18 or int(declared) > self._limit:
             return self._refuse(scope, receive, send)
         if b"content-length" in headers or scope["method"] in _SAFE_METHODS:
             # The web server holds a client to what it declared, and nobody reads what comes with a GET.

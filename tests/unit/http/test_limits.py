@@ -188,7 +188,7 @@ async def test_a_body_beyond_the_limit_is_refused_as_soon_as_it_is_known(pieces)
     assert json.loads(exchange.sent[1]["body"]) == {"detail": "The request body is larger than 10 bytes"}
 
 
-@pytest.mark.parametrize("declared", [b"11", b"99999999999999999999", b"-1", b"ten", b"", b"\xb2"])
+@pytest.mark.parametrize("declared", [b"11", b"9" * 20, b"9" * 5000, b"0" * 5000 + b"2", b"-1", b"ten", b"", b"\xb2"])
 async def test_a_declared_length_that_is_too_large_or_none_is_refused_unread(declared):
     exchange = Exchange(b"x", headers=((b"content-length", declared),))
     await BodyLimit(reads_everything, 10)(exchange.scope, exchange.receive, exchange.send)
