@@ -10,6 +10,7 @@ pytestmark = pytest.mark.anyio
 
 ECHO = "046b5dc7-2108-582c-9c6c-31d556d138f0"
 EVERY_SECOND = "* * * * * *"
+TOO_EARLY = "0001-01-01T00:00:00+14:00"
 FIELDS = {
     "cron_id", "assistant_id", "thread_id", "user_id", "end_time", "schedule", "timezone", "payload", "next_run_date",
     "metadata", "on_run_completed", "enabled", "created_at", "updated_at",
@@ -263,7 +264,7 @@ async def test_a_change_that_makes_no_sense_is_refused_and_changes_nothing(crons
     cron = await crons.update(cron_id, context={})
     with refused(400, "Request body cannot be empty"):
         await crons.update(cron_id)
-    for wrong in ({"schedule": None}, {"enabled": "maybe"}, {"end_time": "whenever"}):
+    for wrong in ({"schedule": None}, {"enabled": "maybe"}, {"end_time": "whenever"}, {"end_time": TOO_EARLY}):
         assert (await http.patch(f"/runs/crons/{cron_id}", json=wrong)).status_code == 422
     assert await sdk.http.get(f"/runs/crons/{cron_id}") == cron
     missing = fresh_id()

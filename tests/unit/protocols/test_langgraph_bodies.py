@@ -3,6 +3,7 @@
 import pytest
 from pydantic import ValidationError
 
+from threadwire.core.ids import CronId
 from threadwire.protocols.langgraph.decode.assistants import (
     AssistantBody,
     AssistantSearch,
@@ -14,6 +15,7 @@ from threadwire.protocols.langgraph.decode.runs import RunBody
 from threadwire.protocols.langgraph.decode.state import HistoryBody, StateAtCheckpoint
 from threadwire.protocols.langgraph.decode.store import ItemBody, ItemSearch, NamespaceSearch
 from threadwire.protocols.langgraph.decode.threads import ThreadBody, ThreadPatch, ThreadSearch
+from threadwire.protocols.langgraph.wire import cron_json
 
 LEAST = {
     RunBody: {"assistant_id": "echo"},
@@ -77,6 +79,28 @@ def test_a_time_is_written_out(body, wrong):
     assert decoded(body, end_time=None).end_time is None
     with pytest.raises(ValidationError):
         decoded(body, end_time=wrong)
+
+
+@pytest.mark.parametrize("body", [CronBody, CronPatch])
+@pytest.mark.parametrize("beyond", ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00"])
+def test_a_time_lies_in_the_calendar_of_utc(body, beyond):
+    with pytest.raises(ValidationError, match="a time of the years 1 to 9999, in UTC"):
+        decoded(body, end_time=beyond)
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ("0001-01-01T00:00:00", "0001-01-01T00:00:00+00:00"),
+        ("0001-01-01T14:00:00+14:00", "0001-01-01T00:00:00+00:00"),
+        ("9999-12-31T23:59:59.999999", "9999-12-31T23:59:59.999000+00:00"),
+        ("9999-12-31T09:59:59.999999-14:00", "9999-12-31T23:59:59.999000+00:00"),
+    ],
+)
+def test_any_time_in_it_can_be_shown(said, shown):
+    cron = decoded(CronBody, end_time=said).cron(CronId("c"), None)
+    assert cron_json(cron)["end_time"] == shown
+    assert cron.payload["end_time"] == said
 
 
 @pytest.mark.parametrize("body", [RunBody, AssistantBody, CronBody])

@@ -1,6 +1,6 @@
 """Objects of the LangGraph API as its clients know them."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from threadwire.core.configuration import configurable_of
@@ -10,9 +10,14 @@ from threadwire.core.records import Assistant, AssistantVersion, CheckpointSizes
 
 
 def iso(at: int | None) -> str | None:
-    if at is None:
-        return None
-    return datetime.fromtimestamp(at / 1000, UTC).isoformat(timespec="microseconds")
+    return None if at is None else _moment(at).isoformat(timespec="microseconds")
+
+
+def _moment(at: int) -> datetime:
+    return _EPOCH + timedelta(milliseconds=at)  # exact also in far years, where a float of seconds is not
+
+
+_EPOCH = datetime.fromtimestamp(0, UTC)
 
 
 def assistant_json(assistant: Assistant) -> Json:
@@ -162,7 +167,7 @@ def cron_json(cron: Cron) -> Json:
 
 
 def _plain_iso(at: int | None) -> str | None:
-    return None if at is None else datetime.fromtimestamp(at / 1000, UTC).isoformat()
+    return None if at is None else _moment(at).isoformat()
 
 
 def update_json(moved: dict[str, Any]) -> Json:

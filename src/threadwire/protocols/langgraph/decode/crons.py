@@ -1,7 +1,7 @@
 """How crons are made, changed and looked for."""
 
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
 from pydantic import Field, field_serializer
@@ -135,7 +135,11 @@ def _assistant(name: str, graph_ids: list[str]) -> AssistantId:
 
 
 def _milliseconds(time: datetime | None) -> int | None:
-    """A time without a zone is in UTC."""
+    """A time without a zone is in UTC. The last microseconds of a millisecond are dropped: rounded up, the last of the
+    calendar would lie beyond it."""
     if time is None:
         return None
-    return round((time if time.tzinfo is not None else time.replace(tzinfo=UTC)).timestamp() * 1000)
+    return ((time if time.tzinfo is not None else time.replace(tzinfo=UTC)) - _EPOCH) // timedelta(milliseconds=1)
+
+
+_EPOCH = datetime.fromtimestamp(0, UTC)
