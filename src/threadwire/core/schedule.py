@@ -219,7 +219,7 @@ def _numbers(field: _Field, text: str) -> frozenset[int]:
 
 def _part(field: _Field, part: str) -> Iterator[int]:
     span, slash, step = part.partition("/")
-    if slash and not (step.isascii() and step.isdigit() and 0 < int(step[:9]) <= field.high):
+    if slash and not (step.isascii() and step.isdigit() and 0 < int(step) <= field.high):
         raise Invalid(f"{field.name}: '{part}' has no step from 1 to {field.high}")
     begin, end = _span(field, span, open_ended=bool(slash))
     every = int(step) if slash else 1
@@ -244,7 +244,7 @@ def _span(field: _Field, span: str, *, open_ended: bool) -> tuple[int, int]:
 def _number(field: _Field, text: str) -> int:
     if text in field.names:
         return field.names[text]
-    if not (text.isascii() and text.isdigit()) or not field.low <= int(text[:9]) <= field.high:
+    if not (text.isascii() and text.isdigit()) or not field.low <= int(text) <= field.high:
         raise Invalid(f"{field.name}: '{text}' is not a number from {field.low} to {field.high}")
     return int(text)
 
