@@ -1,7 +1,7 @@
 """LangGraph's stream parts, made into log entries (spec/log.md, section 6).
 
 One normalizer serves one attempt. It keeps just enough of what it has seen to store only what changed: the last chunk
-of each message, and the last values of each namespace. It does no I/O and reads no clock.
+of each message, and the last values of each namespace that is not over. It does no I/O and reads no clock.
 
 What changed in a state is found by identity first, because comparing or serialising a large state at every step would
 cost more than the step. Identity alone would miss a node that mutates a value in place and returns the same object, so
@@ -15,6 +15,7 @@ from langchain_core.messages import BaseMessage, BaseMessageChunk
 
 from threadwire.core.entries import Draft, Json, Kind, Namespace
 from threadwire.core.json import dumps, loads, native
+from threadwire.core.namespaces import ByNamespace
 from threadwire.graphs.dispatched import Dispatched
 
 LARGE_UPDATE = 2048
@@ -45,14 +46,23 @@ class _Message:
         self.meta = meta
 
 
+class _State:
+    """The last values of a namespace, and what `updates` parts have mentioned since."""
+
+    __slots__ = ("touched", "values")
+
+    def __init__(self) -> None:
+        self.values: dict[str, Any] | None = None
+        self.touched: dict[str, set[int]] = {}
+
+
 class Normalizer:
     def __init__(self, asked: frozenset[str], base_metadata: Mapping[str, Any]) -> None:
         self._asked = asked
         self._base_metadata = base_metadata
         self._messages: dict[str | None, _Message] = {}
         self._message_count = 0
-        self._values: dict[Namespace, dict[str, Any]] = {}
-        self._touched: dict[Namespace, dict[str, set[int]]] = {}
+        self._states = ByNamespace(_State)
         self._seen_at_root: set[str | None] = set()
         self._seen_below: set[str | None] = set()
         self._root_tasks: dict[str, dict[str, Any]] = {}
@@ -145,16 +155,16 @@ class Normalizer:
     # -- state ---------------------------------------------------------------------------------------------------
 
     def _state(self, ns: Namespace, values: Any, at: int) -> Draft:
+        state = self._states.at(ns)
         if not isinstance(values, dict) or any(type(key) is not str for key in values):
-            self._values.pop(ns, None)  # an entrypoint may return anything, also with keys that JSON must rename
+            state.values = None  # an entrypoint may return anything, also with keys that JSON must rename
             return Draft(Kind.STATE, {"full": True, "value": native(values)}, ns, at)
-        before = self._values.get(ns)
-        touched = self._touched.pop(ns, {})
-        if before is None:
+        if state.values is None:
             data: dict[str, Any] = {"full": True, "set": native(values), "keys": list(values)}
         else:
-            data = _difference(before, values, touched)
-        self._values[ns] = {key: list(item) if type(item) is list else item for key, item in values.items()}
+            data = _difference(state.values, values, state.touched)
+        state.values = {key: list(item) if type(item) is list else item for key, item in values.items()}
+        state.touched = {}
         return Draft(Kind.STATE, data, ns, at)
 
     # -- updates, tasks, checkpoints -----------------------------------------------------------------------------
@@ -185,7 +195,7 @@ class Normalizer:
         return (Draft(Kind.INPUT_REQUESTED, {"interrupts": value[INTERRUPT]}, ns, at), update)
 
     def _note_touched(self, ns: Namespace, update: Any) -> None:
-        touched = self._touched.setdefault(ns, {})
+        touched = self._states.at(ns).touched
         for each in update if isinstance(update, (list, tuple)) else (update,):
             if isinstance(each, Mapping):
                 for key, value in each.items():
@@ -207,6 +217,7 @@ class Normalizer:
                 slim["interrupts"] = native(part["interrupts"])
             if not ns:
                 self._note_pending(part["id"], slim.get("interrupts"))
+            self._states.task_ended(ns, part["name"], part["id"])
         return (Draft(Kind.TASK, slim, ns, at), *full)
 
     def _note_pending(self, task_id: str, interrupts: list[Json] | None) -> None:

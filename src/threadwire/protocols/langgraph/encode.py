@@ -1,8 +1,8 @@
 """One run's log as the classic LangGraph run stream.
 
 Server-sent events named after the stream mode, in the shapes the official SDKs parse. The encoder is stateful only
-because the log stores changes: it keeps the last chunk of each message and the folded values of each namespace, and so
-must be fed a run from its first entry (spec/log.md, 4.5). What it says depends on nothing else.
+because the log stores changes: it keeps the last chunk of each message and the folded values of each namespace that is
+not over, and so must be fed a run from its first entry (spec/log.md, 4.5). What it says depends on nothing else.
 """
 
 from dataclasses import dataclass
@@ -23,6 +23,7 @@ from langchain_core.messages import (
 from threadwire.core.entries import Entry, Json, Kind, Namespace
 from threadwire.core.fold import StateFold
 from threadwire.core.json import dumps, native
+from threadwire.core.namespaces import ByNamespace
 
 DEFAULT_MODES = ("values",)
 MODES = frozenset(
@@ -42,7 +43,7 @@ class RunStreamEncoder:
     def __init__(self, options: StreamOptions) -> None:
         self._modes = options.modes
         self._subgraphs = options.subgraphs
-        self._states: dict[Namespace, StateFold] = {}
+        self._states = ByNamespace(StateFold)
         self._messages: _TupleMessages | _AccumulatedMessages | None = None
         if "messages-tuple" in self._modes:  # the tuples win when both are asked for, as they do on the official server
             self._messages = _TupleMessages()
@@ -61,6 +62,9 @@ class RunStreamEncoder:
             return self._values(entry)
         if kind in _PASSED_ON:
             return self._passed_on(entry)
+        if kind == Kind.TASK and entry.data.get("ended"):
+            self._states.task_ended(entry.ns, entry.data["name"], entry.data["id"])
+            return b""
         if kind == Kind.RUN_STARTED:
             return self._started(entry)
         if kind == Kind.RUN_ENDED and entry.data["status"] in ("error", "timeout"):
@@ -76,7 +80,7 @@ class RunStreamEncoder:
     def _values(self, entry: Entry) -> bytes:
         if "values" not in self._modes or (entry.ns and not self._subgraphs):
             return b""
-        state = self._states.setdefault(entry.ns, StateFold())
+        state = self._states.at(entry.ns)
         state.apply(entry.data)
         return frame(_name(b"values", entry.ns), state.dumps(), entry)
 

@@ -1,0 +1,192 @@
+"""States of subgraphs: shown as LangGraph streams them, and not kept longer than somebody may need them."""
+
+import asyncio
+import gc
+import operator
+import tracemalloc
+import weakref
+from collections.abc import Callable
+from typing import Annotated, Any, TypedDict
+
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import END, START, StateGraph
+from langgraph.types import Command, Send, interrupt
+
+from threadwire.core.entries import Entry, Kind, Namespace
+from threadwire.core.ids import RunId, Seq
+from threadwire.core.json import dumps, native
+from threadwire.graphs.execution import ALWAYS
+from threadwire.graphs.normalize import Normalizer
+from threadwire.protocols.langgraph.encode import RunStreamEncoder, StreamOptions
+
+pytestmark = pytest.mark.anyio
+
+RUN = RunId("01a1e0f0-e5c3-7916-b07a-1eef68159e17")
+Graph = Any
+
+
+class State(TypedDict, total=False):
+    said: Annotated[list[Any], operator.add]
+
+
+async def says(state: State) -> State:
+    await asyncio.sleep(0)
+    return {"said": ["something"]}
+
+
+def asks(state: State) -> State:
+    return {"said": [interrupt("what?")]}
+
+
+def chain(**nodes: Any) -> Graph:
+    graph, last = StateGraph(State), START
+    for name, node in nodes.items():
+        graph.add_node(name, node)
+        graph.add_edge(last, name)
+        last = name
+    return graph.compile()
+
+
+INNER = chain(one=says, two=says)
+OUTER = chain(inner=INNER, after=says)
+QUESTION = chain(before=says, asks=asks, after=says)
+
+
+async def calls_many(state: State) -> State:
+    await OUTER.ainvoke({"said": ["first"]})
+    await asyncio.gather(*(INNER.ainvoke({"said": [number]}) for number in range(3)))
+    return {"said": ["called"]}
+
+
+def side_by_side() -> Graph:
+    graph = StateGraph(State)
+    graph.add_node("outer", OUTER)
+    graph.add_conditional_edges(START, lambda state: [Send("outer", {"said": [n]}) for n in range(4)], ["outer"])
+    return graph.compile()
+
+
+def leaving_one_behind() -> Graph:
+    left = []
+
+    async def leaves(state: State) -> State:
+        left.append(asyncio.ensure_future(OUTER.ainvoke({"said": ["left"]})))
+        return {"said": ["gone"]}
+
+    async def waits(state: State) -> State:
+        await asyncio.gather(*left)
+        return {}
+
+    return chain(leaves=leaves, waits=waits)
+
+
+GRAPHS: dict[str, Callable[[], Graph]] = {
+    "nested": lambda: chain(first=OUTER, second=OUTER),
+    "many calls of one node": lambda: chain(calls=calls_many, after=OUTER),
+    "side by side": side_by_side,
+    "left behind by its node": leaving_one_behind,
+    "with a question": lambda: chain(question=chain(deep=QUESTION), outer=OUTER),
+}
+
+
+class Run:
+    """A run's parts as they come, made into entries and these into frames."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph.copy(update={"checkpointer": InMemorySaver()})
+        self._seq = 0
+        self.full: list[Namespace] = []
+        """Where a state was told whole."""
+
+    async def begin(self, given: Any) -> None:
+        """One run: a normalizer and an encoder of its own."""
+        normalizer = Normalizer(frozenset({"values"}), {})
+        encoder = RunStreamEncoder(StreamOptions(frozenset({"values"}), subgraphs=True))
+        config = {"configurable": {"thread_id": "t"}}
+        async for ns, mode, part in self._graph.astream(given, config, stream_mode=list(ALWAYS), subgraphs=True):
+            shown = b""
+            for draft in normalizer.feed(ns, mode, part, 0):
+                self._seq += 1
+                entry = Entry(Seq(self._seq), RUN, 1, 0, draft.ns, draft.kind, native(draft.data))
+                shown += encoder.feed(entry)
+                if entry.kind == Kind.STATE and entry.data.get("full"):
+                    self.full.append(ns)
+            assert shown == (_frame(ns, part, self._seq) if mode == "values" else b"")
+
+
+def _frame(ns: Namespace, part: Any, seq: int) -> bytes:
+    name = "|".join(("values", *ns)).encode()
+    return b"event: " + name + b"\r\ndata: " + dumps(part) + b"\r\nid: %d\r\n\r\n" % seq
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+async def test_every_state_of_every_subgraph_is_shown_as_it_was_streamed(name: str) -> None:
+    run = Run(GRAPHS[name]())
+    await run.begin({"said": ["hello"]})
+    if name == "with a question":
+        await run.begin(Command(resume="this"))
+    assert any(run.full)
+
+
+async def test_a_state_is_told_whole_once_unless_its_task_had_ended() -> None:
+    """6.9: it would be the whole state of a subgraph at each of its steps."""
+    for name in ("nested", "many calls of one node", "side by side"):
+        run = Run(GRAPHS[name]())
+        await run.begin({"said": ["hello"]})
+        assert len(run.full) == len(set(run.full))
+    left = Run(leaving_one_behind())
+    await left.begin({"said": ["hello"]})
+    assert len(left.full) > len(set(left.full))
+
+
+class Held:
+    """A value of a state."""
+
+
+async def test_values_of_subgraphs_that_are_over_are_let_go() -> None:
+    values: list[weakref.ref[Held]] = []
+
+    def keeps(state: dict[str, Any]) -> dict[str, Any]:
+        held = Held()
+        values.append(weakref.ref(held))
+        return {"held": held}
+
+    class Holding(TypedDict, total=False):
+        held: Any
+
+    inner = StateGraph(Holding).add_node("keeps", keeps).add_edge(START, "keeps").compile()
+
+    async def calls(state: State) -> State:
+        await inner.ainvoke({})
+        return {"said": ["called"]}
+
+    graph = StateGraph(State).add_node("calls", calls).add_edge(START, "calls")
+    graph.add_conditional_edges("calls", lambda state: "calls" if len(state["said"]) < 5 else END)
+    normalizer = Normalizer(frozenset({"values"}), {})
+    async for ns, mode, part in graph.compile().astream({}, stream_mode=list(ALWAYS), subgraphs=True):
+        normalizer.feed(ns, mode, part, 0)
+
+    del part
+    gc.collect()
+    assert len(values) == 5
+    assert [each for each in values if each() is not None] == []
+
+
+def test_what_is_shown_of_many_subgraphs_takes_no_more_room_than_one() -> None:
+    encoder = RunStreamEncoder(StreamOptions(frozenset({"values"}), subgraphs=True))
+    text = "x" * 100_000
+
+    def call(number: int) -> None:
+        ns = (f"calls:{number}",)
+        state = {"full": True, "set": {"text": text}, "keys": ["text"]}
+        assert text.encode() in encoder.feed(Entry(Seq(2 * number), RUN, 1, 0, ns, Kind.STATE, state))
+        ended = {"id": str(number), "name": "calls", "ended": True}
+        assert encoder.feed(Entry(Seq(2 * number + 1), RUN, 1, 0, (), Kind.TASK, ended)) == b""
+
+    tracemalloc.start()
+    try:
+        for number in range(100):
+            call(number)
+        assert tracemalloc.get_traced_memory()[0] < 10 * len(text)
+    finally:
+        tracemalloc.stop()
