@@ -56,6 +56,30 @@ def there(client: httpx.Client) -> dict[str, str]:
     return {**known, "assistant_id": run["assistant_id"], "agent": "echo"}
 
 
+def test_every_list_in_a_body_has_an_end(schema: Any) -> None:
+    """Whoever adds one says how long it may be: a body has room for millions."""
+    described = schema.raw_schema
+    bodies = [
+        operation["requestBody"]
+        for methods in described["paths"].values()
+        for operation in methods.values()
+        if "requestBody" in operation
+    ]
+    lists = [part for body in bodies for part in within(described, body) if part.get("type") == "array"]
+    assert len(lists) > 20
+    assert [each for each in lists if each.get("maxItems", 10**9) > 10_000] == []
+
+
+def within(described: Any, part: Any) -> Iterator[dict[str, Any]]:
+    """All that a description consists of."""
+    if isinstance(part, dict):
+        yield part
+        if "$ref" in part:
+            yield from within(described, described["components"]["schemas"][part["$ref"].rpartition("/")[2]])
+    for inner in part.values() if isinstance(part, dict) else part if isinstance(part, list) else ():
+        yield from within(described, inner)
+
+
 @pytest.mark.parametrize(("method", "path"), ROUTES, ids=[f"{method} {path}" for method, path in ROUTES])
 def test_every_answer_is_described(
     client: httpx.Client, schema: Any, there: dict[str, str], method: str, path: str

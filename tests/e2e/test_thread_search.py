@@ -1,5 +1,7 @@
 """Finding threads: by what they hold, with parts of them taken out, whatever the keys are."""
 
+import uuid
+
 import pytest
 from clients import fresh_id, human, refused
 
@@ -100,6 +102,19 @@ async def test_an_unknown_field_cannot_be_selected(sdk, http):
     for name in ("ids", "select", "extract", "status", "sort_by", "sort_order", "metadata", "values", "limit"):
         answer = await http.post("/threads/search", json={name: 5.5})
         assert answer.status_code == 422, name
+
+
+async def test_threads_are_asked_for_by_ten_thousand_ids_at_most(http):
+    thread = (await http.post("/threads", json={})).json()["thread_id"]
+    ids = [*(str(uuid.uuid4()) for _ in range(9_999)), thread]
+    assert [row["thread_id"] for row in (await http.post("/threads/search", json={"ids": ids})).json()] == [thread]
+    assert (await http.post("/threads/count", json={"ids": ids})).json() == 1
+    for path in ("/threads/search", "/threads/count"):
+        answer = await http.post(path, json={"ids": [*ids, thread]})
+        assert (answer.status_code, answer.json()["detail"]) == (422, TOO_MANY_IDS)
+
+
+TOO_MANY_IDS = "ids: List should have at most 10000 items after validation, not 10001"
 
 
 async def test_selecting_nothing_gives_everything(http, mark):

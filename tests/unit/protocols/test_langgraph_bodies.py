@@ -4,6 +4,8 @@ import pytest
 from pydantic import ValidationError
 
 from threadwire.core.ids import CronId
+from threadwire.errors import Invalid
+from threadwire.protocols.ag_ui.decode import RunInput
 from threadwire.protocols.langgraph.decode.assistants import (
     AssistantBody,
     AssistantSearch,
@@ -11,10 +13,10 @@ from threadwire.protocols.langgraph.decode.assistants import (
     VersionSearch,
 )
 from threadwire.protocols.langgraph.decode.crons import CronBody, CronPatch, CronSearch
-from threadwire.protocols.langgraph.decode.runs import RunBody
+from threadwire.protocols.langgraph.decode.runs import CancelBody, RunBody
 from threadwire.protocols.langgraph.decode.state import HistoryBody, StateAtCheckpoint
-from threadwire.protocols.langgraph.decode.store import ItemBody, ItemSearch, NamespaceSearch
-from threadwire.protocols.langgraph.decode.threads import ThreadBody, ThreadPatch, ThreadSearch
+from threadwire.protocols.langgraph.decode.store import ItemBody, ItemName, ItemSearch, NamespaceSearch
+from threadwire.protocols.langgraph.decode.threads import ThreadBody, ThreadPatch, ThreadPrune, ThreadSearch
 from threadwire.protocols.langgraph.wire import cron_json
 
 LEAST = {
@@ -22,7 +24,9 @@ LEAST = {
     CronBody: {"assistant_id": "echo", "schedule": "@yearly"},
     AssistantBody: {"graph_id": "echo"},
     ItemBody: {"namespace": ["a"], "key": "k", "value": {}},
+    ItemName: {"namespace": ["a"], "key": "k"},
     StateAtCheckpoint: {"checkpoint": {}},
+    RunInput: {"threadId": "t", "runId": "r"},
 }
 
 NUMBERS = [
@@ -41,6 +45,23 @@ FLAGS = [
     (StateAtCheckpoint, "subgraphs"),
     (ItemSearch, "refresh_ttl"),
 ]
+
+
+LISTS = [
+    *((body, "select") for body in (AssistantSearch, CronSearch, HistoryBody, StateAtCheckpoint, ThreadSearch)),
+    *((body, name) for body in (RunBody, CronBody) for name in ("stream_mode", "interrupt_before", "interrupt_after")),
+    (RunBody, "feedback_keys"),
+    (ThreadBody, "supersteps"),
+    (ThreadPrune, "thread_ids"),
+    (ThreadSearch, "ids"),
+    (CancelBody, "run_ids"),
+    *((body, "namespace") for body in (ItemBody, ItemName)),
+    (ItemBody, "index"),
+    (ItemSearch, "namespace_prefix"),
+    *((NamespaceSearch, name) for name in ("prefix", "suffix")),
+    *((RunInput, name) for name in ("messages", "tools", "context", "resume")),
+]
+MANY = 10_000
 
 
 def decoded(body, **fields):
@@ -70,6 +91,40 @@ def test_a_time_to_live_is_a_number(body, wrong):
     assert decoded(body, ttl=5).ttl.ttl == decoded(body, ttl={"ttl": 5}).ttl.ttl == 5
     with pytest.raises(ValidationError):
         decoded(body, ttl=wrong)
+
+
+@pytest.mark.parametrize(("body", "name"), LISTS)
+def test_of_many_mistakes_in_a_list_only_the_first_is_told(body, name):
+    """To tell each of the millions that a body has room for takes a minute."""
+    for count in (MANY, 100):
+        with pytest.raises(ValidationError) as refused:
+            decoded(body, **{name: [5] * count})
+        assert refused.value.error_count() <= 2  # a field that is also a word has a mistake for that
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"command": {"goto": ["node"] * (MANY + 1)}},
+        {"command": {"update": [["key", 1]] * (MANY + 1)}},
+        {"config": {"tags": ["tag"] * (MANY + 1)}},
+    ],
+)
+def test_a_list_that_is_not_described_as_one_has_an_end_too(wrong):
+    with pytest.raises(ValidationError, match="at most 10000"):
+        decoded(RunBody, **wrong)
+
+
+def test_mistakes_in_lists_of_lists_are_not_counted_up():
+    steps = [{"updates": [5] * 100}] * 100
+    with pytest.raises(ValidationError) as refused:
+        decoded(ThreadBody, supersteps=steps)
+    assert refused.value.error_count() == 1
+
+
+def test_mistakes_in_many_paths_are_not_looked_for():
+    with pytest.raises(Invalid, match="at most 10 paths"):
+        decoded(ThreadSearch, extract=dict.fromkeys(map(str, range(11)), 5))
 
 
 @pytest.mark.parametrize("body", [CronBody, CronPatch])

@@ -7,9 +7,8 @@ from pydantic.alias_generators import to_camel
 
 from threadwire.core.entries import Json
 from threadwire.core.ids import ThreadId, thread_id_named
+from threadwire.core.lists import Listed
 from threadwire.protocols.ag_ui.messages import Message
-
-MAX_MESSAGES = 10_000
 
 
 class _Input(BaseModel):
@@ -50,11 +49,11 @@ class ConnectInput(_Input):
 
 class RunInput(ConnectInput):
     run_id: str = Field(max_length=255)
-    messages: list[Message] = Field(default_factory=list, max_length=MAX_MESSAGES)
+    messages: Listed[Message] = Field(default_factory=list)
     state: Any = None
-    tools: list[dict[str, Any]] | None = None
-    context: list[dict[str, Any]] | None = None
-    resume: list[ResumeEntry] | None = None
+    tools: Listed[dict[str, Any]] | None = None
+    context: Listed[dict[str, Any]] | None = None
+    resume: Listed[ResumeEntry] | None = None
 
     @field_validator("messages")
     @classmethod

@@ -5,6 +5,7 @@ from typing import Literal
 from pydantic import Field
 
 from threadwire.core.ids import parse_assistant_id
+from threadwire.core.lists import Listed
 from threadwire.core.records import AssistantQuery
 from threadwire.engine.assistants import AssistantChange, NewAssistant
 from threadwire.errors import Invalid
@@ -81,7 +82,7 @@ class AssistantSearch(AssistantFilter):
     offset: Whole = Field(default=0, ge=0, le=2**53)
     sort_by: Literal["assistant_id", "graph_id", "name", "created_at", "updated_at"] | None = None
     sort_order: Literal["asc", "desc"] | None = None
-    select: list[AssistantField] | None = None
+    select: Listed[AssistantField] | None = None
 
     def query(self) -> AssistantQuery:
         return AssistantQuery(

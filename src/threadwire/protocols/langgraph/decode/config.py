@@ -4,6 +4,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator
 
+from threadwire.core.lists import MAX_LISTED
 from threadwire.protocols.langgraph.decode.body import Object, OptionalObject
 
 
@@ -13,8 +14,8 @@ def _sound_config(config: Object) -> Object:
         raise ValueError("configurable must be an object")
     _not_ours(configurable, "configurable")
     tags = config.get("tags", [])
-    if not isinstance(tags, list) or not all(isinstance(each, str) for each in tags):
-        raise ValueError("tags must be a list of texts")
+    if not isinstance(tags, list) or len(tags) > MAX_LISTED or not all(isinstance(each, str) for each in tags):
+        raise ValueError(f"tags must be a list of at most {MAX_LISTED} texts")
     if not isinstance(config.get("metadata"), dict | None):
         raise ValueError("metadata must be an object")
     return config if config.get("recursion_limit") is None else {**config, "recursion_limit": _steps(config)}

@@ -7,6 +7,7 @@ from typing import Any, Literal
 from pydantic import Field, field_serializer
 
 from threadwire.core.ids import AssistantId, CronId, ThreadId, assistant_id_of, parse_assistant_id, parse_thread_id
+from threadwire.core.lists import Listed
 from threadwire.core.records import Cron, CronQuery
 from threadwire.errors import BadRequest
 from threadwire.protocols.langgraph.decode.body import (
@@ -119,7 +120,7 @@ class CronSearch(CronFilter):
     offset: Whole = Field(default=0, ge=0, le=2**53)
     sort_by: SortBy | None = None
     sort_order: Literal["asc", "desc"] | None = None
-    select: list[Select] | None = None
+    select: Listed[Select] | None = None
 
     def query(self, graph_ids: list[str]) -> CronQuery:
         sort_by = "next_run_at" if self.sort_by == "next_run_date" else self.sort_by or "created_at"

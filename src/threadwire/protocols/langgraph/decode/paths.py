@@ -1,6 +1,7 @@
 """Paths into a thread, like `values.messages[-1].content`: read once, then followed in every row."""
 
 import re
+from typing import Any
 
 from threadwire.core.entries import Json
 from threadwire.errors import Invalid
@@ -14,9 +15,14 @@ _ALIAS = re.compile(r"[A-Za-z0-9_]+")
 _STEP = re.compile(r"\.([^.\[\]]+)|\[(-?[0-9]{1,9})\]")
 
 
-def parse_extract(extract: dict[str, str]) -> dict[str, Path]:
-    if len(extract) > MAX_PATHS:
+def few_paths(extract: Any) -> Any:
+    """Asked before anything else, since each path and each mistake in one takes its time."""
+    if isinstance(extract, dict) and len(extract) > MAX_PATHS:
         raise Invalid(f"extract: at most {MAX_PATHS} paths")
+    return extract
+
+
+def parse_extract(extract: dict[str, str]) -> dict[str, Path]:
     return {_alias(alias): parse_path(alias, path) for alias, path in extract.items()}
 
 

@@ -7,6 +7,7 @@ from pydantic import Field, field_validator, model_validator
 from pydantic.alias_generators import to_camel
 
 from threadwire.core.ids import ThreadId, parse_run_id, parse_thread_id, parse_uuid
+from threadwire.core.lists import MAX_LISTED, Listed
 from threadwire.core.records import RunSelection
 from threadwire.engine.runs import StartRun
 from threadwire.errors import BadRequest, Invalid
@@ -18,7 +19,7 @@ from threadwire.protocols.langgraph.decode.state import checkpoint_at
 
 class CommandBody(RequestBody):
     resume: Any = None
-    update: Object | list[Any] | None = None
+    update: Object | Listed[Any] | None = None
     goto: Any = None
 
     @field_validator("update")
@@ -31,7 +32,10 @@ class CommandBody(RequestBody):
     @field_validator("goto")
     @classmethod
     def _targets(cls, goto: Any) -> Any:
-        for target in goto if isinstance(goto, list) else [goto]:
+        targets = goto if isinstance(goto, list) else [goto]
+        if len(targets) > MAX_LISTED:
+            raise ValueError(f"goto has at most {MAX_LISTED} targets")
+        for target in targets:
             if target is not None and not _is_target(target):
                 raise ValueError("goto names nodes, or sends {node, input}")
         return goto
@@ -78,7 +82,7 @@ class RunBody(GraphCall):
     on_disconnect: Literal["cancel", "continue"] = "continue"
     if_not_exists: Literal["create", "reject"] = "reject"
     after_seconds: Number = Field(default=0, ge=0, le=366 * 86_400)
-    feedback_keys: list[str] | None = None
+    feedback_keys: Listed[str] | None = None
     strict_resume: Flag | None = None
     langsmith_tracer: TracerBody | None = None
 
@@ -159,7 +163,7 @@ class CancelBody(RequestBody):
 
     status: Literal["pending", "running", "all"] | None = None
     thread_id: str | None = None
-    run_ids: list[str] | None = Field(default=None, min_length=1, max_length=MAX_PAGE)
+    run_ids: list[str] | None = Field(default=None, min_length=1, max_length=MAX_PAGE, fail_fast=True)
 
     def selection(self) -> RunSelection:
         by_id = self.thread_id is not None or self.run_ids is not None

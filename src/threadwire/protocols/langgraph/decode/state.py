@@ -4,6 +4,7 @@ from typing import Any
 
 from pydantic import Field
 
+from threadwire.core.lists import Listed
 from threadwire.errors import Invalid
 from threadwire.protocols.langgraph.decode.body import MAX_PAGE, Flag, Object, OptionalObject, RequestBody, Whole
 
@@ -21,7 +22,7 @@ class StateUpdate(RequestBody):
 class StateAtCheckpoint(RequestBody):
     checkpoint: Object
     subgraphs: Flag = False
-    select: list[str] | None = None
+    select: Listed[str] | None = None
 
 
 class HistoryBody(RequestBody):
@@ -29,7 +30,7 @@ class HistoryBody(RequestBody):
     before: str | Object | None = None
     metadata: OptionalObject = Field(default_factory=dict)
     checkpoint: Object | None = None
-    select: list[str] | None = None
+    select: Listed[str] | None = None
 
     def bound(self) -> Object | None:
         """`before` is a checkpoint's id, a checkpoint, or a config that holds one."""
@@ -73,7 +74,7 @@ STATE_FIELDS = frozenset(
 )
 
 
-def decode_state_fields(select: list[str] | None) -> frozenset[str] | None:
+def decode_state_fields(select: Listed[str] | None) -> frozenset[str] | None:
     """Fields of a state, or `values.<key>` for one value; None for all."""
     for each in select or ():
         if each not in STATE_FIELDS and not each.startswith(VALUE):

@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field
 
 from threadwire.core.items import MAX_MINUTES
+from threadwire.core.lists import Listed
 from threadwire.errors import Invalid
 from threadwire.protocols.langgraph.decode.body import (
     MAX_PAGE,
@@ -24,7 +25,7 @@ def _labels(namespace: list[str]) -> list[str]:
     return namespace
 
 
-Namespace = Annotated[list[str], AfterValidator(_labels)]
+Namespace = Annotated[Listed[str], AfterValidator(_labels)]
 
 
 class ItemName(RequestBody):
@@ -34,7 +35,7 @@ class ItemName(RequestBody):
 
 class ItemBody(ItemName):
     value: Object
-    index: Literal[False] | list[str] | None = None
+    index: Literal[False] | Listed[str] | None = None
     ttl: Number | None = Field(default=None, gt=0, le=MAX_MINUTES)
 
     def how(self) -> dict[str, Any]:

@@ -1,19 +1,18 @@
 """How threads are made, changed and looked for."""
 
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from threadwire.core.ids import ThreadId, parse_thread_id
+from threadwire.core.lists import Listed
 from threadwire.core.records import Supersteps, ThreadQuery, Ttl, Update, WantedTtl
 from threadwire.errors import BadRequest
 from threadwire.protocols.langgraph.decode.body import MAX_PAGE, Number, OptionalObject, RequestBody, Whole
-from threadwire.protocols.langgraph.decode.paths import Path, parse_extract
+from threadwire.protocols.langgraph.decode.paths import Path, few_paths, parse_extract
 from threadwire.protocols.langgraph.decode.runs import CommandBody
 
-MAX_SUPERSTEPS = 10_000
-MAX_PRUNED = 10_000
 MAX_TTL = 100 * 366 * 24 * 60.0
 
 ThreadField = Literal[
@@ -70,14 +69,14 @@ class UpdateBody(RequestBody):
 
 
 class SuperstepBody(RequestBody):
-    updates: list[UpdateBody]
+    updates: Listed[UpdateBody]
 
 
 class ThreadBody(KeptBody):
     thread_id: str | None = None
     metadata: OptionalObject = Field(default_factory=dict)
     if_exists: Literal["raise", "do_nothing"] = "raise"
-    supersteps: list[SuperstepBody] | None = Field(default=None, max_length=MAX_SUPERSTEPS)
+    supersteps: Listed[SuperstepBody] | None = None
 
     def steps(self) -> Supersteps:
         steps = [[each.update() for each in step.updates] for step in self.supersteps or ()]
@@ -95,7 +94,7 @@ class StatePatch(RequestBody):
 
 
 class ThreadPrune(RequestBody):
-    thread_ids: list[str] = Field(max_length=MAX_PRUNED)
+    thread_ids: Listed[str]
     strategy: Literal["delete", "keep_latest"] = "delete"
 
     def ids(self) -> list[ThreadId]:
@@ -103,7 +102,7 @@ class ThreadPrune(RequestBody):
 
 
 class ThreadCount(RequestBody):
-    ids: list[str] | None = None
+    ids: Listed[str] | None = None
     metadata: OptionalObject = Field(default_factory=dict)
     values: OptionalObject = Field(default_factory=dict)
     status: Literal["idle", "busy", "interrupted", "error"] | None = None
@@ -122,8 +121,8 @@ class ThreadSearch(ThreadCount):
     offset: Whole = Field(default=0, ge=0, le=2**53)
     sort_by: Literal["thread_id", "status", "created_at", "updated_at", "state_updated_at"] | None = None
     sort_order: Literal["asc", "desc"] | None = None
-    select: list[ThreadField] | None = None
-    extract: dict[str, str] | None = None
+    select: Listed[ThreadField] | None = None
+    extract: Annotated[dict[str, str], BeforeValidator(few_paths)] | None = None
 
     @field_validator("select")
     @classmethod

@@ -52,7 +52,7 @@ def _start_runs(router: APIRouter, engine: Engine, answers: RunAnswers) -> None:
 
     @router.post("/runs/batch", tags=["stateless runs"], responses=foreseen(400, 404))
     async def create_batch(
-        batch: Annotated[list[BatchedRunBody], Body(), Field(min_length=1, max_length=MAX_PAGE)],
+        batch: Annotated[list[BatchedRunBody], Body(), Field(min_length=1, max_length=MAX_PAGE, fail_fast=True)],
         idempotency_key: IdempotencyKey = None,
     ) -> Json:
         again = repeatable(idempotency_key, "batch", batch)
