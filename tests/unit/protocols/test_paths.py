@@ -40,6 +40,7 @@ def test_a_path_is_read_step_by_step(text: str, path: Path) -> None:
         "values]",
         "values[1]x",
         "values.x[1.0]",
+        "values" + ".a" * 500,
     ],
 )
 def test_what_is_no_path_is_refused(text: str) -> None:

@@ -10,6 +10,7 @@ Path = tuple[str | int, ...]
 
 ROOTS = ("config", "interrupts", "metadata", "values")
 MAX_PATHS = 10
+MAX_LENGTH = 1000
 
 _ALIAS = re.compile(r"[A-Za-z0-9_]+")
 _STEP = re.compile(r"\.([^.\[\]]+)|\[(-?[0-9]{1,9})\]")
@@ -35,6 +36,8 @@ def _alias(alias: str) -> str:
 def parse_path(alias: str, text: str) -> Path:
     if not text:
         raise Invalid(f"Extract path for {alias[:60]!r} must be a non-empty string")
+    if len(text) > MAX_LENGTH:
+        raise Invalid(f"Extract path for {alias[:60]!r} is longer than {MAX_LENGTH} characters")
     root = re.match(r"[^.\[\]]*", text)
     assert root is not None
     if root[0] not in ROOTS:
@@ -52,6 +55,8 @@ def parse_path(alias: str, text: str) -> Path:
 def follow_path(path: Path, value: Json) -> Json:
     """What lies there; None if nothing does."""
     for step in path:
+        if value is None:
+            break
         if isinstance(step, str):
             value = value.get(step) if isinstance(value, dict) else None
         else:
