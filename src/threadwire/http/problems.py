@@ -10,6 +10,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Match
 
@@ -84,6 +85,7 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(errors.ThreadwireError, _expected)
     app.add_exception_handler(RequestValidationError, _malformed)
     app.add_exception_handler(HTTPException, _http)
+    app.add_exception_handler(ClientDisconnect, _cut_off)
     app.add_exception_handler(Exception, _unexpected)
     setattr(app, "openapi", partial(_described, app.openapi))  # noqa: B010 - FastAPI means it to be replaced
 
@@ -155,6 +157,11 @@ def _names(place: tuple[object, ...]) -> list[str]:
 
 
 _CARRIERS = (("body",), ("query",), ("path",), ("header",))
+
+
+def _cut_off(request: Request, error: Exception) -> Response:
+    """A client went away in the middle of its own request. Nobody hears the answer, and nothing is wrong with us."""
+    return problem(400, "The request was cut off")
 
 
 def _unexpected(request: Request, error: Exception) -> Response:

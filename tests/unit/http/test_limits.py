@@ -2,11 +2,14 @@ import json
 from itertools import product
 
 import pytest
+from fastapi import APIRouter, FastAPI
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import BaseModel
 
 from threadwire.errors import Invalid, TooDeep
-from threadwire.http.limits import MAX_DEPTH, BodyLimit, _depth_beyond, parse_json
+from threadwire.http.limits import MAX_DEPTH, BodyLimit, JsonRoute, _depth_beyond, parse_json
+from threadwire.http.problems import install
 
 pytestmark = pytest.mark.anyio
 
@@ -143,13 +146,14 @@ class Exchange:
         self._pieces = list(pieces)
         self.sent: list[dict] = []
         self.taken = 0
+        self.cut_off = False
 
     async def receive(self):
         if not self._pieces:
             return {"type": "http.disconnect"}
         self.taken += 1
         piece = self._pieces.pop(0)
-        return {"type": "http.request", "body": piece, "more_body": bool(self._pieces)}
+        return {"type": "http.request", "body": piece, "more_body": bool(self._pieces) or self.cut_off}
 
     async def send(self, message):
         self.sent.append(message)
@@ -194,6 +198,29 @@ async def test_a_declared_length_that_is_too_large_or_none_is_refused_unread(dec
     await BodyLimit(reads_everything, 10)(exchange.scope, exchange.receive, exchange.send)
     assert exchange.status == 413
     assert exchange.taken == 0
+
+
+class Given(BaseModel):
+    text: str = ""
+
+
+@pytest.mark.parametrize("limit", [10, 1000])
+async def test_a_request_that_is_cut_off_is_no_defect(limit):
+    """Raised further, it would be one to the web server, which writes a traceback into the log."""
+    app = FastAPI()
+    install(app)
+    router = APIRouter(route_class=JsonRoute)
+
+    @router.post("/")
+    async def take(given: Given) -> None: ...
+
+    app.include_router(router)
+    app.add_middleware(BodyLimit, limit=limit)
+    exchange = Exchange(b'{"text": "hello', headers=((b"transfer-encoding", b"chunked"),))
+    exchange.scope |= {"query_string": b"", "root_path": ""}
+    exchange.cut_off = True
+    await app(exchange.scope, exchange.receive, exchange.send)
+    assert exchange.status == (400 if limit == 1000 else 413)
 
 
 async def test_an_error_of_the_application_is_its_own():
