@@ -36,6 +36,7 @@ def open_writer(path: Path) -> apsw.Connection:
         db.execute("PRAGMA auto_vacuum = INCREMENTAL")
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = NORMAL")  # the writer syncs before it acknowledges; see writer.py
+        db.execute("PRAGMA checkpoint_fullfsync = ON")  # before the log is written over; see syncing.py
         db.execute("PRAGMA cache_size = -16000")
         db.execute("PRAGMA journal_size_limit = 67108864")
         db.create_scalar_function("labels_in", _labels_in, 2, deterministic=True)

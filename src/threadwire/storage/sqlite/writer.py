@@ -23,7 +23,6 @@ Two rules keep this fast and safe:
 """
 
 import asyncio
-import os
 import threading
 import time
 from collections import deque
@@ -39,6 +38,7 @@ from threadwire.errors import Fenced, StorageError, ThreadwireError
 from threadwire.storage.sqlite.keys import name_of
 from threadwire.storage.sqlite.schema import CHECKPOINT_PAGES
 from threadwire.storage.sqlite.segments import Encoded
+from threadwire.storage.sqlite.syncing import sync
 from threadwire.storage.sqlite.tails import Tails
 from threadwire.storage.sqlite.transaction import Head, Transaction
 from threadwire.storage.sqlite.works import LITTLE, WORK_COST, Appending, Operation, Work
@@ -348,7 +348,7 @@ class Writer:
                 self._written(batch, self._commit(batch))
         with self._lock:
             written = self._unsynced[:]
-        os.fdatasync(self._log_file)  # while others write on
+        sync(self._log_file)  # while others write on
         for works, transactions in written:
             self._settle(works, self._publish(transactions))
         if self._log_pages >= CHECKPOINT_PAGES:
