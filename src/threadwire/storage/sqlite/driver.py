@@ -9,6 +9,7 @@ from contextlib import ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 
 import apsw
+import structlog
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from threadwire.errors import DataDirectoryLocked, StorageError
@@ -26,6 +27,8 @@ from threadwire.storage.sqlite.tails import Tails
 from threadwire.storage.sqlite.threads import SqliteThreads
 from threadwire.storage.sqlite.upkeep import strict_serializer
 from threadwire.storage.sqlite.writer import Writer
+
+_log = structlog.get_logger(__name__)
 
 _TAIL_BYTES = 32 * 1024 * 1024
 
@@ -86,8 +89,11 @@ def _open(path: Path) -> apsw.Connection:
 
 
 def _close(db: apsw.Connection) -> None:
-    """Leave one file behind: what the write-ahead log holds goes into the database first."""
-    db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    """Leave one file behind: what the write-ahead log holds goes into the database first, if it can."""
+    try:
+        db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+    except apsw.Error as error:
+        _log.error("The write-ahead log could not be emptied; it is needed beside the database", error=repr(error))
     db.close()
 
 

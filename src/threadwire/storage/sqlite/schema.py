@@ -17,6 +17,8 @@ from threadwire.storage.sqlite.labels import labels_of
 
 _BUSY_MS = 10_000
 CHECKPOINT_PAGES = 2000
+RETRY_PAGES = 250
+"""How much longer the log has to get before a checkpoint that failed is tried again: each trial begins anew."""
 _LOG_BYTES = CHECKPOINT_PAGES * 4120 + 32
 
 

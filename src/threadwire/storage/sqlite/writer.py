@@ -36,7 +36,7 @@ from threadwire.core.entries import Fence
 from threadwire.core.ids import RunId, ThreadId
 from threadwire.errors import Fenced, StorageError, ThreadwireError
 from threadwire.storage.sqlite.keys import name_of
-from threadwire.storage.sqlite.schema import CHECKPOINT_PAGES
+from threadwire.storage.sqlite.schema import CHECKPOINT_PAGES, RETRY_PAGES
 from threadwire.storage.sqlite.segments import Encoded
 from threadwire.storage.sqlite.syncing import sync
 from threadwire.storage.sqlite.tails import Tails
@@ -78,6 +78,7 @@ class Writer:
         """Held while somebody is at the database."""
         self._log_file = log_file
         self._log_pages = 0
+        self._checkpoint_at = CHECKPOINT_PAGES
         db.set_wal_hook(self._note_log_pages)
         self._lock = threading.Lock()
         self._bell = threading.Lock()
@@ -351,9 +352,26 @@ class Writer:
         sync(self._log_file)  # while others write on
         for works, transactions in written:
             self._settle(works, self._publish(transactions))
-        if self._log_pages >= CHECKPOINT_PAGES:
+        if self._log_pages >= self._checkpoint_at:
+            self._checkpoint()
+
+    def _checkpoint(self) -> None:
+        """Move what the write-ahead log holds into the database, so that the log can begin anew.
+
+        If that fails (a full disk, a bad one) nothing is lost: SQLite goes on reading it in the log, and takes none of
+        it for moved that is not synced there. The log grows meanwhile, and when it has, it is tried again.
+        """
+        try:
             with self._turn:
                 self._db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+        except apsw.Error as error:
+            if self._checkpoint_at == CHECKPOINT_PAGES:
+                _log.error("The write-ahead log cannot be emptied, so it grows", error=repr(error))
+            self._checkpoint_at = self._log_pages + RETRY_PAGES
+        else:
+            if self._checkpoint_at != CHECKPOINT_PAGES:
+                _log.warning("The write-ahead log could be emptied again")
+            self._checkpoint_at = CHECKPOINT_PAGES
 
     def _pause(self) -> float:
         if self._urgent or self._waiters or self._closed is not None or self.crowded:
