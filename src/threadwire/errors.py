@@ -20,6 +20,7 @@
     ├── ConfigError             langgraph.json is wrong; one line says where
     ├── NotDelivered            a webhook could not be told
     └── StorageError            the database refused
+        ├── StorageDied         the database is gone for good, and the engine with it
         └── DataDirectoryLocked another process serves this data directory
 
 The message is a sentence a person can act on. HTTP status codes are known to `http/problems.py` alone.
@@ -106,6 +107,10 @@ class NotDelivered(ThreadwireError):
 
 class StorageError(ThreadwireError):
     """The database refused."""
+
+
+class StorageDied(StorageError):
+    """The storage has died. The server ends, and has to be started again."""
 
 
 class DataDirectoryLocked(StorageError):

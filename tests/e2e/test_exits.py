@@ -1,4 +1,4 @@
-"""Code that would end the process: a run's `sys.exit` ends the run, and a dead loop ends the server."""
+"""What would end the process: a run's `sys.exit` ends the run, and a dead loop or storage ends the server."""
 
 import json
 
@@ -13,14 +13,17 @@ pytestmark = pytest.mark.anyio
 
 AGENTS = """
 import asyncio
+import os
 import pathlib
 import time
 from typing import TypedDict
 
 from langchain_core.messages import AIMessage
 from langchain_core.tools import tool
+from langgraph.config import get_stream_writer
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode
+from threadwire.storage.sqlite import writer
 
 
 class State(TypedDict, total=False):
@@ -100,6 +103,17 @@ async def kill_once(state):
     await asyncio.Event().wait()
 
 
+async def break_the_disk(state):
+    path = pathlib.Path(state["path"])
+    if path.exists():
+        return {"said": "went on"}
+    path.touch()
+    pipe, _ = os.pipe()
+    writer.sync = lambda file: os.fsync(pipe)  # which has no disk
+    get_stream_writer()("something to be kept")
+    await asyncio.Event().wait()
+
+
 async def kill_when_read(config, runtime):
     if runtime.access_context == "threads.read":
         kill_the_loop()
@@ -114,9 +128,11 @@ in_tool = chain(MessagesState, ("ask", ask), ("tools", ToolNode([quit_by_tool]))
 nests = one(nest)
 waits = one(wait_for)
 kills_once = one(kill_once)
+breaks_the_disk = one(break_the_disk)
 """
 
 GRAPHS = ("echo", "in_sync_node", "in_async_node", "in_tool", "nests", "waits", "kills_once", "make", "kill_when_read")
+GRAPHS += ("breaks_the_disk",)
 
 
 @pytest.fixture(scope="module")
@@ -214,3 +230,17 @@ async def test_a_server_whose_engine_is_dead_is_not_ok_while_it_ends(exits, tmp_
         await anyio.to_thread.run_sync(server.start)
         async with open_async(server.url) as sdk:
             assert (await sdk.runs.get(run["thread_id"], run["run_id"]))["status"] == "success"
+
+
+async def test_a_disk_that_cannot_be_synced_ends_the_process_and_its_runs_go_on_after_the_restart(exits, tmp_path):
+    """And at once: there is nothing to wait for if nothing can be kept."""
+    with running_server(exits, tmp_path / "data", env={"THREADWIRE_DRAIN_SECONDS": "600"}) as server:
+        async with open_async(server.url) as sdk:
+            given = {"path": str(tmp_path / "broken")}
+            run = await sdk.runs.create(await sdk.thread(), "breaks_the_disk", input=given)
+        assert await anyio.to_thread.run_sync(server.wait) == 1
+        assert "The write-ahead log could not be synced" in server.log()
+        await anyio.to_thread.run_sync(server.start)
+        async with open_async(server.url) as sdk:
+            await run_is(sdk, run, "success")
+            assert (await sdk.threads.get_state(run["thread_id"]))["values"]["said"] == "went on"

@@ -1,21 +1,28 @@
 """How the embedded driver has the disk keep things, and what it does when the disk fails it."""
 
+import asyncio
 import errno
 import fcntl
 import os
 import resource
 import runpy
+import sys
+import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AsyncExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import structlog.testing
 
 from threadwire.core.records import Run
+from threadwire.errors import StorageDied
 from threadwire.storage.abc import Storage
-from threadwire.storage.sqlite import open_sqlite_storage, syncing
-from threadwire.testing.conformance.samples import start_on_new_thread, values, whole_log, write
+from threadwire.storage.sqlite import open_sqlite_storage, syncing, writer
+from threadwire.storage.sqlite.log import SqliteLog
+from threadwire.storage.sqlite.transaction import Transaction
+from threadwire.testing.conformance.samples import NOW, note, start_on_new_thread, the_thread, values, whole_log, write
 
 pytestmark = pytest.mark.anyio
 
@@ -114,6 +121,105 @@ async def test_a_storage_whose_log_cannot_be_emptied_is_closed_all_the_same(tmp_
     assert _size(tmp_path) == 1_000_000
     async with open_sqlite_storage(tmp_path) as storage:
         assert len(values(await whole_log(storage, run.thread_id))) == 1
+
+
+# A disk that fails
+
+
+def _fail(file: int) -> None:
+    raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+
+async def test_what_could_not_be_synced_is_neither_acknowledged_nor_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """2.4: another sync would succeed, because the system has forgotten what it could not write."""
+    failing = False
+
+    def sync(file: int) -> None:
+        if failing:
+            _fail(file)
+        syncing.sync(file)
+
+    monkeypatch.setattr(writer, "sync", sync)
+    async with open_sqlite_storage(tmp_path) as storage:
+        run = await start_on_new_thread(storage)
+        before = await the_thread(storage, run.thread_id)
+        await write(storage, run, "kept")
+        dying = asyncio.create_task(storage.lives())
+        failing = True
+        lost = storage.log.append(run.thread_id, [note("lost")], run.fence)
+        also_lost = asyncio.create_task(storage.threads.update(run.thread_id, metadata={"lost": True}, now=NOW + 1))
+        for unsynced in (lost.wait(), also_lost, dying):
+            with pytest.raises(StorageDied, match=r"could not be synced: .* Input/output error"):
+                await unsynced
+        failing = False
+        assert isinstance(storage.death, StorageDied)
+        with pytest.raises(StorageDied):
+            storage.log.append(run.thread_id, [note("later")], run.fence)
+        with pytest.raises(StorageDied):
+            await storage.threads.get(run.thread_id)
+        await storage.log.room()
+        assert values(await whole_log(storage, run.thread_id)) == ["kept"]
+        assert await storage.log.last(run.thread_id) == 2
+    async with open_sqlite_storage(tmp_path) as storage:
+        assert values(await whole_log(storage, run.thread_id))[:1] == ["kept"]
+        after = replace(before, metadata={"lost": True}, updated_at=NOW + 1)
+        assert await the_thread(storage, run.thread_id) in (before, after)
+
+
+async def test_a_log_that_could_not_be_synced_is_not_moved_into_the_database(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor by closing it: of what the system has dropped, it may read something else back."""
+    async with open_sqlite_storage(tmp_path) as storage:
+        run = await start_on_new_thread(storage)
+    before = (tmp_path / "threadwire.db").read_bytes()
+    async with open_sqlite_storage(tmp_path) as storage:
+        moved = (tmp_path / "threadwire.db").read_bytes()
+        monkeypatch.setattr(writer, "sync", _fail)
+        with pytest.raises(StorageDied):
+            await write(storage, run, "lost")
+    assert (tmp_path / "threadwire.db").read_bytes() in (before, moved)
+
+
+async def test_closing_tells_that_the_last_sync_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with AsyncExitStack() as stack:
+        storage = await stack.enter_async_context(open_sqlite_storage(tmp_path))
+        run = await start_on_new_thread(storage)
+        monkeypatch.setattr(writer, "sync", _fail)
+        storage.log.append(run.thread_id, [note("nobody waits for it")], run.fence)
+        with pytest.raises(StorageDied):
+            await stack.aclose()
+
+
+async def test_nobody_waits_for_a_writer_that_died_with_work_in_its_hands(tmp_path: Path) -> None:
+    async with open_sqlite_storage(tmp_path) as storage:
+        assert isinstance(storage.log, SqliteLog)
+        run = await start_on_new_thread(storage)
+        commit = storage.log.append(run.thread_id, [note("lost")], run.fence)
+        with pytest.raises(StorageDied, match="SystemExit"):
+            await storage.log._writer.do_elsewhere(lambda transaction: sys.exit())
+        with pytest.raises(StorageDied):
+            await commit.wait()
+
+
+async def test_whoever_is_ended_while_writing_leaves_the_work_of_others_to_the_writer(tmp_path: Path) -> None:
+    async with open_sqlite_storage(tmp_path) as storage:
+        assert isinstance(storage.log, SqliteLog)
+        run = await start_on_new_thread(storage)
+        caller = threading.current_thread()
+
+        def interrupted(transaction: Transaction) -> None:
+            if threading.current_thread() is caller:
+                raise KeyboardInterrupt
+
+        commit = storage.log.append(run.thread_id, [note("kept")], run.fence)
+        try:
+            await storage.log._writer.do(interrupted)
+        except KeyboardInterrupt:
+            await commit.wait()
+        assert values(await whole_log(storage, run.thread_id)) == ["kept"]
 
 
 def _size(directory: Path) -> int:

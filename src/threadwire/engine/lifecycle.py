@@ -21,6 +21,7 @@ from threadwire.engine.store import Store, sweep_forever
 from threadwire.engine.sweeping import Sweeper
 from threadwire.engine.threads import Threads
 from threadwire.engine.worker import Worker
+from threadwire.errors import LoopDied, ThreadwireError
 from threadwire.graphs.memory import Memory
 from threadwire.graphs.registry import GraphRegistry
 from threadwire.graphs.user_loop import UserLoop
@@ -42,11 +43,12 @@ class Engine:
     worker: Worker
     registry: GraphRegistry
     loops: tuple[UserLoop, ...]
+    storage: Storage
 
     @property
-    def is_dead(self) -> bool:
-        """Whether graphs cannot be run or asked any more. Then the engine ends."""
-        return any(loop.is_dead for loop in self.loops)
+    def death(self) -> ThreadwireError | None:
+        """What the engine has died of: graphs cannot be run or asked any more, or nothing can be kept. It ends then."""
+        return self.storage.death or (LoopDied() if any(loop.is_dead for loop in self.loops) else None)
 
     async def use_graphs(self, fresh: GraphRegistry) -> None:
         """Serve these graphs from now on: new runs and reads. Runs under way end with the code they began with."""
@@ -105,11 +107,13 @@ async def open_engine(
                 worker=worker,
                 registry=registry,
                 loops=(work, reads),
+                storage=storage,
             )
             async with anyio.create_task_group() as tasks, anyio.create_task_group() as upkeep:
                 tasks.start_soon(worker.work)
                 for loop in engine.loops:
                     upkeep.start_soon(loop.lives)
+                upkeep.start_soon(storage.lives)
                 upkeep.start_soon(sweep_forever, storage.items, memory.ttl.sweep_every, clock)
                 upkeep.start_soon(scheduler.work)
                 upkeep.start_soon(Deliverer(storage, webhooks, clock).work)
@@ -119,7 +123,8 @@ async def open_engine(
                     yield engine
                 finally:
                     with anyio.CancelScope(shield=True):
-                        await worker.drain(drain)
+                        # Of what a run could still do, a dead storage would keep nothing.
+                        await worker.drain(drain if storage.death is None else 0)
                     upkeep.cancel_scope.cancel()
 
 

@@ -5,7 +5,6 @@ from importlib.metadata import version
 from fastapi import APIRouter
 
 from threadwire.engine.lifecycle import Engine
-from threadwire.errors import LoopDied
 from threadwire.http.problems import Json, foreseen, problem
 
 
@@ -15,8 +14,8 @@ def system_routes(engine: Engine) -> APIRouter:
     @router.get("/", responses=foreseen(503))
     @router.get("/ok", responses=foreseen(503))
     async def ok() -> Json:
-        if engine.is_dead:
-            return problem(503, LoopDied().message)
+        if (death := engine.death) is not None:
+            return problem(503, death.message)
         return Json({"ok": True, "services": {}})
 
     @router.get("/info")

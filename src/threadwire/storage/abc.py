@@ -40,6 +40,7 @@ from threadwire.core.records import (
     ThreadQuery,
     WantedTtl,
 )
+from threadwire.errors import StorageDied
 
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -412,6 +413,14 @@ class Storage(Protocol):
     def checkpoints(self) -> Checkpoints: ...
     @property
     def items(self) -> Items: ...
+
+    @property
+    def death(self) -> StorageDied | None:
+        """What the storage has died of: from then on every write raises it, and only opening it anew may help. Nothing
+        that was taken in and not acknowledged before is ever acknowledged or shown."""
+
+    async def lives(self) -> None:
+        """Wait for its death, which is raised. It does not return, also not when the storage is closed."""
 
 
 def contains(whole: Any, part: Any) -> bool:

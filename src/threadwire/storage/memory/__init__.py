@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
+import anyio
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from threadwire.storage.abc import Storage
@@ -34,6 +35,14 @@ class _MemoryStorage:
     deliveries: MemoryDeliveries
     checkpoints: MemoryCheckpoints
     items: MemoryItems
+
+    @property
+    def death(self) -> None:
+        """It dies with its process only."""
+        return None
+
+    async def lives(self) -> None:
+        await anyio.sleep_forever()
 
 
 @asynccontextmanager

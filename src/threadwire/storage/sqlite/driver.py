@@ -12,7 +12,7 @@ import apsw
 import structlog
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
-from threadwire.errors import DataDirectoryLocked, StorageError
+from threadwire.errors import DataDirectoryLocked, StorageDied, StorageError
 from threadwire.storage.abc import Storage
 from threadwire.storage.sqlite.assistants import SqliteAssistants
 from threadwire.storage.sqlite.checkpoints import SqliteCheckpoints
@@ -47,6 +47,7 @@ class SqliteStorage:
         clock: Callable[[], int],
         serializer: SerializerProtocol,
     ) -> None:
+        self._writer = writer
         self.log = SqliteLog(writer, readers, tails, watchers, clock)
         self.checkpoints = SqliteCheckpoints(writer, readers, serializer)
         self.threads = SqliteThreads(writer, readers, clock, self.checkpoints)
@@ -55,6 +56,13 @@ class SqliteStorage:
         self.crons = SqliteCrons(writer, readers)
         self.deliveries = SqliteDeliveries(writer, readers)
         self.items = SqliteItems(writer, readers)
+
+    @property
+    def death(self) -> StorageDied | None:
+        return self._writer.death
+
+    async def lives(self) -> None:
+        await self._writer.lives()
 
 
 @asynccontextmanager
@@ -89,9 +97,10 @@ def _open(path: Path) -> apsw.Connection:
 
 
 def _close(db: apsw.Connection) -> None:
-    """Leave one file behind: what the write-ahead log holds goes into the database first, if it can."""
+    """Leave one file behind: what the write-ahead log holds goes into the database first, if it can and may."""
     try:
-        db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+        if not db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, -1):
+            db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
     except apsw.Error as error:
         _log.error("The write-ahead log could not be emptied; it is needed beside the database", error=repr(error))
     db.close()

@@ -88,6 +88,7 @@ def open_reader(path: Path) -> apsw.Connection:
     db = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE, statementcachesize=128)
     db.set_busy_timeout(_BUSY_MS)
     db.execute("PRAGMA query_only = ON; PRAGMA cache_size = -4000")
+    db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)  # whether that may be done, only the writer knows
     db.create_scalar_function("json_contains", _json_contains, 2, deterministic=True)
     db.create_scalar_function("is_named", _is_named, 2, deterministic=True)
     db.create_scalar_function("json_satisfies", _json_satisfies, 2, deterministic=True)

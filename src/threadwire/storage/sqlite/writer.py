@@ -20,6 +20,10 @@ Two rules keep this fast and safe:
 - Work that fails otherwise (a full disk, a bug) takes its whole batch back; then each work is tried alone, so that
   only what really cannot be done fails. What an attempt loses that way breaks its fence: nothing it does later may
   be kept either, or its log would have a hole in what it says though not in its numbers.
+
+If the log cannot be synced, the writer dies: the system may have dropped what it could not write, so that trying again
+would succeed and mean nothing. Whatever was not settled then fails, and stays hidden; what became of it, the next
+start finds in the log, by SQLite's checksums.
 """
 
 import asyncio
@@ -27,6 +31,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import Protocol, TypeVar
 
 import apsw
@@ -34,7 +39,7 @@ import structlog
 
 from threadwire.core.entries import Fence
 from threadwire.core.ids import RunId, ThreadId
-from threadwire.errors import Fenced, StorageError, ThreadwireError
+from threadwire.errors import Fenced, StorageDied, StorageError, ThreadwireError
 from threadwire.storage.sqlite.keys import name_of
 from threadwire.storage.sqlite.schema import CHECKPOINT_PAGES, RETRY_PAGES
 from threadwire.storage.sqlite.segments import Encoded
@@ -93,7 +98,8 @@ class Writer:
         self._urgent = False
         self._begun_at = 0.0
         self._rung_at = 0.0
-        self._closed: str | None = None
+        self._closed = False
+        self.death: StorageDied | None = None
         self._taken = 0
         self.settled = 0
         """Works up to this position are synced, or have failed."""
@@ -108,6 +114,7 @@ class Writer:
         self._waiters: list[tuple[int, asyncio.Future[None] | threading.Lock]] = []
         self._held = _running(db)
         self._broken: set[Fence] = set()
+        self._dead = asyncio.Event()
         self._thread = threading.Thread(target=self._run, name="threadwire-sqlite-writer", daemon=True)
         self._thread.start()
 
@@ -212,7 +219,7 @@ class Writer:
     async def until(self, position: int) -> None:
         future = asyncio.get_running_loop().create_future()
         with self._lock:
-            if self.settled >= position:
+            if self.settled >= position or self.death is not None:
                 return
             self._waiters.append((position, future))
             self._hurry()
@@ -223,17 +230,21 @@ class Writer:
         tell of it: a state must not be known before the entries that led to it, nor before it outlives the machine."""
         if self.settled < (position := self.written):
             await self.until(position)
+        if self.death is not None:
+            raise self._died()
 
     def told_here(self) -> None:
         """`told` for callers without an event loop: blocks the thread."""
         if self.settled < (position := self.written):
             self.block_until(position)
+        if self.death is not None:
+            raise self._died()
 
     def block_until(self, position: int) -> None:
         gate = threading.Lock()
         gate.acquire()
         with self._lock:
-            if self.settled >= position:
+            if self.settled >= position or self.death is not None:
                 return
             self._waiters.append((position, gate))
             self._hurry()
@@ -262,16 +273,30 @@ class Writer:
             first = self._hidden.get(thread_id)
         return None if first is None else first - 1
 
+    async def lives(self) -> None:
+        """Wait for the writer's death, which is raised."""
+        await self._dead.wait()
+        raise self._died()
+
     def close(self) -> None:
-        """Refuse what comes from now on, and return when everything taken in is done."""
+        """Refuse what comes from now on, and return when everything taken in is done. Raises what the writer dies of
+        meanwhile."""
+        lived = self.death is None
         with self._lock:
-            self._closed = self._closed or "The storage is closed."
+            self._closed = True
             self._summon()
         self._thread.join()
+        if lived and self.death is not None:
+            raise self._died()
+
+    def _died(self) -> StorageDied:
+        """Another one each time: whoever raises it adds to its traceback."""
+        assert self.death is not None
+        return StorageDied(self.death.message)
 
     def _enqueue(self, work: Work, *, urgent: bool = False, quietly: bool = False) -> None:
-        if self._closed is not None:
-            raise StorageError(self._closed)
+        if self._closed:
+            raise StorageError("The storage is closed.") if self.death is None else self._died()
         work._writer = self
         self._taken += 1
         work.position = self._taken
@@ -313,10 +338,7 @@ class Writer:
             while self._wait_for_work():
                 self._settle_all()
         except BaseException as error:
-            # Nobody must wait for a writer that is gone.
-            _log.exception("The writer died", exc_info=error)
-            self._give_up()
-            raise
+            self._die(error)
 
     def _wait_for_work(self) -> bool:
         """Sleep while there is nothing to do. False once closed."""
@@ -327,7 +349,7 @@ class Writer:
                     if pause <= 0:
                         return True
                     self._gathering = True
-                elif self._closed is not None:
+                elif self._closed:
                     return False
                 else:
                     pause = -1.0
@@ -346,14 +368,25 @@ class Writer:
                 self._urgent = False
                 batch = self._dequeue()
             if batch:
-                self._written(batch, self._commit(batch))
+                try:
+                    self._written(batch, self._commit(batch))
+                except BaseException:
+                    self._put_back(batch)
+                    raise
         with self._lock:
             written = self._unsynced[:]
-        sync(self._log_file)  # while others write on
+        self._sync()
         for works, transactions in written:
             self._settle(works, self._publish(transactions))
         if self._log_pages >= self._checkpoint_at:
             self._checkpoint()
+
+    def _sync(self) -> None:
+        """Not in anybody's turn: others write on meanwhile."""
+        try:
+            sync(self._log_file)
+        except OSError as error:
+            raise StorageError(f"The write-ahead log could not be synced: {error}") from error
 
     def _checkpoint(self) -> None:
         """Move what the write-ahead log holds into the database, so that the log can begin anew.
@@ -374,7 +407,7 @@ class Writer:
             self._checkpoint_at = CHECKPOINT_PAGES
 
     def _pause(self) -> float:
-        if self._urgent or self._waiters or self._closed is not None or self.crowded:
+        if self._urgent or self._waiters or self._closed or self.crowded:
             return 0.0
         return max(self._begun_at + PACE, self._rung_at + GATHER) - time.monotonic()
 
@@ -410,14 +443,19 @@ class Writer:
         try:
             transaction = self._perform(batch)
             transaction.commit()
-        except Exception:
+        except BaseException as error:
+            self._put_back(batch)
             self._undo(batch)
-            with self._lock:
-                self._queue.extendleft(reversed(batch))
-                self._queued += sum(work.size for work in batch)
-                self._summon()
+            if not isinstance(error, Exception):  # somebody wants this thread to end, and the work is not his alone
+                raise
         else:
             self._written(batch, [transaction])
+
+    def _put_back(self, batch: list[Work]) -> None:
+        with self._lock:
+            self._queue.extendleft(reversed(batch))
+            self._queued += sum(work.size for work in batch)
+            self._summon()
 
     def _written(self, batch: list[Work], transactions: list[Transaction]) -> None:
         with self._lock:
@@ -520,17 +558,27 @@ class Writer:
         if watched:
             self._watchers.hint(watched)
 
-    def _give_up(self) -> None:
-        with self._lock:
-            self._closed = "The storage failed: its writer is gone."
-            lost = [work for works, _ in self._unsynced for work in works] + list(self._queue)
+    def _die(self, error: BaseException) -> None:
+        """Nobody must wait for a writer that is gone, nor be shown what it has not synced; so that stays hidden."""
+        foreseen = error if isinstance(error, StorageError) else None
+        reason = foreseen.message if foreseen else repr(error)
+        with self._turn, self._lock:  # somebody may be writing in its place
+            self.death = StorageDied(f"The storage has died. {reason}. The server ends, and has to be started again.")
+            self._closed = True
+            # What the system has dropped of the log must not get into the database, as if it had not.
+            self._db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+            for work in [*(work for works, _ in self._unsynced for work in works), *self._queue]:
+                work.error = self._died()
             self._unsynced.clear()
             self._queue.clear()
-            self._queued = 0
-        for work in lost:
-            work.error = StorageError("The storage failed: its writer is gone.")
-        if lost:
-            self._settle(lost, set())
+            self._queued = self._load = 0
+            self.settled = self._taken
+            waiting = [waiter for _, waiter in self._waiters]
+            self._waiters.clear()
+        self._tell(waiting, [])
+        with suppress(RuntimeError):  # the loop is closed: nobody is left there to tell
+            self._loop.call_soon_threadsafe(self._dead.set)
+        _log.critical("The storage has died", reason=reason, exc_info=None if foreseen else error)
 
     def _note_log_pages(self, db: apsw.Connection, name: str, pages: int) -> int:
         self._log_pages = pages

@@ -32,6 +32,17 @@ PATIENCE = 20.0
 class LogConformance:
     pytestmark = pytest.mark.anyio
 
+    async def test_a_storage_that_is_written_and_read_lives(self, storage: Storage) -> None:
+        dying = asyncio.create_task(storage.lives())
+        run = await start_on_new_thread(storage)
+        await write(storage, run, "a")
+        assert values(await whole_log(storage, run.thread_id)) == ["a"]
+        assert storage.death is None
+        assert not dying.done()
+        dying.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await dying
+
     # Entries
 
     async def test_an_entry_comes_back_as_it_was_written(self, storage: Storage) -> None:

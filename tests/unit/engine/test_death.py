@@ -1,0 +1,60 @@
+"""When the storage dies, so does the engine: it does not stay and refuse whatever comes."""
+
+import errno
+import os
+from pathlib import Path
+
+import anyio
+import httpx
+import pytest
+from fastapi import FastAPI
+
+from threadwire.engine.lifecycle import Engine, open_engine
+from threadwire.engine.runs import StartRun, run_kwargs
+from threadwire.errors import StorageDied
+from threadwire.graphs.memory import Memory
+from threadwire.graphs.registry import GraphRegistry
+from threadwire.server.health import system_routes
+from threadwire.storage.sqlite import open_sqlite_storage, writer
+
+pytestmark = pytest.mark.anyio
+
+
+def _fail(file: int) -> None:
+    raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+
+async def test_a_dead_storage_ends_the_engine(
+    tmp_path: Path, registry: GraphRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engines: list[Engine] = []
+    with pytest.RaisesGroup(StorageDied, flatten_subgroups=True):
+        await _serve_until_the_disk_fails(tmp_path, registry, engines, monkeypatch)
+    assert isinstance(engines[0].death, StorageDied)
+
+
+async def _serve_until_the_disk_fails(
+    directory: Path, registry: GraphRegistry, engines: list[Engine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with (
+        open_sqlite_storage(directory / "data") as storage,
+        open_engine(storage, registry, Memory()) as engine,
+    ):
+        engines.append(engine)
+        assert await _ok(engine) == (200, engine.death)
+        run = await engine.runs.start(StartRun("agent", None, run_kwargs(config={}, input={"n": 1})))
+        assert await engine.runs.outcome(run) == {"n": 2}
+        monkeypatch.setattr(writer, "sync", _fail)
+        with pytest.raises(StorageDied):
+            await engine.threads.create(None, {})
+        with anyio.CancelScope(shield=True):
+            assert await _ok(engine) == (503, engine.death and engine.death.message)
+        await anyio.sleep_forever()
+
+
+async def _ok(engine: Engine) -> tuple[int, str | None]:
+    app = FastAPI()
+    app.include_router(system_routes(engine))
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test") as client:
+        answer = await client.get("/ok")
+    return answer.status_code, answer.json().get("detail")
