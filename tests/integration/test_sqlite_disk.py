@@ -6,6 +6,7 @@ import fcntl
 import os
 import resource
 import runpy
+import shutil
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -13,6 +14,7 @@ from contextlib import AsyncExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+import apsw
 import pytest
 import structlog.testing
 
@@ -20,12 +22,14 @@ from threadwire.core.records import Run
 from threadwire.errors import StorageDied
 from threadwire.storage.abc import Storage
 from threadwire.storage.sqlite import open_sqlite_storage, syncing, writer
+from threadwire.storage.sqlite.keys import key_of
 from threadwire.storage.sqlite.log import SqliteLog
 from threadwire.storage.sqlite.transaction import Transaction
 from threadwire.testing.conformance.samples import NOW, note, start_on_new_thread, the_thread, values, whole_log, write
 
 pytestmark = pytest.mark.anyio
 
+_READ_ONLY = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
 
 # Syncing
 
@@ -181,6 +185,20 @@ async def test_a_log_that_could_not_be_synced_is_not_moved_into_the_database(
         with pytest.raises(StorageDied):
             await write(storage, run, "lost")
     assert (tmp_path / "threadwire.db").read_bytes() in (before, moved)
+
+
+async def test_what_a_dead_process_left_in_the_log_is_on_the_disk_before_it_is_read(tmp_path: Path) -> None:
+    """Whether it was synced, its successor cannot know."""
+    left = tmp_path / "left"
+    left.mkdir()
+    async with open_sqlite_storage(tmp_path) as storage:
+        run = await start_on_new_thread(storage)
+        for name in ("threadwire.db", "threadwire.db-wal"):
+            shutil.copy(tmp_path / name, left / name)
+    async with open_sqlite_storage(left):
+        db = apsw.Connection(f"file:{left}/threadwire.db?immutable=1", flags=_READ_ONLY)  # without the log
+        assert db.execute("SELECT run FROM runs").get == key_of(run.run_id)
+        db.close()
 
 
 async def test_closing_tells_that_the_last_sync_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

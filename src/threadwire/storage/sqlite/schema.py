@@ -43,6 +43,7 @@ def open_writer(path: Path) -> apsw.Connection:
         db.execute("PRAGMA journal_size_limit = 67108864")
         db.create_scalar_function("labels_in", _labels_in, 2, deterministic=True)
         db.create_scalar_function("labels_in_both", _labels_in_both, 2, deterministic=True)
+        _empty_log(db)
         migrate(db, migrations())
         _reserve_log(db, path)
     except BaseException:
@@ -54,6 +55,15 @@ def open_writer(path: Path) -> apsw.Connection:
 def open_log(path: Path) -> int:
     """The write-ahead log as a file that can be synced."""
     return os.open(f"{path}-wal", os.O_RDWR | os.O_CLOEXEC)
+
+
+def _empty_log(db: apsw.Connection) -> None:
+    """Have what a dead process left in the write-ahead log on the disk before anybody is told of it.
+
+    It may have died before it was synced; or because it could not be, and then the system may still show what the disk
+    has not. To sync the log again would not change that, but to copy it into the database and sync that does.
+    """
+    db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
 
 
 def _reserve_log(db: apsw.Connection, path: Path) -> None:
