@@ -1,5 +1,6 @@
 """What is the embedded driver's own: its file, its lock, its size and what a kill leaves of it."""
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -43,8 +44,8 @@ def token(text: str) -> Draft:
     return Draft(Kind.MESSAGES, [0, text], at=NOW)
 
 
-async def start(storage: Storage) -> Run:
-    new = NewRun(
+def _new_run() -> NewRun:
+    return NewRun(
         run_id=RunId(uuid7()),
         thread_id=ThreadId(uuid7()),
         assistant_id=AssistantId(uuid7()),
@@ -53,7 +54,10 @@ async def start(storage: Storage) -> Run:
         due_at=NOW,
         create_thread=True,
     )
-    await storage.runs.accept(new)
+
+
+async def start(storage: Storage) -> Run:
+    await storage.runs.accept(_new_run())
     [run] = await storage.runs.claim(1, now=NOW)
     return run
 
@@ -313,6 +317,26 @@ def _checkpoint(run: Run) -> Any:
     }
     config = {"configurable": {"thread_id": run.thread_id, "checkpoint_ns": ""}}
     return config, checkpoint, {"source": "loop", "step": 0, "parents": {}, "run_id": run.run_id}, {"value": "1"}
+
+
+# Runs
+
+
+async def test_a_run_is_begun_though_its_caller_left_before_it_was_written(storage: Storage) -> None:
+    assert isinstance(storage.log, SqliteLog)
+    begun: list[Run] = []
+    new = _new_run()
+    await asyncio.to_thread(storage.log._writer._turn.acquire)  # somebody else is at the database
+    accepting = asyncio.create_task(storage.runs.accept(new, start=begun.append))
+    await asyncio.sleep(0)
+    accepting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await accepting
+    assert begun == []
+    storage.log._writer._turn.release()
+    await start(storage)  # behind it
+    assert begun == await storage.runs.list(new.thread_id, status="running")
+    assert [run.run_id for run in begun] == [new.run_id]
 
 
 # Checkpoints

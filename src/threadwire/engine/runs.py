@@ -29,6 +29,7 @@ from threadwire.engine.clock import Clock
 from threadwire.engine.deliveries import Webhooks
 from threadwire.engine.follow import PAGE, POLL, SMALL_PAGE, Followers
 from threadwire.engine.request import brought_along
+from threadwire.engine.seeing_through import see_through
 from threadwire.engine.worker import Worker
 from threadwire.errors import KeyReused, NotFound
 from threadwire.storage.abc import Storage
@@ -159,10 +160,13 @@ class Runs:
             raise NotFound(_NOT_THERE) from error
 
     async def take_in(self, asked: StartRun, accept: Accept) -> Run | None:
-        """Have a run accepted, and see to what follows from that. The run as it was accepted, None if it was not.
-        Raises `KeyReused`."""
+        """Have a run accepted, and see to what follows from that, also if the caller is cancelled meanwhile. The run as
+        it was accepted, None if it was not. Raises `KeyReused`."""
         new = await self._prepare(asked)
         waiting = await self._rolled_back_with(asked)
+        return await see_through(self._take_in(new, waiting, accept))
+
+    async def _take_in(self, new: NewRun, waiting: "Sequence[Run]", accept: Accept) -> Run | None:
         with self._worker.place_for(new.thread_id) as start:
             accepted = await accept(new, start)
         if accepted is None:
@@ -174,7 +178,7 @@ class Runs:
         for run in waiting:
             await self._checkpointing.forget_run(run.run_id)
         for run_id in accepted.stopping:
-            self._worker.stop(run_id, "rollback" if asked.multitask_strategy == "rollback" else "interrupt")
+            self._worker.stop(run_id, "rollback" if new.multitask_strategy == "rollback" else "interrupt")
         self._worker.hint()
         return accepted.run
 
@@ -272,6 +276,9 @@ class Runs:
         """Ask a run to stop. False if it was over already."""
         if action == "rollback":
             self._checkpointing.require_rollback()
+        return await see_through(self._stop_if_active(run, action))
+
+    async def _stop_if_active(self, run: Run, action: CancelAction) -> bool:
         cancelled = await self._storage.runs.cancel(run.run_id, action, self._clock())
         if cancelled is None:
             return False
@@ -282,6 +289,9 @@ class Runs:
         """Ask all of them to stop, without waiting for it."""
         if action == "rollback":
             self._checkpointing.require_rollback()
+        await see_through(self._cancel_many(wanted, action))
+
+    async def _cancel_many(self, wanted: RunSelection, action: CancelAction) -> None:
         cancelled = await self._storage.runs.cancel_many(wanted, action, self._clock())
         if not cancelled:
             raise NotFound(_NOTHING_TO_CANCEL if await self._knows_any(wanted) else _NO_RUNS)

@@ -18,6 +18,7 @@ from threadwire.engine.checkpointing import Checkpointing
 from threadwire.engine.clock import Clock
 from threadwire.engine.follow import Follower, Followers
 from threadwire.engine.graph_reads import GraphReads
+from threadwire.engine.seeing_through import see_through
 from threadwire.engine.worker import Worker
 from threadwire.errors import BadRequest, Conflict, NotFound
 from threadwire.graphs import state
@@ -101,6 +102,9 @@ class Threads:
     async def delete(self, thread_id: ThreadId) -> None:
         """Remove it with all it has. A run in flight is fenced first and stopped after."""
         self._checkpointing.require_deletion()
+        await see_through(self._delete(thread_id))
+
+    async def _delete(self, thread_id: ThreadId) -> None:
         running = await self._storage.runs.list(thread_id, status="running", limit=1)
         try:
             await self._storage.threads.delete(thread_id)

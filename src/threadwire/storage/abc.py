@@ -199,7 +199,9 @@ class Runs(Protocol):
         - While the thread has active runs: `reject` raises `ThreadBusy`; `enqueue` waits its turn; `interrupt` and
           `rollback` cancel every active run with that action, as `cancel` would, then wait their turn.
         - With `start`, a run that is due at once on a thread without active runs is claimed in the same transaction, as
-          `claim` would, and says `started`. `start` is called with it, once, as soon as it outlives the process.
+          `claim` would, and says `started`. `start` is called with it, once and in a task of the storage's loop, as
+          soon as it outlives the process and before this returns; also if the caller is cancelled meanwhile, unless
+          nothing is kept then.
         """
 
     async def get(self, run_id: RunId) -> Run | None: ...

@@ -154,17 +154,18 @@ class Writer:
                 raise StorageError("An earlier entry of this attempt could not be kept.")
 
     async def do(self, operation: Callable[[Transaction], T], then: Callable[[T], None] | None = None) -> T:
-        """Do it in its turn, and return once it is settled. `then` is told the result as soon as it is written."""
+        """Do it in its turn, and return once it is settled. `then` is told the result as soon as it is written, on this
+        loop, also if the caller is cancelled before."""
         work = Operation(operation)
         with self._lock:
             self._enqueue(work, quietly=True)
             self._urgent = True
         self._write_now(work)
         if then is not None:
-            if self.written < work.position:
-                await work.finished()
-            if work.error is None:
-                then(work.result)
+            if self.written >= work.position:
+                _tell_result(work, then)
+            else:
+                await asyncio.shield(asyncio.get_running_loop().create_task(_tell_when_settled(work, then)))
         await work.kept()
         return work.result
 
@@ -583,6 +584,16 @@ class Writer:
     def _note_log_pages(self, db: apsw.Connection, name: str, pages: int) -> int:
         self._log_pages = pages
         return 0
+
+
+async def _tell_when_settled(work: Operation[T], then: Callable[[T], None]) -> None:
+    await work.finished()
+    _tell_result(work, then)
+
+
+def _tell_result(work: Operation[T], then: Callable[[T], None]) -> None:
+    if work.error is None:
+        then(work.result)
 
 
 def _running(db: apsw.Connection) -> dict[Fence, ThreadId]:

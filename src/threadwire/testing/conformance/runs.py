@@ -85,6 +85,26 @@ class RunsConformance:
         assert entry.at == NOW
         assert entry.data.items() >= {"assistant_id": run.assistant_id, "graph_id": "agent"}.items()
 
+    async def test_a_run_whose_caller_leaves_while_it_is_accepted_is_begun_or_not_accepted(
+        self, storage: Storage
+    ) -> None:
+        """Or it would be running, and nobody would carry it out."""
+        busy = await start_on_new_thread(storage)
+        storage.log.append(busy.thread_id, [note("x" * 1_000_000)], busy.fence)  # there is something to wait for
+        begun: list[Run] = []
+
+        def begin(run: Run) -> None:
+            assert asyncio.current_task() is not None
+            begun.append(run)
+
+        new = a_run(new_thread_id(), create_thread=True)
+        accepting = asyncio.create_task(storage.runs.accept(new, start=begin))
+        await asyncio.sleep(0)
+        accepting.cancel()
+        await asyncio.wait([accepting])
+        await write(storage, busy, "behind it")
+        assert [run.run_id for run in await storage.runs.list(new.thread_id)] == [run.run_id for run in begun]
+
     async def test_a_run_needs_its_thread(self, storage: Storage) -> None:
         """5.1: or nothing."""
         new = a_run(new_thread_id())

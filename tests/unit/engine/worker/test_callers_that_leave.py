@@ -1,0 +1,96 @@
+"""A request that is cancelled while its change is being kept: what follows from the change happens all the same."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine
+from concurrent.futures import Future
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from worker_stage import HELD, SOON, ended, grown, holding
+
+from threadwire.core.ids import ThreadId, uuid7
+from threadwire.core.records import MultitaskStrategy, Run, RunSelection
+from threadwire.engine.lifecycle import Engine, open_engine
+from threadwire.engine.runs import StartRun, run_kwargs
+from threadwire.graphs.memory import Memory
+from threadwire.graphs.registry import GraphRegistry
+from threadwire.storage.abc import Storage
+from threadwire.storage.sqlite import open_sqlite_storage
+from threadwire.storage.sqlite.log import SqliteLog
+from threadwire.testing.conformance.samples import keep_thread
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def storage(tmp_path: Path) -> AsyncIterator[Storage]:
+    async with open_sqlite_storage(tmp_path / "data") as storage:
+        yield storage
+
+
+@pytest.fixture
+async def engine(storage: Storage, registry: GraphRegistry, gate: "Future[None]") -> AsyncIterator[Engine]:
+    async with open_engine(storage, registry, Memory()) as engine:
+        yield engine
+
+
+def asked(graph: str, thread_id: ThreadId, strategy: MultitaskStrategy = "enqueue") -> StartRun:
+    kwargs = run_kwargs(config={}, **HELD)
+    return StartRun(graph, thread_id, kwargs, multitask_strategy=strategy, create_thread=True)
+
+
+async def leave(storage: Storage, request: Callable[[], Coroutine[Any, Any, object]]) -> None:
+    """Make a request, and cancel it while somebody else is at the database."""
+    assert isinstance(storage.log, SqliteLog)
+    turn = storage.log._writer._turn
+    await asyncio.to_thread(turn.acquire)
+    asking = asyncio.create_task(request())
+    await anyio.wait_all_tasks_blocked()
+    asking.cancel()
+    await asyncio.wait([asking])
+    assert asking.cancelled()
+    turn.release()
+    await keep_thread(storage)  # whatever was asked for is kept before it
+
+
+async def held(storage: Storage, engine: Engine) -> Run:
+    run = await engine.runs.start(asked("holds", ThreadId(uuid7())))
+    await grown(storage, run, holding())
+    return run
+
+
+async def test_a_run_is_carried_out(storage: Storage, engine: Engine) -> None:
+    thread_id = ThreadId(uuid7())
+    await leave(storage, partial(engine.runs.start, asked("hears", thread_id)))
+    [run] = await engine.runs.list(thread_id)
+    assert (await ended(storage, run)).data == {"status": "success"}
+
+
+async def test_a_run_stops_those_that_it_interrupts(storage: Storage, engine: Engine) -> None:
+    first = await held(storage, engine)
+    await leave(storage, partial(engine.runs.start, asked("hears", first.thread_id, "interrupt")))
+    assert (await ended(storage, first)).data["status"] == "interrupted"
+    run, _ = await engine.runs.list(first.thread_id)
+    assert (await ended(storage, run)).data == {"status": "success"}
+
+
+@pytest.mark.parametrize("many", [False, True])
+async def test_a_run_that_is_cancelled_stops(storage: Storage, engine: Engine, many: bool) -> None:
+    run = await held(storage, engine)
+    if many:
+        stop = partial(engine.runs.cancel_many, RunSelection(thread_id=run.thread_id), "interrupt")
+    else:
+        stop = partial(engine.runs.cancel, run.thread_id, run.run_id, "interrupt", wait=True)
+    await leave(storage, stop)
+    assert (await ended(storage, run)).data["status"] == "interrupted"
+
+
+async def test_the_run_of_a_thread_that_is_deleted_stops(storage: Storage, engine: Engine) -> None:
+    run = await held(storage, engine)
+    await leave(storage, partial(engine.threads.delete, run.thread_id))
+    with anyio.fail_after(SOON):
+        await engine.worker.gone(run.run_id)
+    assert await storage.threads.get(run.thread_id) is None
