@@ -208,6 +208,7 @@ class MemoryRuns:
         return ended
 
     def _close(self, run: Run, ending: Ending, now: int) -> Run:
+        self._tables.writes_of.pop(run.run_id, None)
         ended = ending.entry(now)
         seq = self._tables.write(run.thread_id, [ended], run.fence)
         if ending.settled is not None:

@@ -57,7 +57,7 @@ class Tables:
     def __init__(self, serializer: SerializerProtocol | None = None) -> None:
         self.lock = threading.RLock()
         self.writes_of: dict[RunId, set[tuple[Any, Any]]] = {}
-        """Where a run wrote on checkpoints, its own and those it started from."""
+        """Where an active run wrote on checkpoints, its own and those it started from: it may be rolled back."""
         self.assistants: dict[AssistantId, Assistant] = {}
         self.versions: dict[AssistantId, dict[int, AssistantVersion]] = {}
         # A thread's row holds the status it settled on; `shown` is what clients see.
@@ -112,6 +112,7 @@ class Tables:
         self.checkpoints.delete_thread(thread_id)
         for run in [run for run in self.runs.values() if run.thread_id == thread_id]:
             del self.runs[run.run_id]
+            self.writes_of.pop(run.run_id, None)
         self.remove_crons(lambda cron: cron.thread_id == thread_id)
         # Who follows the thread finds it gone sooner than by polling.
         self.watchers.wake(thread_id)
