@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import zlib
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -19,7 +20,7 @@ from hypothesis import strategies as st
 from threadwire.core.entries import START, Draft, Fence, Kind
 from threadwire.core.ids import AssistantId, RunId, Seq, ThreadId, uuid7
 from threadwire.core.items import Item, PutItem, SearchItems
-from threadwire.core.records import AssistantQuery, AssistantVersion, Ending, NewRun, Run, Settled, Thread
+from threadwire.core.records import AssistantQuery, AssistantVersion, Ending, NewRun, Run, Settled, Thread, Ttl
 from threadwire.core.vectors import unit
 from threadwire.errors import DataDirectoryLocked, Fenced, StorageError
 from threadwire.storage.abc import Storage
@@ -317,6 +318,41 @@ def _checkpoint(run: Run) -> Any:
     }
     config = {"configurable": {"thread_id": run.thread_id, "checkpoint_ns": ""}}
     return config, checkpoint, {"source": "loop", "step": 0, "parents": {}, "run_id": run.run_id}, {"value": "1"}
+
+
+# What may take long
+
+
+async def test_what_removes_much_is_not_done_on_the_loop(storage: Storage) -> None:
+    """It would stand still for as long as it takes to delete a hundred threads."""
+    assert isinstance(storage.log, SqliteLog)
+    deleting: list[tuple[str, threading.Thread]] = []
+
+    def trace(cursor: apsw.Cursor, sql: str, bindings: object) -> bool:
+        if sql.startswith("DELETE"):
+            deleting.append((sql.split()[2], threading.current_thread()))
+        return True
+
+    discarded = replace(_new_run(), temporary=True)
+    started: list[Run] = []
+    await storage.runs.accept(discarded, start=started.append)
+    await storage.runs.finish(started[0].fence, Ending("success"), NOW)
+    expiring, deleted = await start(storage), await start(storage)
+    await storage.runs.finish(expiring.fence, Ending("success"), NOW)
+    await storage.threads.update(expiring.thread_id, metadata={}, ttl=Ttl(1, "delete"), now=NOW)
+    storage.items.batch([PutItem(("a",), "k", {"n": 1}, ttl=1000)], 0)
+    storage.log._writer._db.exec_trace = trace
+
+    for removing, removed in (
+        (storage.threads.sweep([discarded.thread_id]), "segments"),
+        (storage.threads.expire(expiring.thread_id, NOW + 60_000), "segments"),
+        (storage.threads.delete(deleted.thread_id), "segments"),
+        (storage.items.sweep(1000), "items"),
+    ):
+        deleting.clear()
+        await removing
+        assert removed in [table for table, _ in deleting]
+        assert {thread for _, thread in deleting} == {storage.log._writer._thread}
 
 
 # Runs

@@ -56,7 +56,7 @@ class SqliteItems:
         return batch.results
 
     async def sweep(self, now: int, limit: int = 1000) -> int:
-        return await self._writer.do(partial(_sweep, now, limit))
+        return await self._writer.do_elsewhere(partial(_sweep, now, limit))
 
     def _take(self, batch: "_Batch") -> Operation[None] | None:
         """Have the batch's changes written; what to wait for, if anything."""

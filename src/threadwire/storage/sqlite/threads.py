@@ -188,7 +188,7 @@ class SqliteThreads:
                 if known and not transaction.head(thread_id).exists:
                     _remove(transaction, thread_id)
 
-        await self._writer.do(sweep)
+        await self._writer.do_elsewhere(sweep)
 
 
 def _search(query: ThreadQuery, db: apsw.Connection) -> list[Thread]:
