@@ -84,6 +84,7 @@ class Appending(Work):
     __slots__ = ("entries",)
 
     def __init__(self, thread_id: ThreadId, entries: list[Encoded], fence: Fence | None, weight: int) -> None:
+        # What `super().__init__` would do, without the call: of these there may be one for every token.
         self.thread_id = thread_id
         self.entries = entries
         self.fence = fence
