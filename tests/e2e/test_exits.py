@@ -23,7 +23,7 @@ from langchain_core.tools import tool
 from langgraph.config import get_stream_writer
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode
-from threadwire.storage.sqlite import writer
+from threadwire.storage.sqlite import write_ahead_log
 
 
 class State(TypedDict, total=False):
@@ -109,7 +109,7 @@ async def break_the_disk(state):
         return {"said": "went on"}
     path.touch()
     pipe, _ = os.pipe()
-    writer.sync = lambda file: os.fsync(pipe)  # which has no disk
+    write_ahead_log.sync = lambda file: os.fsync(pipe)  # which has no disk
     get_stream_writer()("something to be kept")
     await asyncio.Event().wait()
 

@@ -21,7 +21,7 @@ import structlog.testing
 from threadwire.core.records import Run
 from threadwire.errors import StorageDied
 from threadwire.storage.abc import Storage
-from threadwire.storage.sqlite import open_sqlite_storage, syncing, writer
+from threadwire.storage.sqlite import open_sqlite_storage, syncing, write_ahead_log
 from threadwire.storage.sqlite.keys import key_of
 from threadwire.storage.sqlite.log import SqliteLog
 from threadwire.storage.sqlite.transaction import Transaction
@@ -145,7 +145,7 @@ async def test_what_could_not_be_synced_is_neither_acknowledged_nor_shown(
             _fail(file)
         syncing.sync(file)
 
-    monkeypatch.setattr(writer, "sync", sync)
+    monkeypatch.setattr(write_ahead_log, "sync", sync)
     async with open_sqlite_storage(tmp_path) as storage:
         run = await start_on_new_thread(storage)
         before = await the_thread(storage, run.thread_id)
@@ -181,7 +181,7 @@ async def test_a_log_that_could_not_be_synced_is_not_moved_into_the_database(
     before = (tmp_path / "threadwire.db").read_bytes()
     async with open_sqlite_storage(tmp_path) as storage:
         moved = (tmp_path / "threadwire.db").read_bytes()
-        monkeypatch.setattr(writer, "sync", _fail)
+        monkeypatch.setattr(write_ahead_log, "sync", _fail)
         with pytest.raises(StorageDied):
             await write(storage, run, "lost")
     assert (tmp_path / "threadwire.db").read_bytes() in (before, moved)
@@ -205,7 +205,7 @@ async def test_closing_tells_that_the_last_sync_failed(tmp_path: Path, monkeypat
     async with AsyncExitStack() as stack:
         storage = await stack.enter_async_context(open_sqlite_storage(tmp_path))
         run = await start_on_new_thread(storage)
-        monkeypatch.setattr(writer, "sync", _fail)
+        monkeypatch.setattr(write_ahead_log, "sync", _fail)
         storage.log.append(run.thread_id, [note("nobody waits for it")], run.fence)
         with pytest.raises(StorageDied):
             await stack.aclose()

@@ -15,7 +15,7 @@ from threadwire.errors import StorageDied
 from threadwire.graphs.memory import Memory
 from threadwire.graphs.registry import GraphRegistry
 from threadwire.server.health import system_routes
-from threadwire.storage.sqlite import open_sqlite_storage, writer
+from threadwire.storage.sqlite import open_sqlite_storage, write_ahead_log
 
 pytestmark = pytest.mark.anyio
 
@@ -44,7 +44,7 @@ async def _serve_until_the_disk_fails(
         assert await _ok(engine) == (200, engine.death)
         run = await engine.runs.start(StartRun("agent", None, run_kwargs(config={}, input={"n": 1})))
         assert await engine.runs.outcome(run) == {"n": 2}
-        monkeypatch.setattr(writer, "sync", _fail)
+        monkeypatch.setattr(write_ahead_log, "sync", _fail)
         with pytest.raises(StorageDied):
             await engine.threads.create(None, {})
         with anyio.CancelScope(shield=True):

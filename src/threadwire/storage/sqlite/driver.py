@@ -9,7 +9,6 @@ from contextlib import ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 
 import apsw
-import structlog
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from threadwire.errors import DataDirectoryLocked, StorageDied, StorageError
@@ -22,13 +21,12 @@ from threadwire.storage.sqlite.items import SqliteItems
 from threadwire.storage.sqlite.log import LocalWatchers, SqliteLog
 from threadwire.storage.sqlite.readers import Readers
 from threadwire.storage.sqlite.runs import SqliteRuns
-from threadwire.storage.sqlite.schema import open_log, open_writer
+from threadwire.storage.sqlite.schema import open_writer
 from threadwire.storage.sqlite.tails import Tails
 from threadwire.storage.sqlite.threads import SqliteThreads
 from threadwire.storage.sqlite.upkeep import strict_serializer
+from threadwire.storage.sqlite.write_ahead_log import WriteAheadLog
 from threadwire.storage.sqlite.writer import Writer
-
-_log = structlog.get_logger(__name__)
 
 _TAIL_BYTES = 32 * 1024 * 1024
 
@@ -78,13 +76,13 @@ async def open_sqlite_storage(
         stack.enter_context(_locked(directory))
         path = directory / "threadwire.db"
         db = _open(path)
-        stack.callback(_close, db)
-        log_file = open_log(path)
-        stack.callback(os.close, log_file)
+        stack.callback(db.close)
+        log = WriteAheadLog(db, path)
+        stack.callback(log.close)
         readers = Readers(path)
         stack.callback(readers.close)
         tails, watchers = Tails(_TAIL_BYTES), LocalWatchers()
-        writer = Writer(db, log_file, tails, watchers, asyncio.get_running_loop())
+        writer = Writer(db, log, tails, watchers, asyncio.get_running_loop())
         stack.callback(writer.close)
         yield SqliteStorage(writer, readers, tails, watchers, clock, serializer or strict_serializer())
 
@@ -94,16 +92,6 @@ def _open(path: Path) -> apsw.Connection:
         return open_writer(path)
     except (apsw.Error, OSError) as error:
         raise StorageError(f"The database {path} cannot be opened: {error}") from error
-
-
-def _close(db: apsw.Connection) -> None:
-    """Leave one file behind: what the write-ahead log holds goes into the database first, if it can and may."""
-    try:
-        if not db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, -1):
-            db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
-    except apsw.Error as error:
-        _log.error("The write-ahead log could not be emptied; it is needed beside the database", error=repr(error))
-    db.close()
 
 
 @contextmanager

@@ -1,6 +1,5 @@
 """Connections to the file, and the steps that bring an older file up to date."""
 
-import os
 from collections.abc import Set
 from functools import lru_cache
 from importlib.resources import files
@@ -13,13 +12,10 @@ import orjson
 from threadwire.core.items import satisfies
 from threadwire.errors import StorageError
 from threadwire.storage.abc import contains, named
+from threadwire.storage.sqlite import write_ahead_log
 from threadwire.storage.sqlite.labels import labels_of
 
 _BUSY_MS = 10_000
-CHECKPOINT_PAGES = 2000
-RETRY_PAGES = 250
-"""How much longer the log has to get before a checkpoint that failed is tried again: each trial begins anew."""
-_LOG_BYTES = CHECKPOINT_PAGES * 4120 + 32
 
 
 def migrations() -> list[str]:
@@ -43,42 +39,13 @@ def open_writer(path: Path) -> apsw.Connection:
         db.execute("PRAGMA journal_size_limit = 67108864")
         db.create_scalar_function("labels_in", _labels_in, 2, deterministic=True)
         db.create_scalar_function("labels_in_both", _labels_in_both, 2, deterministic=True)
-        _empty_log(db)
+        write_ahead_log.empty_at_start(db)
         migrate(db, migrations())
-        _reserve_log(db, path)
+        write_ahead_log.reserve(db, path)
     except BaseException:
         db.close()
         raise
     return db
-
-
-def open_log(path: Path) -> int:
-    """The write-ahead log as a file that can be synced."""
-    return os.open(f"{path}-wal", os.O_RDWR | os.O_CLOEXEC)
-
-
-def _empty_log(db: apsw.Connection) -> None:
-    """Have what a dead process left in the write-ahead log on the disk before anybody is told of it.
-
-    It may have died before it was synced; or because it could not be, and then the system may still show what the disk
-    has not. To sync the log again would not change that, but to copy it into the database and sync that does.
-    """
-    db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
-
-
-def _reserve_log(db: apsw.Connection, path: Path) -> None:
-    """Make the write-ahead log as long as it will be before it is reset.
-
-    A commit into a file that grows has to sync the file's length too, which takes twice as long. SQLite reads a log up
-    to its last valid frame, and zeros are none.
-    """
-    db.execute(f"PRAGMA user_version = {db.pragma('user_version')}")  # a write, so that the log exists
-    with open(f"{path}-wal", "r+b") as log:
-        missing = _LOG_BYTES - log.seek(0, os.SEEK_END)
-        if missing > 0:
-            log.write(bytes(missing))
-            log.flush()
-            os.fsync(log.fileno())
 
 
 def migrate(db: apsw.Connection, scripts: list[str]) -> None:

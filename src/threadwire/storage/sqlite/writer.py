@@ -30,9 +30,9 @@ import asyncio
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 import apsw
 import structlog
@@ -41,12 +41,12 @@ from threadwire.core.entries import Fence
 from threadwire.core.ids import RunId, ThreadId
 from threadwire.errors import Fenced, StorageDied, StorageError, ThreadwireError
 from threadwire.storage.sqlite.keys import name_of
-from threadwire.storage.sqlite.schema import CHECKPOINT_PAGES, RETRY_PAGES
 from threadwire.storage.sqlite.segments import Encoded
-from threadwire.storage.sqlite.syncing import sync
 from threadwire.storage.sqlite.tails import Tails
 from threadwire.storage.sqlite.transaction import Head, Transaction
+from threadwire.storage.sqlite.waiting import Waiters, Watchers
 from threadwire.storage.sqlite.works import LITTLE, WORK_COST, Appending, Operation, Work
+from threadwire.storage.sqlite.write_ahead_log import WriteAheadLog
 
 T = TypeVar("T")
 
@@ -60,31 +60,22 @@ _MAX_BATCH = 2000
 _MAX_HEADS = 20_000
 
 
-class Watchers(Protocol):
-    """Who is to be told that threads have grown."""
-
-    def watched(self, threads: Iterable[ThreadId]) -> list[ThreadId]:
-        """Those that somebody watches. Called by the writer."""
-
-    def hint(self, threads: list[ThreadId]) -> None:
-        """Called on the storage's own loop."""
-
-
 class Writer:
     def __init__(
-        self, db: apsw.Connection, log_file: int, tails: Tails, watchers: Watchers, loop: asyncio.AbstractEventLoop
+        self,
+        db: apsw.Connection,
+        log: WriteAheadLog,
+        tails: Tails,
+        watchers: Watchers,
+        loop: asyncio.AbstractEventLoop,
     ) -> None:
         self._db = db
         self._tails = tails
-        self._watchers = watchers
         self._loop = loop
         self._heads: dict[ThreadId, Head] = {}
         self._turn = threading.Lock()
         """Held while somebody is at the database."""
-        self._log_file = log_file
-        self._log_pages = 0
-        self._checkpoint_at = CHECKPOINT_PAGES
-        db.set_wal_hook(self._note_log_pages)
+        self._write_ahead = log
         self._lock = threading.Lock()
         self._bell = threading.Lock()
         self._bell.acquire()
@@ -111,7 +102,7 @@ class Writer:
         self._unsynced: list[tuple[list[Work], list[Transaction]]] = []
         self._hidden: dict[ThreadId, int] = {}
         """From which number on a thread's entries are written, but not yet to be shown."""
-        self._waiters: list[tuple[int, asyncio.Future[None] | threading.Lock]] = []
+        self._waiters = Waiters(watchers, loop)
         self._held = _running(db)
         self._broken: set[Fence] = set()
         self._dead = asyncio.Event()
@@ -222,7 +213,7 @@ class Writer:
         with self._lock:
             if self.settled >= position or self.death is not None:
                 return
-            self._waiters.append((position, future))
+            self._waiters.add(position, future)
             self._hurry()
         await future
 
@@ -247,7 +238,7 @@ class Writer:
         with self._lock:
             if self.settled >= position or self.death is not None:
                 return
-            self._waiters.append((position, gate))
+            self._waiters.add(position, gate)
             self._hurry()
         gate.acquire()
 
@@ -376,36 +367,12 @@ class Writer:
                     raise
         with self._lock:
             written = self._unsynced[:]
-        self._sync()
+        self._write_ahead.sync()  # while others write on
         for works, transactions in written:
             self._settle(works, self._publish(transactions))
-        if self._log_pages >= self._checkpoint_at:
-            self._checkpoint()
-
-    def _sync(self) -> None:
-        """Not in anybody's turn: others write on meanwhile."""
-        try:
-            sync(self._log_file)
-        except OSError as error:
-            raise StorageError(f"The write-ahead log could not be synced: {error}") from error
-
-    def _checkpoint(self) -> None:
-        """Move what the write-ahead log holds into the database, so that the log can begin anew.
-
-        If that fails (a full disk, a bad one) nothing is lost: SQLite goes on reading it in the log, and takes none of
-        it for moved that is not synced there. The log grows meanwhile, and when it has, it is tried again.
-        """
-        try:
+        if self._write_ahead.is_long:
             with self._turn:
-                self._db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
-        except apsw.Error as error:
-            if self._checkpoint_at == CHECKPOINT_PAGES:
-                _log.error("The write-ahead log cannot be emptied, so it grows", error=repr(error))
-            self._checkpoint_at = self._log_pages + RETRY_PAGES
-        else:
-            if self._checkpoint_at != CHECKPOINT_PAGES:
-                _log.warning("The write-ahead log could be emptied again")
-            self._checkpoint_at = CHECKPOINT_PAGES
+                self._write_ahead.empty()
 
     def _pause(self) -> float:
         if self._urgent or self._waiters or self._closed or self.crowded:
@@ -530,34 +497,8 @@ class Writer:
             for _, transactions in self._unsynced:
                 for transaction in transactions:
                     self._hide(transaction)
-            ready = [waiter for position, waiter in self._waiters if position <= self.settled]
-            if ready:
-                self._waiters = [item for item in self._waiters if item[0] > self.settled]
-        self._tell(ready, self._watchers.watched(grown))
-
-    def _tell(self, ready: "list[asyncio.Future[None] | threading.Lock]", watched: list[ThreadId]) -> None:
-        """One call into each event loop, however many wait there."""
-        futures: dict[asyncio.AbstractEventLoop, list[asyncio.Future[None]]] = {}
-        if watched:
-            futures[self._loop] = []
-        for waiter in ready:
-            if isinstance(waiter, asyncio.Future):
-                futures.setdefault(waiter.get_loop(), []).append(waiter)
-            else:
-                waiter.release()
-        for loop, waiting in futures.items():
-            try:
-                loop.call_soon_threadsafe(self._resolve, waiting, watched if loop is self._loop else None)
-            except RuntimeError:
-                # The loop was closed while somebody on it still waited: there is nobody left to tell.
-                continue
-
-    def _resolve(self, waiting: "list[asyncio.Future[None]]", watched: list[ThreadId] | None) -> None:
-        for future in waiting:
-            if not future.done():
-                future.set_result(None)
-        if watched:
-            self._watchers.hint(watched)
+            ready = self._waiters.take(self.settled)
+        self._waiters.tell(ready, grown)
 
     def _die(self, error: BaseException) -> None:
         """Nobody must wait for a writer that is gone, nor be shown what it has not synced; so that stays hidden."""
@@ -566,24 +507,18 @@ class Writer:
         with self._turn, self._lock:  # somebody may be writing in its place
             self.death = StorageDied(f"The storage has died. {reason}. The server ends, and has to be started again.")
             self._closed = True
-            # What the system has dropped of the log must not get into the database, as if it had not.
-            self._db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+            self._write_ahead.leave()
             for work in [*(work for works, _ in self._unsynced for work in works), *self._queue]:
                 work.error = self._died()
             self._unsynced.clear()
             self._queue.clear()
             self._queued = self._load = 0
             self.settled = self._taken
-            waiting = [waiter for _, waiter in self._waiters]
-            self._waiters.clear()
-        self._tell(waiting, [])
+            waiting = self._waiters.take_all()
+        self._waiters.tell(waiting)
         with suppress(RuntimeError):  # the loop is closed: nobody is left there to tell
             self._loop.call_soon_threadsafe(self._dead.set)
         _log.critical("The storage has died", reason=reason, exc_info=None if foreseen else error)
-
-    def _note_log_pages(self, db: apsw.Connection, name: str, pages: int) -> int:
-        self._log_pages = pages
-        return 0
 
 
 async def _tell_when_settled(work: Operation[T], then: Callable[[T], None]) -> None:
