@@ -280,15 +280,15 @@ class Worker:
                 return await execution.drive(graph, saver, store)
         except asyncio.CancelledError:  # somebody's wish, or the graph's own: whoever cancels knows
             raise
-        except (
-            BaseException
-        ) as error:  # the graph's code, or a factory's around it, which has seen what the graph raised
+        except BaseException as error:
+            # The graph's code raised it, or a factory's around it, which has seen what the graph raised.
             return execution.failed(error)
 
     async def _end(self, running: _Running, ending: Ending | None) -> None:
         run = running.run
-        self._linger(run)
-        if ending is None:
+        if ending is None or ending.status != "success":
+            self._linger(run)
+        if ending is None or running.action == "rollback":  # which was promised, though the graph was quicker
             ending = self._stopped(running)
         now = self._clock()
         if ending is None:
@@ -318,7 +318,8 @@ class Worker:
         return running.execution.interrupted(error)
 
     def _linger(self, run: Run) -> None:
-        """Keep the thread from its next run while a cancelled sync node of this one is still at work."""
+        """Keep the thread from its next run while a cancelled sync node of this one is still at work. (What a run that
+        succeeded has left going is none of its nodes.)"""
         here = asyncio.get_running_loop()
         over = partial(self._touchable, run.thread_id)
         if not self._loop.threads.when_idle(run.fence, lambda: here.call_soon_threadsafe(over)):

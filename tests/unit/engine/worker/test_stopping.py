@@ -6,7 +6,7 @@ from typing import Any
 import anyio
 import pytest
 from structlog.testing import capture_logs
-from worker_stage import HELD, SOON, asked, ended, grown, holding, status_of, stop, working
+from worker_stage import HELD, SOON, asked, ended, grown, holding, holding_in_thread, status_of, stop, working
 
 from threadwire.core.entries import Kind
 from threadwire.engine import worker as worker_module
@@ -166,7 +166,7 @@ async def test_a_sync_node_that_cannot_be_stopped_keeps_its_thread_until_it_retu
     """5.8"""
     run = await asked(storage, "holds_in_thread", **HELD)
     async with working(storage, registry) as worker:
-        await grown(storage, run, holding())
+        await holding_in_thread()
         await stop(storage, worker, run)
         await ended(storage, run)
         following = await accept(storage, run.thread_id, graph_id="hears", kwargs={"input": {"said": ["next"]}})
@@ -182,6 +182,35 @@ async def test_a_sync_node_that_cannot_be_stopped_keeps_its_thread_until_it_retu
     assert (await the_thread(storage, run.thread_id)).values["said"] == ["hello", "heard", "next", "heard"]
 
 
+async def test_what_a_run_that_succeeded_left_going_holds_up_nobody(
+    storage: Storage, registry: GraphRegistry, gate: "Future[None]"
+) -> None:
+    run = await asked(storage, "leaves_behind", **HELD)
+    async with working(storage, registry) as worker:
+        await ended(storage, run)
+        following = await accept(storage, run.thread_id, graph_id="hears", kwargs={"input": {"said": ["next"]}})
+        worker.hint()
+        await ended(storage, following)
+        assert not gate.done()
+        gate.set_result(None)
+    assert (await the_thread(storage, run.thread_id)).values["said"] == ["hello", "left", "next", "heard"]
+
+
+async def test_a_run_is_rolled_back_though_its_graph_was_quicker(
+    storage: Storage, registry: GraphRegistry, gate: "Future[None]"
+) -> None:
+    """Whoever asked for it was told that it would be."""
+    run = await asked(storage, "holds_on", **HELD)
+    async with working(storage, registry) as worker:
+        await grown(storage, run, holding())
+        await stop(storage, worker, run, "rollback")
+        gate.set_result(None)
+        end = await ended(storage, run)
+    assert end.data == {"status": "rolled_back"}
+    assert await storage.runs.get(run.run_id) is None
+    assert await storage.checkpoints.newest(run.thread_id) is None
+
+
 async def test_a_run_that_waits_for_such_a_node_is_not_looked_for_meanwhile(
     storage: Storage, registry: GraphRegistry, gate: "Future[None]", monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -194,7 +223,7 @@ async def test_a_run_that_waits_for_such_a_node_is_not_looked_for_meanwhile(
 
     run = await asked(storage, "holds_in_thread", **HELD)
     async with working(storage, registry) as worker:
-        await grown(storage, run, holding())
+        await holding_in_thread()
         await stop(storage, worker, run)
         await ended(storage, run)
         following = await accept(storage, run.thread_id, graph_id="hears", kwargs={"input": {"said": ["next"]}})

@@ -58,8 +58,18 @@ async def hold_on(state: State) -> State:
 
 
 def hold_in_thread(state: State) -> State:
+    seen.append("holding")
     gates[state["gate"]].result(10)
     return {"said": ["held"]}
+
+
+async def leave_behind(state: State) -> State:
+    left.append(asyncio.create_task(asyncio.to_thread(gates[state["gate"]].result, 10)))
+    await asyncio.sleep(0)
+    return {"said": ["left"]}
+
+
+left: list[asyncio.Task] = []
 
 
 def chain(*nodes: Any) -> Any:
@@ -73,6 +83,7 @@ hears = chain(hear)
 holds = chain(hear, hold)
 holds_on = chain(hear, hold_on)
 holds_in_thread = chain(hear, hold_in_thread)
+leaves_behind = chain(leave_behind)
 
 
 async def cancels() -> Any:
@@ -123,7 +134,7 @@ async def fails_to_close():
 """
 
 
-NAMES = ("hears", "holds", "holds_on", "holds_in_thread", "cancels", "unmade")
+NAMES = ("hears", "holds", "holds_on", "holds_in_thread", "leaves_behind", "cancels", "unmade")
 NAMES += ("watches", "swallows", "translates", "fails_to_close")
 
 
@@ -179,6 +190,13 @@ def holding(attempt: int = 1) -> Callable[[list[Entry]], bool]:
         )
 
     return holds
+
+
+async def holding_in_thread() -> None:
+    """Once the sync node that holds has begun: its task is told of before, and a call not yet made is never made."""
+    with anyio.fail_after(SOON):
+        while "holding" not in graphs_of_test().seen:  # noqa: ASYNC110 - it is another loop whose node says so
+            await anyio.sleep(0.005)
 
 
 async def asked(storage: Storage, graph_id: str, **kwargs: object) -> Run:
