@@ -1,7 +1,9 @@
 """What we know of LangGraph's inside and change there, because it has no public way to it. A version that has something
 elsewhere is left as it is in that."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import fields
+from functools import partial
 from typing import Any
 
 from langgraph.pregel import debug
@@ -16,6 +18,7 @@ def patch_langgraph() -> None:
     """Once per process; to do it again is nothing."""
     _change_tool_handler()
     _copy_no_interrupts()
+    _look_into_no_text()
 
 
 def _change_tool_handler() -> None:
@@ -40,3 +43,20 @@ def _copy_no_interrupts() -> None:
 
 def _fields_of(value: Any) -> dict[str, Any]:
     return {each.name: getattr(value, each.name) for each in fields(value)}
+
+
+def _look_into_no_text() -> None:
+    """To find messages LangGraph looks at every element of every sequence that a node returns, and a text is one of
+    letters: twenty megabytes of it held up all runs for two seconds."""
+    try:
+        from langgraph.pregel import _messages
+
+        usual = _messages._state_values
+    except (ImportError, AttributeError):
+        return
+    if not isinstance(usual, partial):
+        _messages._state_values = partial(_values_but_text, usual)
+
+
+def _values_but_text(state_values: Callable[[Any], Sequence[Any]], state: Any) -> Sequence[Any]:
+    return [value for value in state_values(state) if not isinstance(value, (str, bytes, bytearray))]

@@ -1,0 +1,35 @@
+"""What is changed inside LangGraph is still changed by the version that is installed."""
+
+from collections.abc import Iterator
+from typing import Any, TypedDict
+
+import pytest
+from langchain_core.messages import AIMessage
+from langgraph.graph import START, StateGraph
+
+from threadwire.graphs.langgraph_private import patch_langgraph
+
+pytestmark = pytest.mark.anyio
+
+
+class State(TypedDict):
+    text: Any
+    said: list[AIMessage]
+
+
+class Text(str):
+    __slots__ = ()
+
+    def __iter__(self) -> Iterator[str]:
+        raise AssertionError("somebody looks at every letter")
+
+
+async def test_no_messages_are_looked_for_in_a_text() -> None:
+    patch_langgraph()
+
+    async def write(state: State) -> State:
+        return {"text": Text("long"), "said": [AIMessage("hello", id="m")]}
+
+    graph = StateGraph(State).add_node("write", write).add_edge(START, "write").compile()
+    told = [message.content async for message, _ in graph.astream({}, stream_mode="messages")]
+    assert told == ["hello"]
