@@ -377,6 +377,16 @@ async def test_a_body_that_is_declared_too_large_is_refused_unread(own_server, r
         assert body == {"detail": f"The request body is larger than {MAX_BODY} bytes"}
 
 
+@pytest.mark.parametrize("start", ["GET /ok HTTP/1.1\r\nX-Long: ", "GET /ok?"], ids=["header", "address"])
+async def test_a_head_without_an_end_is_refused(own_server, start):
+    status, body = await _raw(own_server.url, start.encode() + b"x" * 70_000)
+    assert (status, body) == (431, {"detail": "The request line and headers are larger than 64 kB."})
+
+
+async def test_a_long_head_is_taken(wire):
+    assert (await wire.get("/ok", headers={"X-Long": "x" * 60_000})).status_code == 200
+
+
 async def test_a_body_that_turns_out_too_large_is_refused(wire, routes, real):
     piece = b" " * (1024 * 1024)
 

@@ -11,12 +11,12 @@ import anyio
 import structlog
 import uvicorn
 from anyio.abc import TaskStatus
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from threadwire.engine.lifecycle import Engine
-from threadwire.http.streaming import CUT, OpenStreams
+from threadwire.http.streaming import OpenStreams
 from threadwire.server.app import Server, open_server
 from threadwire.server.changes import look
+from threadwire.server.connections import Connection
 from threadwire.server.forks import disown_forks
 from threadwire.server.listening import address_of
 from threadwire.server.project import read_project
@@ -32,15 +32,6 @@ class _Server(uvicorn.Server):
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
-
-
-class _Connection(HttpToolsProtocol):
-    """uvicorn's, and lets a response break it off: whatever middleware is in between, nothing can end it properly then,
-    and what the client does not read is not waited for."""
-
-    def on_message_begin(self) -> None:
-        super().on_message_begin()
-        self.scope[CUT] = self.transport.abort  # type: ignore[literal-required]
 
 
 async def serve(
@@ -60,7 +51,7 @@ async def serve(
             running.app,
             interface="asgi3",
             loop="uvloop",
-            http=_Connection,
+            http=Connection,
             log_config=None,
             access_log=False,
             lifespan="off",
