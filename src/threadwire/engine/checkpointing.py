@@ -10,6 +10,7 @@ from threadwire.core.records import CheckpointSizes, Durability, Put, Run
 from threadwire.errors import BadRequest, NotFound, StorageError
 from threadwire.graphs.brought import BroughtSaver
 from threadwire.storage.abc import Storage
+from threadwire.storage.checkpoint_ids import let_new_ids_follow
 
 if TYPE_CHECKING:
     from threadwire.graphs.state import Saver
@@ -29,7 +30,11 @@ class Checkpointing:
         return self._storage.checkpoints.saver(fence, durability) if self._brought is None else self._brought.saver
 
     async def newest(self, thread_id: ThreadId) -> tuple[str, RunId | None] | None:
-        return await (self._brought or self._storage.checkpoints).newest(thread_id)
+        """The newest root checkpoint, and who made it. What is made from now on comes behind it."""
+        newest = await (self._brought or self._storage.checkpoints).newest(thread_id)
+        if newest is not None:
+            let_new_ids_follow(newest[0])
+        return newest
 
     async def newest_before(self, run: Run) -> tuple[str, RunId | None] | None:
         """The newest checkpoint that an attempt finds. Whatever leaves one in the storage leaves an entry too, so

@@ -363,6 +363,9 @@ class Checkpoints(Protocol):
         it may
         still be on its way to the disk, as a machine that loses power would show, but nobody has been told of it.
 
+        After `get_tuple`, whichever checkpoint it asks for, the ids that LangGraph makes come behind the newest of that
+        namespace, whatever the clock says (`let_new_ids_follow`).
+
         It has LangGraph's extended capabilities too: `copy_thread`, `prune` and `delete_for_runs`, each one
         transaction; under no fence. Without a fence it also serves ids that are no thread's, so that checkpoints can be
         made before their thread (`Threads.create`).

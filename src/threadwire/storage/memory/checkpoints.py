@@ -20,6 +20,7 @@ from threadwire.core.entries import Fence
 from threadwire.core.ids import RunId, ThreadId
 from threadwire.core.records import CheckpointPut, CheckpointSizes, Durability, Put, Size
 from threadwire.errors import Fenced
+from threadwire.storage.checkpoint_ids import let_new_ids_follow
 from threadwire.storage.memory.tables import Tables
 
 
@@ -96,7 +97,10 @@ class FencedSaver(InMemorySaver):
         return None
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        at = config["configurable"]
         with self._tables.lock:
+            kept = self.storage.get(at["thread_id"], {}).get(at.get("checkpoint_ns", ""), {})
+            let_new_ids_follow(max(kept, default=""))
             return super().get_tuple(config)
 
     def list(

@@ -31,6 +31,7 @@ from threadwire.core.channels import writing
 from threadwire.core.entries import Fence
 from threadwire.core.ids import RunId, ThreadId
 from threadwire.core.records import CheckpointPut, CheckpointSizes, Durability, Put, Size
+from threadwire.storage.checkpoint_ids import let_new_ids_follow
 from threadwire.storage.sqlite.keys import Key, key_of, name_of
 from threadwire.storage.sqlite.readers import Readers
 from threadwire.storage.sqlite.rows import fetch, from_text, one_moment, to_text
@@ -254,6 +255,7 @@ class SqliteSaver(BaseCheckpointSaver[str]):
             bindings = (place.thread, place.ns, place.checkpoint_id)
         with self._readers.lend() as db, one_moment(db):
             for row in fetch(db, sql, bindings):
+                let_new_ids_follow(row[2] if place.checkpoint_id is None else _newest(db, place))
                 return _load(db, self.serde, row)
         return None
 
@@ -414,6 +416,12 @@ def _store_writes(once: Sequence[Any], again: Sequence[Any], transaction: Transa
 
 
 # Reading
+
+
+def _newest(db: apsw.Connection, place: _Place) -> str:
+    sql = "SELECT checkpoint FROM checkpoints WHERE thread = ? AND ns = ? ORDER BY checkpoint DESC LIMIT 1"
+    newest: str = db.execute(sql, (place.thread, place.ns)).get
+    return newest
 
 
 def _load(db: apsw.Connection, serde: SerializerProtocol, row: tuple[Any, ...]) -> CheckpointTuple:

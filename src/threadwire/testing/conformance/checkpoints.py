@@ -23,7 +23,7 @@ from threadwire.testing.conformance.samples import (
     whole_log,
     write,
 )
-from threadwire.testing.conformance.steps import Saver, a_step, config_of, id_of, save
+from threadwire.testing.conformance.steps import Saver, a_step, an_id_of_tomorrow, config_of, id_of, save
 
 
 class CheckpointsConformance:
@@ -57,6 +57,22 @@ class CheckpointsConformance:
         await save(saver, thread_id, None)
         await storage.threads.prune(thread_id, NOW)
         assert not await storage.checkpoints.has(thread_id, root)
+
+    @pytest.mark.parametrize("ns", ["", "child:1"])
+    @pytest.mark.parametrize("forks", [False, True])
+    async def test_what_is_made_after_a_checkpoint_was_read_comes_behind_the_newest(
+        self, storage: Storage, ns: str, forks: bool
+    ) -> None:
+        """Though the clock that the newest was made by has been set back since."""
+        thread_id = await keep_thread(storage)
+        saver = storage.checkpoints.saver(durability="sync")
+        before = await save(saver, thread_id, None, ns=ns)
+        await save(saver, thread_id, None, ns=ns, checkpoint_id=an_id_of_tomorrow())
+        await storage.checkpoints.saver().aget_tuple(before if forks else config_of(thread_id, ns))
+        after = await save(saver, thread_id, None, ns=ns, parent=before)
+        found = await saver.aget_tuple(config_of(thread_id, ns))
+        assert found is not None
+        assert found.checkpoint["id"] == id_of(after)
 
     @pytest.mark.parametrize("durability", ["sync", "async", "exit"])
     async def test_the_attempt_that_holds_the_thread_can_save(self, storage: Storage, durability: Durability) -> None:

@@ -15,6 +15,12 @@ def config_of(thread_id: ThreadId, ns: str = "") -> RunnableConfig:
     return {"configurable": {"thread_id": thread_id, "checkpoint_ns": ns}}
 
 
+def an_id_of_tomorrow() -> str:
+    """The id of a checkpoint that was made while the clock was a day ahead."""
+    stamp = uuid6().time + 24 * 3600 * 10**7
+    return f"{stamp >> 28:08x}-{stamp >> 12 & 0xFFFF:04x}-6{stamp & 0xFFF:03x}-bfff-ffffffffffff"
+
+
 def a_step(
     thread_id: ThreadId,
     run_id: RunId | None,
@@ -22,6 +28,7 @@ def a_step(
     ns: str = "",
     parent: RunnableConfig | None = None,
     value: Any = "v",
+    checkpoint_id: str | None = None,
 ) -> tuple[RunnableConfig, Any, Any, Any]:
     """The arguments of `put`."""
     config = config_of(thread_id, ns)
@@ -30,7 +37,7 @@ def a_step(
     versions = {"value": str(uuid6())}
     checkpoint = {
         "v": 4,
-        "id": str(uuid6(clock_seq=-1)),
+        "id": checkpoint_id or str(uuid6(clock_seq=-1)),
         "ts": "2023-11-14T22:13:20+00:00",
         "channel_values": {"value": value},
         "channel_versions": versions,

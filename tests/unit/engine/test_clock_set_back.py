@@ -1,0 +1,157 @@
+"""A clock that is set back, while the server runs or while it does not: nothing that was acknowledged is lost."""
+
+import json
+import sys
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langgraph.checkpoint.base import id as langgraph_ids
+from langgraph.checkpoint.memory import InMemorySaver
+
+from threadwire.core.ids import ThreadId, uuid7
+from threadwire.engine.lifecycle import Engine, open_engine
+from threadwire.engine.runs import StartRun
+from threadwire.graphs.brought import Brought
+from threadwire.graphs.config import load_config, prepare_environment
+from threadwire.graphs.memory import Memory
+from threadwire.graphs.registry import GraphRegistry, load_registry
+from threadwire.graphs.source import CodeSource
+from threadwire.storage import checkpoint_ids
+from threadwire.storage.sqlite import open_sqlite_storage
+
+pytestmark = pytest.mark.anyio
+
+TWO_HOURS = 2 * 3600 * 10**9
+
+GRAPHS = """
+import operator
+from typing import Annotated, TypedDict
+
+from langgraph.graph import START, StateGraph
+from langgraph.types import interrupt
+
+
+class State(TypedDict, total=False):
+    said: Annotated[list[str], operator.add]
+
+
+def say(state):
+    return {"said": [f"said {len(state.get('said', []))}"]}
+
+
+def ask(state):
+    return {"said": [interrupt("and?")]}
+
+
+graph = StateGraph(State).add_node("say", say).add_edge(START, "say").compile()
+inner = StateGraph(State).add_sequence([("one", ask), ("two", ask), ("three", ask)]).add_edge(START, "one").compile()
+outer = StateGraph(State).add_node("inner", inner).add_edge(START, "inner").compile()
+"""
+
+
+@pytest.fixture
+def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[GraphRegistry]:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    (tmp_path / "set_back_agent.py").write_text(GRAPHS)
+    graphs = {"agent": "set_back_agent:graph", "asking": "set_back_agent:outer"}
+    (tmp_path / "langgraph.json").write_text(json.dumps({"dependencies": ["."], "graphs": graphs}))
+    config = load_config(tmp_path / "langgraph.json")
+    prepare_environment(config)
+    yield load_registry(config)
+    del sys.modules["set_back_agent"]
+
+
+class Process:
+    """Begins anew, as far as the ids of checkpoints are concerned, with a clock that is ahead or right."""
+
+    def __init__(self, directory: Path, registry: GraphRegistry, saver: InMemorySaver | None) -> None:
+        self._directory = directory
+        self._registry = registry
+        brought = None if saver is None else Brought("checkpointer", CodeSource("test", "s"), saver, InMemorySaver)
+        self._memory = Memory(saver=brought)
+
+    @asynccontextmanager
+    async def serving(self, *, ahead: int = 0) -> AsyncIterator[Engine]:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(langgraph_ids, "_last_v6_timestamp", None)
+            patch.setattr(checkpoint_ids._clock, "_ahead", 0)
+            right = time.time_ns
+            patch.setattr(time, "time_ns", lambda: right() + ahead)
+            async with (
+                open_sqlite_storage(self._directory) as storage,
+                open_engine(storage, self._registry, self._memory) as engine,
+            ):
+                yield engine
+
+
+@pytest.fixture(params=["ours", "brought"])
+def process(tmp_path: Path, registry: GraphRegistry, request: pytest.FixtureRequest) -> Process:
+    return Process(tmp_path / "data", registry, InMemorySaver() if request.param == "brought" else None)
+
+
+async def run(engine: Engine, thread_id: ThreadId, graph: str = "agent", **kwargs: Any) -> Any:
+    asked = StartRun(graph, thread_id, {"input": {}, **kwargs}, create_thread=True)
+    return await engine.runs.outcome(await engine.runs.start(asked))
+
+
+async def said(engine: Engine, thread_id: ThreadId) -> list[str]:
+    state = await engine.threads.state(thread_id)
+    thread = await engine.threads.get(thread_id)
+    assert state["values"] == thread.values
+    return state["values"]["said"]
+
+
+async def test_runs_and_updates_go_on_from_what_was_made_while_the_clock_was_ahead(process):
+    thread_id = ThreadId(uuid7())
+    async with process.serving(ahead=TWO_HOURS) as engine:
+        await run(engine, thread_id)
+    async with process.serving() as engine:
+        await run(engine, thread_id)
+        assert await said(engine, thread_id) == ["said 0", "said 1"]
+    async with process.serving() as engine:
+        await engine.threads.update_state(thread_id, {"said": ["by hand"]}, "say", None)
+        assert await said(engine, thread_id) == ["said 0", "said 1", "by hand"]
+        await run(engine, thread_id)
+        assert (await said(engine, thread_id))[2:] == ["by hand", "said 3"]
+
+
+async def test_a_fork_of_what_was_made_while_the_clock_was_ahead_becomes_the_newest(process):
+    thread_id = ThreadId(uuid7())
+    async with process.serving(ahead=TWO_HOURS) as engine:
+        await run(engine, thread_id)
+        base = (await engine.threads.state(thread_id))["checkpoint_id"]
+        await run(engine, thread_id)
+    async with process.serving() as engine:
+        await engine.threads.update_state(thread_id, {"said": ["fork"]}, "say", {"checkpoint_id": base})
+        assert await said(engine, thread_id) == ["said 0", "fork"]
+    async with process.serving() as engine:
+        await run(engine, thread_id, config={"configurable": {"checkpoint_id": base}})
+        assert await said(engine, thread_id) == ["said 0", "said 1"]
+
+
+@pytest.mark.parametrize("process", ["ours"], indirect=True)
+async def test_a_copy_of_a_thread_from_when_the_clock_was_ahead_goes_on(process):
+    thread_id = ThreadId(uuid7())
+    async with process.serving(ahead=TWO_HOURS) as engine:
+        await run(engine, thread_id)
+    async with process.serving() as engine:
+        copy = (await engine.beginnings.copy_of(thread_id)).thread_id
+        await run(engine, copy)
+        assert await said(engine, copy) == ["said 0", "said 1"]
+
+
+@pytest.mark.parametrize("process", ["ours"], indirect=True)
+async def test_a_subgraph_goes_on_from_where_it_asked_while_the_clock_was_ahead(process):
+    """Its last checkpoint is newer than any of the graph around it."""
+    thread_id = ThreadId(uuid7())
+    async with process.serving(ahead=TWO_HOURS) as engine:
+        await run(engine, thread_id, "asking")
+    for answer in ("first", "second", "third"):
+        async with process.serving() as engine:
+            await run(engine, thread_id, "asking", command={"resume": answer})
+    async with process.serving() as engine:
+        assert await said(engine, thread_id) == ["first", "second", "third"]
