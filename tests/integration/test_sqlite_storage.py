@@ -24,8 +24,9 @@ from threadwire.core.records import AssistantQuery, AssistantVersion, Ending, Ne
 from threadwire.core.vectors import unit
 from threadwire.errors import DataDirectoryLocked, Fenced, StorageError
 from threadwire.storage.abc import Storage
-from threadwire.storage.sqlite import open_sqlite_storage
+from threadwire.storage.sqlite import open_sqlite_storage, schema
 from threadwire.storage.sqlite.compression import decompress
+from threadwire.storage.sqlite.keys import key_of
 from threadwire.storage.sqlite.log import SqliteLog
 from threadwire.storage.sqlite.schema import migrate, migrations
 from threadwire.storage.sqlite.segments import ZLIB, ZSTD, decode, encode, pack, unpack
@@ -115,6 +116,28 @@ async def test_an_assistant_from_before_there_were_versions_has_one(tmp_path: Pa
         assert versions == [AssistantVersion.of(kept, NOW)]
         changed = await storage.assistants.update(kept.assistant_id, lambda kept: replace(kept, name="New"), NOW + 9)
         assert changed.version == 2
+
+
+async def test_runs_that_an_older_threadwire_left_pending_take_their_turns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It went by the due time alone, also for runs that nobody had delayed."""
+    with monkeypatch.context() as patch:
+        patch.setattr(schema, "migrations", lambda: migrations()[:7])
+        db = schema.open_writer(tmp_path / "threadwire.db")
+    thread = key_of(uuid7())
+    added = """INSERT INTO runs (run, thread, assistant, graph_id, status, created_at, updated_at, due_at, queued_seq,
+                                 multitask, metadata, kwargs, attempt, first)
+               VALUES (?, ?, ?, 'agent', 'pending', ?, ?, ?, ?, 'enqueue', '{}', '{}', ?, ?)"""
+    runs = [RunId(uuid7()) for _ in range(4)]
+    times = [(NOW + 9, NOW + 9, 0, 0), (NOW, NOW + 5, 0, 0), (NOW, NOW, 0, 1), (NOW, NOW + 50, 1, 1)]
+    for at, (run_id, (made, due, attempt, first)) in enumerate(zip(runs, times, strict=True), 1):
+        place = thread if at < 4 else key_of(uuid7())
+        db.execute(added, (key_of(run_id), place, key_of(uuid7()), made, made, due, at, attempt, first))
+    db.close()
+    async with open_sqlite_storage(tmp_path) as storage:
+        claimed = await storage.runs.claim(10, now=NOW)
+        assert [run.run_id for run in claimed] == [runs[3], runs[0]]
 
 
 async def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:

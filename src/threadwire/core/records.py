@@ -149,6 +149,14 @@ class Run:
         return self.status in ACTIVE
 
     @property
+    def delayed(self) -> bool:
+        """Whether somebody asked for it to begin later. Once it has begun it is not delayed any more."""
+        return self.due_at > self.created_at
+
+    def is_due(self, now: int) -> bool:
+        return not self.delayed or self.due_at <= now
+
+    @property
     def fence(self) -> Fence:
         return Fence(self.run_id, self.attempt)
 

@@ -1,6 +1,8 @@
 """The life of a run: which status may follow which, and what a crash is charged. All of it lives here."""
 
-from threadwire.core.records import RunStatus
+from collections.abc import Sequence
+
+from threadwire.core.records import Run, RunStatus
 
 MAX_CRASHES = 3
 """A run whose process died this often ends in error (spec 5.6)."""
@@ -31,6 +33,18 @@ def may_move(before: RunStatus, after: RunStatus) -> bool:
 
 def is_suspect(crashes: int) -> bool:
     return crashes >= SUSPECT_CRASHES
+
+
+def next_in_turn(pending: Sequence[Run]) -> list[Run]:
+    """Of the pending runs of a thread, in the order of acceptance, those that may begin next (spec 5.8); the first
+    that is due does. In the order of their due times."""
+    prompt = [run for run in pending if not run.delayed][:1]
+    delayed = [] if any(run.attempt > 0 for run in pending) else [run for run in pending if run.delayed]
+    return sorted(prompt + sorted(delayed, key=_due_time)[:1], key=_due_time)
+
+
+def _due_time(run: Run) -> tuple[int, int]:
+    return run.due_at, run.queued_seq
 
 
 def user_interrupt(action: str) -> dict[str, str]:

@@ -23,6 +23,7 @@ from threadwire.core.records import (
     RunStatus,
     Ttl,
 )
+from threadwire.core.run_state import next_in_turn
 from threadwire.engine.assistants import Assistants
 from threadwire.engine.checkpointing import Checkpointing
 from threadwire.engine.clock import Clock
@@ -247,7 +248,8 @@ class Runs:
         pending = await self._storage.runs.list(thread_id, status="pending", limit=1000)
         for run in await self._storage.runs.list(thread_id, status="running", limit=1):
             return run
-        return min(pending, key=lambda run: (run.due_at, run.queued_seq), default=None)
+        turns, now = next_in_turn(pending[::-1]), self._clock()
+        return next((run for run in turns if run.is_due(now)), turns[0] if turns else None)
 
     async def count_active(self) -> dict[RunStatus, int]:
         return await self._storage.runs.count_active()

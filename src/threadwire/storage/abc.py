@@ -198,6 +198,8 @@ class Runs(Protocol):
           that it was made with; nothing else is looked at, and nothing changes.
         - While the thread has active runs: `reject` raises `ThreadBusy`; `enqueue` waits its turn; `interrupt` and
           `rollback` cancel every active run with that action, as `cancel` would, then wait their turn.
+        - A run whose `due_at` is not after its `created_at` was not asked to be delayed: it is due, whatever any clock
+          says later. Times are only compared, and need not ascend from call to call.
         - With `start`, a run that is due at once on a thread without active runs is claimed in the same transaction, as
           `claim` would, and says `started`. `start` is called with it, once and in a task of the storage's loop, as
           soon as it outlives the process and before this returns; also if the caller is cancelled meanwhile, unless
@@ -213,15 +215,17 @@ class Runs(Protocol):
 
     async def claim(self, limit: int, *, now: int, but_not: frozenset[ThreadId] = frozenset()) -> Sequence[Run]:
         """Take up to `limit` runs that are due, in order of their due time, then of their acceptance; each becomes
-        `running` with the next attempt.
+        `running` with the next attempt, and is not delayed any more: its `due_at` is its `created_at`, if it was later.
 
-        Only the first pending run of a thread (5.8), only threads with no running run and not in `but_not`; and of the
-        suspects (5.7) at most one, and none while another is running. Durable on return. Nothing due: empty.
+        Of a thread only the run whose turn it is (5.8): the first accepted of those that are not delayed, or the first
+        due of those that are; if both are due, the one with the earlier due time; and none that is delayed while one
+        that has begun before waits. Only threads with no running run and not in `but_not`; and of the suspects (5.7) at
+        most one, and none while another is running. Durable on return. Nothing due: empty.
         """
 
     async def next_due(self, *, but_not: frozenset[ThreadId] = frozenset()) -> int | None:
-        """When the earliest pending run is due that `claim` would take then with the same `but_not`, if nothing changed
-        meanwhile, or None: how long a worker may sleep."""
+        """The `due_at` of the earliest pending run that `claim` would take then with the same `but_not`, if nothing
+        changed meanwhile, or None: how long a worker may sleep."""
 
     async def count_active(self) -> dict[RunStatus, int]:
         """How many runs are `pending` and how many are `running`; both are named, also with 0. Cheap, however many
@@ -248,8 +252,8 @@ class Runs(Protocol):
         """
 
     async def release(self, fence: Fence, now: int) -> bool:
-        """Put a running run back to pending, uncharged (5.6), at its old place in the queue. False if it does not
-        hold the thread."""
+        """Put a running run back to pending, uncharged (5.6), before all that were accepted after it. False if it does
+        not hold the thread."""
 
     async def recover(self, now: int) -> Sequence[Run]:
         """At boot, when no worker can be alive: every `running` run is charged a crash and becomes pending again, or

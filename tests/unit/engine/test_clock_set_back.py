@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 from langgraph.checkpoint.base import id as langgraph_ids
 from langgraph.checkpoint.memory import InMemorySaver
@@ -26,13 +27,19 @@ from threadwire.storage.sqlite import open_sqlite_storage
 pytestmark = pytest.mark.anyio
 
 TWO_HOURS = 2 * 3600 * 10**9
+SOON = 20
 
 GRAPHS = """
+import asyncio
 import operator
+from concurrent.futures import Future
 from typing import Annotated, TypedDict
 
 from langgraph.graph import START, StateGraph
 from langgraph.types import interrupt
+
+
+GATE = Future()
 
 
 class State(TypedDict, total=False):
@@ -43,13 +50,19 @@ def say(state):
     return {"said": [f"said {len(state.get('said', []))}"]}
 
 
+async def wait(state):
+    await asyncio.shield(asyncio.wrap_future(GATE))
+    return {"said": ["waited"]}
+
+
 def ask(state):
     return {"said": [interrupt("and?")]}
 
 
-graph = StateGraph(State).add_node("say", say).add_edge(START, "say").compile()
+agent = StateGraph(State).add_node("say", say).add_edge(START, "say").compile()
+waiting = StateGraph(State).add_node("wait", wait).add_edge(START, "wait").compile()
 inner = StateGraph(State).add_sequence([("one", ask), ("two", ask), ("three", ask)]).add_edge(START, "one").compile()
-outer = StateGraph(State).add_node("inner", inner).add_edge(START, "inner").compile()
+asking = StateGraph(State).add_node("inner", inner).add_edge(START, "inner").compile()
 """
 
 
@@ -57,7 +70,7 @@ outer = StateGraph(State).add_node("inner", inner).add_edge(START, "inner").comp
 def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[GraphRegistry]:
     monkeypatch.setattr(sys, "path", list(sys.path))
     (tmp_path / "set_back_agent.py").write_text(GRAPHS)
-    graphs = {"agent": "set_back_agent:graph", "asking": "set_back_agent:outer"}
+    graphs = {name: f"set_back_agent:{name}" for name in ("agent", "asking", "waiting")}
     (tmp_path / "langgraph.json").write_text(json.dumps({"dependencies": ["."], "graphs": graphs}))
     config = load_config(tmp_path / "langgraph.json")
     prepare_environment(config)
@@ -73,14 +86,16 @@ class Process:
         self._registry = registry
         brought = None if saver is None else Brought("checkpointer", CodeSource("test", "s"), saver, InMemorySaver)
         self._memory = Memory(saver=brought)
+        self.ahead = 0
 
     @asynccontextmanager
     async def serving(self, *, ahead: int = 0) -> AsyncIterator[Engine]:
+        self.ahead = ahead
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(langgraph_ids, "_last_v6_timestamp", None)
             patch.setattr(checkpoint_ids._clock, "_ahead", 0)
             right = time.time_ns
-            patch.setattr(time, "time_ns", lambda: right() + ahead)
+            patch.setattr(time, "time_ns", lambda: right() + self.ahead)
             async with (
                 open_sqlite_storage(self._directory) as storage,
                 open_engine(storage, self._registry, self._memory) as engine,
@@ -93,9 +108,12 @@ def process(tmp_path: Path, registry: GraphRegistry, request: pytest.FixtureRequ
     return Process(tmp_path / "data", registry, InMemorySaver() if request.param == "brought" else None)
 
 
+def asked(thread_id: ThreadId, graph: str = "agent", **kwargs: Any) -> StartRun:
+    return StartRun(graph, thread_id, {"input": {}, **kwargs}, create_thread=True)
+
+
 async def run(engine: Engine, thread_id: ThreadId, graph: str = "agent", **kwargs: Any) -> Any:
-    asked = StartRun(graph, thread_id, {"input": {}, **kwargs}, create_thread=True)
-    return await engine.runs.outcome(await engine.runs.start(asked))
+    return await engine.runs.outcome(await engine.runs.start(asked(thread_id, graph, **kwargs)))
 
 
 async def said(engine: Engine, thread_id: ThreadId) -> list[str]:
@@ -155,3 +173,33 @@ async def test_a_subgraph_goes_on_from_where_it_asked_while_the_clock_was_ahead(
             await run(engine, thread_id, "asking", command={"resume": answer})
     async with process.serving() as engine:
         assert await said(engine, thread_id) == ["first", "second", "third"]
+
+
+@pytest.mark.parametrize("process", ["ours"], indirect=True)
+async def test_runs_that_wait_when_the_clock_is_set_back_begin_in_the_order_of_their_acceptance(process):
+    thread_id = ThreadId(uuid7())
+    async with process.serving(ahead=TWO_HOURS) as engine:
+        runs = [await engine.runs.start(asked(thread_id, graph)) for graph in ("waiting", "agent")]
+        process.ahead = 0
+        runs.append(await engine.runs.start(asked(thread_id)))
+        sys.modules["set_back_agent"].GATE.set_result(None)
+        with anyio.fail_after(SOON):
+            for each in runs:
+                await engine.runs.outcome(each)
+        ended = [(await engine.runs.find(each.run_id)).ended_seq for each in runs]
+        assert ended == sorted(ended)
+
+
+@pytest.mark.parametrize("process", ["ours"], indirect=True)
+async def test_runs_that_a_process_left_go_on_though_the_clock_was_set_back(process):
+    thread_id = ThreadId(uuid7())
+    async with process.serving(ahead=TWO_HOURS) as engine:
+        left, queued = [await engine.runs.start(asked(thread_id, graph)) for graph in ("waiting", "agent")]
+        await engine.worker.drain(0)
+    async with process.serving() as engine:
+        assert (await engine.runs.active(thread_id)).run_id == left.run_id
+        sys.modules["set_back_agent"].GATE.set_result(None)
+        with anyio.fail_after(SOON):
+            await engine.runs.outcome(left)
+            await engine.runs.outcome(queued)
+        assert await said(engine, thread_id) == ["waited", "said 1"]

@@ -1,6 +1,6 @@
 """The queue of runs: how they come in, take their turn and end (section 5)."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +17,7 @@ from threadwire.core.records import (
     RunStatus,
     Thread,
 )
-from threadwire.core.run_state import MAX_ATTEMPTS_ERROR, MAX_CRASHES, is_suspect, user_interrupt
+from threadwire.core.run_state import MAX_ATTEMPTS_ERROR, MAX_CRASHES, is_suspect, next_in_turn, user_interrupt
 from threadwire.errors import Conflict, NotFound, ThreadBusy
 from threadwire.storage.memory.checkpoints import forget_run
 from threadwire.storage.memory.tables import Tables, as_kept
@@ -70,12 +70,18 @@ class MemoryRuns:
 
     async def claim(self, limit: int, *, now: int, but_not: frozenset[ThreadId] = frozenset()) -> RunList:
         with self._tables.lock:
-            due = [run for run in self._next_in_turn() if run.due_at <= now and run.thread_id not in but_not]
+            due = [run for run in self._next_in_turn() if run.is_due(now)]
             claimed: RunList = []
+            passed = set(but_not)
             suspect_running = self._suspect_running()
             for run in due:
-                if len(claimed) < limit and not (suspect_running and is_suspect(run.crashes)):
+                if (
+                    len(claimed) < limit
+                    and run.thread_id not in passed
+                    and not (suspect_running and is_suspect(run.crashes))
+                ):
                     suspect_running |= is_suspect(run.crashes)
+                    passed.add(run.thread_id)
                     claimed.append(self._begin(run, now))
             return claimed
 
@@ -168,18 +174,20 @@ class MemoryRuns:
     def _suspect_running(self) -> bool:
         return any(is_suspect(run.crashes) for run in self._running())
 
-    def _next_in_turn(self) -> Iterator[Run]:
-        """The first pending run of every thread in which none is running (5.8), in the order of the queue."""
-        passed = {run.thread_id for run in self._running()}
-        pending = [run for run in self._tables.runs.values() if run.status == "pending"]
+    def _next_in_turn(self) -> RunList:
+        """Those that may be next on their threads, if no other is running there (5.8), in the order of the queue."""
+        busy = {run.thread_id for run in self._running()}
+        pending: dict[ThreadId, RunList] = {}
+        for run in self._tables.runs.values():
+            if run.status == "pending" and run.thread_id not in busy:
+                pending.setdefault(run.thread_id, []).append(run)
+        turns = {run.run_id for of_thread in pending.values() for run in next_in_turn(of_thread)}
         # Sorting is stable, so between runs due at the same time acceptance decides.
-        for run in sorted(pending, key=lambda run: run.due_at):
-            if run.thread_id not in passed:
-                passed.add(run.thread_id)
-                yield run
+        return sorted((run for run in self._tables.runs.values() if run.run_id in turns), key=lambda run: run.due_at)
 
     def _begin(self, run: Run, now: int) -> Run:
-        return self._change(run, status="running", attempt=run.attempt + 1, started_at=now, now=now)
+        due_at = min(run.due_at, run.created_at)
+        return self._change(run, status="running", attempt=run.attempt + 1, started_at=now, due_at=due_at, now=now)
 
     def _recover(self, run: Run, now: int) -> Run:
         charged = self._change(run, crashes=run.crashes + 1, now=now)

@@ -7,6 +7,8 @@ before it, and whole.
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from heapq import merge
+from operator import itemgetter
 from typing import Any
 
 import apsw
@@ -48,8 +50,12 @@ RunList = list[Run]
 _COLUMNS = """run, thread, assistant, graph_id, status, created_at, updated_at, due_at, queued_seq, multitask, attempt,
   crashes, cancel, metadata, kwargs, error, ended_seq, idempotency_key, request_digest, temporary, webhook,
   started_at, owner"""
+_DUE_AT = 7
 _RUNS = f"SELECT {_COLUMNS} FROM runs "
 _CLAIMABLE = "status = 'pending' AND first = 1"
+# In these words, by which SQLite finds the indexes of each kind.
+_PROMPT = "due_at <= created_at"
+_DELAYED = "due_at > created_at"
 _SUSPECT_RUNNING = f"EXISTS (SELECT 1 FROM runs WHERE status = 'running' AND crashes >= {SUSPECT_CRASHES})"
 
 
@@ -89,13 +95,13 @@ class SqliteRuns:
 
     async def next_due(self, *, but_not: frozenset[ThreadId] = frozenset()) -> int | None:
         # A suspect that has to wait is woken for when the one that runs ends, not by the clock.
-        sql = f"""SELECT thread, due_at FROM runs
-                  WHERE {_CLAIMABLE} AND (crashes < {SUSPECT_CRASHES} OR NOT {_SUSPECT_RUNNING})
-                  ORDER BY due_at LIMIT ?"""
+        may = f"{_CLAIMABLE} AND (crashes < {SUSPECT_CRASHES} OR NOT {_SUSPECT_RUNNING})"
+        sql = f"SELECT thread, due_at FROM runs WHERE {may} AND {{}} ORDER BY due_at LIMIT ?"
         excluded = set(map(key_of, but_not))
+        enough = (len(excluded) + 1,)  # of each kind a thread has one at most
         with self._readers.lend() as db:
-            first = fetch(db, sql, (len(excluded) + 1,))  # a thread has one at most
-        return next((due_at for thread, due_at in first if thread not in excluded), None)
+            first = [*fetch(db, sql.format(_PROMPT), enough), *fetch(db, sql.format(_DELAYED), enough)]
+        return min((due_at for thread, due_at in first if thread not in excluded), default=None)
 
     async def count_active(self) -> dict[RunStatus, int]:
         # Each from an index that holds such runs alone.
@@ -250,44 +256,59 @@ def _claim(limit: int, now: int, but_not: frozenset[ThreadId], transaction: Tran
 def _due(db: apsw.Connection, limit: int, now: int, but_not: frozenset[ThreadId]) -> RunList:
     """The runs to claim now. Reads little more than it returns: what is not claimable is not in the index."""
     found: list[Run] = []
+    passed = set(but_not)
     suspect_taken = bool(db.execute(f"SELECT {_SUSPECT_RUNNING}").get)
-    rows = db.execute(_RUNS + f"WHERE {_CLAIMABLE} AND due_at <= ? ORDER BY due_at, position", (now,))
-    for row in rows if limit > 0 else ():
+    candidates = f"SELECT {_COLUMNS}, position FROM runs WHERE {_CLAIMABLE} AND "
+    prompt = db.execute(f"{candidates} {_PROMPT} ORDER BY due_at, position")
+    delayed = db.execute(f"{candidates} {_DELAYED} AND due_at <= ? ORDER BY due_at, position", (now,))
+    for *row, _ in merge(prompt, delayed, key=itemgetter(_DUE_AT, -1)) if limit > 0 else ():
         run = _run(row)
-        if run.thread_id in but_not:
+        if run.thread_id in passed:
             continue
         if is_suspect(run.crashes):
             if suspect_taken:
                 continue
             suspect_taken = True
         found.append(run)
+        passed.add(run.thread_id)
         if len(found) == limit:
             break
-    rows.close()
+    prompt.close()
+    delayed.close()
     return found
 
 
 def _start(transaction: Transaction, run: Run, now: int) -> Run:
-    started = replace(run, status="running", attempt=run.attempt + 1, updated_at=now, started_at=now)
+    due_at = min(run.due_at, run.created_at)
+    started = replace(run, status="running", attempt=run.attempt + 1, due_at=due_at, updated_at=now, started_at=now)
     transaction.db.execute(
-        "UPDATE runs SET status = 'running', attempt = ?, updated_at = ?, started_at = ?, first = 0 WHERE run = ?",
-        (started.attempt, now, now, key_of(run.run_id)),
+        """UPDATE runs SET status = 'running', attempt = ?, due_at = ?, updated_at = ?, started_at = ?, first = 0
+            WHERE run = ?""",
+        (started.attempt, due_at, now, now, key_of(run.run_id)),
     )
+    transaction.db.execute(_NOBODY_NEXT, (key_of(run.thread_id),))
     transaction.hold(run.thread_id, started.fence)
     return started
 
 
 def _elect(db: apsw.Connection, thread_id: ThreadId) -> None:
-    """Mark the run of the thread that is to start next, if the thread is free (5.8)."""
+    """Mark the runs of the thread that may start next, if the thread is free (5.8)."""
     thread = key_of(thread_id)
-    db.execute("UPDATE runs SET first = 0 WHERE thread = ? AND status = 'pending' AND first = 1", (thread,))
+    db.execute(_NOBODY_NEXT, (thread,))
     db.execute(
-        """UPDATE runs SET first = 1
-            WHERE position = (SELECT position FROM runs WHERE thread = ?1 AND status = 'pending'
-                               ORDER BY due_at, position LIMIT 1)
-              AND NOT EXISTS (SELECT 1 FROM runs WHERE thread = ?1 AND status = 'running')""",
+        f"""UPDATE runs SET first = 1
+             WHERE position IN ((SELECT position FROM runs WHERE thread = ?1 AND status = 'pending' AND {_PROMPT}
+                                  ORDER BY position LIMIT 1),
+                                (SELECT position FROM runs WHERE thread = ?1 AND status = 'pending' AND {_DELAYED}
+                                    AND NOT EXISTS (SELECT 1 FROM runs
+                                                     WHERE thread = ?1 AND status = 'pending' AND attempt > 0)
+                                  ORDER BY due_at, position LIMIT 1))
+               AND NOT EXISTS (SELECT 1 FROM runs WHERE thread = ?1 AND status = 'running')""",
         (thread,),
     )
+
+
+_NOBODY_NEXT = "UPDATE runs SET first = 0 WHERE thread = ? AND status = 'pending' AND first = 1"
 
 
 # Stopping and ending
@@ -433,7 +454,7 @@ def _one(db: apsw.Connection, sql: str, bindings: tuple[Any, ...]) -> Run | None
     return None
 
 
-def _run(row: tuple[Any, ...]) -> Run:
+def _run(row: Sequence[Any]) -> Run:
     (
         run,
         thread,

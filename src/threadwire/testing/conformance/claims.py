@@ -104,12 +104,64 @@ class ClaimsConformance:
         """5.8"""
         thread_id = await keep_thread(storage)
         due = (NOW - 1, NOW - 9, NOW - 1, NOW - 9, NOW)
-        runs = [await accept(storage, thread_id, due_at=due_at) for due_at in due]
-        started: list[RunId] = []
-        while claimed := await storage.runs.claim(1, now=NOW):
-            started.append(claimed[0].run_id)
-            await storage.runs.finish(claimed[0].fence, Ending("success"), NOW)
-        assert started == [runs[at].run_id for at in (1, 3, 0, 2, 4)]
+        runs = [await accept(storage, thread_id, created_at=NOW - 10, due_at=due_at) for due_at in due]
+        runs += [await accept(storage, thread_id, created_at=at, due_at=at) for at in (NOW - 5, NOW - 5, NOW)]
+        assert await _started(storage) == [runs[at].run_id for at in (1, 3, 5, 6, 0, 2, 4, 7)]
+
+    # When the clock is set back
+
+    async def test_a_run_that_nobody_delayed_is_due_whatever_the_clock_says(self, storage: Storage) -> None:
+        """5.8"""
+        runs = [await accept(storage, await keep_thread(storage)) for _ in range(3)]
+        delayed = await accept(storage, await keep_thread(storage), due_at=NOW + 1)
+        [first] = await storage.runs.claim(1, now=NOW - 9)
+        assert first.run_id == runs[0].run_id
+        await storage.runs.recover(NOW - 8)
+        claimed = await storage.runs.claim(10, now=NOW - 7)
+        assert [run.run_id for run in claimed] == [run.run_id for run in runs]
+        [claimed_later] = await storage.runs.claim(10, now=NOW + 1)
+        assert claimed_later.run_id == delayed.run_id
+
+    async def test_runs_of_a_thread_start_in_the_order_of_acceptance_whatever_the_clock_says(
+        self, storage: Storage
+    ) -> None:
+        """5.8"""
+        thread_id = await keep_thread(storage)
+        times = (NOW + 9, NOW, NOW + 3)
+        runs = [await accept(storage, thread_id, created_at=at, due_at=at) for at in times]
+        assert await _started(storage) == [run.run_id for run in runs]
+
+    async def test_a_delayed_run_does_not_hold_up_one_that_is_not_whatever_the_clock_says(
+        self, storage: Storage
+    ) -> None:
+        """5.8"""
+        thread_id = await keep_thread(storage)
+        delayed = await accept(storage, thread_id, created_at=NOW, due_at=NOW + 1)
+        prompt = await accept(storage, thread_id, created_at=NOW + 9, due_at=NOW + 9)
+        assert await _claim(storage, 10) == [prompt.run_id]
+        assert not await storage.runs.claim(10, now=NOW + 9), "the other has to wait for it"
+        assert await storage.runs.next_due() is None
+        await storage.runs.finish(Fence(prompt.run_id, 1), Ending("success"), NOW)
+        assert not await storage.runs.claim(10, now=NOW)
+        assert [run.run_id for run in await storage.runs.claim(10, now=NOW + 1)] == [delayed.run_id]
+
+    @pytest.mark.parametrize("crashes", [False, True])
+    async def test_a_delay_that_is_over_does_not_come_back(self, storage: Storage, crashes: bool) -> None:
+        """5.8"""
+        thread_id = await keep_thread(storage)
+        run = await accept(storage, thread_id, due_at=NOW + 5)
+        sooner = await accept(storage, thread_id, due_at=NOW + 6)
+        [begun] = await storage.runs.claim(10, now=NOW + 5)
+        assert begun == await the_run(storage, run.run_id)
+        assert not begun.delayed
+        await (storage.runs.recover(NOW) if crashes else storage.runs.release(begun.fence, NOW))
+        [again] = await storage.runs.claim(10, now=NOW - 9)
+        assert again.run_id == run.run_id
+        await storage.runs.finish(again.fence, Ending("success"), NOW)
+        assert not await storage.runs.claim(10, now=NOW + 5)
+        assert [each.run_id for each in await storage.runs.claim(10, now=NOW + 6)] == [sooner.run_id]
+
+    # Which threads
 
     async def test_a_run_due_later_is_not_claimed_before(self, storage: Storage) -> None:
         run = await accept(storage, await keep_thread(storage), due_at=NOW + 100)
@@ -332,6 +384,15 @@ class ClaimsConformance:
         await storage.runs.recover(NOW)
         [again] = await storage.runs.claim(1, now=NOW)
         assert (again.attempt, again.crashes) == (3, 1)
+
+
+async def _started(storage: Storage) -> list[RunId]:
+    """In which order they start, each when the one before has ended."""
+    started: list[RunId] = []
+    while claimed := await storage.runs.claim(1, now=NOW):
+        started.append(claimed[0].run_id)
+        await storage.runs.finish(claimed[0].fence, Ending("success"), NOW)
+    return started
 
 
 async def _claim(storage: Storage, limit: int) -> list[RunId]:

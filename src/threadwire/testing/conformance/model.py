@@ -30,6 +30,7 @@ class Row:
     run_id: RunId
     thread_id: ThreadId
     due: int
+    made: int
     order: int
     status: str = "pending"
     attempt: int = 0
@@ -40,6 +41,18 @@ class Row:
     @property
     def place(self) -> tuple[int, int]:
         return (self.due, self.order)
+
+    @property
+    def delayed(self) -> bool:
+        return self.due > self.made
+
+    def comes_before(self, other: "Row") -> bool:
+        """Of one thread, whatever time it is."""
+        if self.delayed and other.delayed:
+            return self.place < other.place
+        if self.delayed or other.delayed:
+            return self.attempt > 0
+        return self.order < other.order
 
 
 @dataclass
@@ -88,21 +101,24 @@ class Model:
             self.cancel(row.run_id, new.multitask_strategy)
         self.discarded.discard(new.thread_id)  # for the new run it stays
         self.accepted += 1
-        self.rows[new.run_id] = Row(new.run_id, new.thread_id, new.due_at, self.accepted, temporary=new.temporary)
+        self.rows[new.run_id] = Row(
+            new.run_id, new.thread_id, new.due_at, new.created_at, self.accepted, temporary=new.temporary
+        )
         self.write(self.rows[new.run_id], "run.queued")
         return running if stops else ()
 
     def claim(self, limit: int, now: int) -> list[RunId]:
         claimed: list[RunId] = []
         for row in sorted(self.rows.values(), key=lambda row: row.place):
-            if len(claimed) < limit and row.due <= now and self.has_its_turn(row):
-                row.status, row.attempt = "running", row.attempt + 1
+            due = not row.delayed or row.due <= now
+            if len(claimed) < limit and due and self.has_its_turn(row):
+                row.status, row.attempt, row.due = "running", row.attempt + 1, min(row.due, row.made)
                 claimed.append(row.run_id)
         return claimed
 
     def has_its_turn(self, row: Row) -> bool:
         rivals = [other for other in self.active(row.thread_id) if other is not row]
-        first = all(other.status == "pending" and other.place > row.place for other in rivals)
+        first = all(other.status == "pending" and not other.comes_before(row) for other in rivals)
         suspects = [other for other in self.rows.values() if other.crashes >= 2 and other.status == "running"]
         return row.status == "pending" and first and (row.crashes < 2 or not suspects)
 
