@@ -67,6 +67,21 @@ async def test_a_rolled_back_run_leaves_nothing(sdk, gate):
     assert len(await sdk.runs.list(thread_id)) == 1
 
 
+async def test_a_rolled_back_run_of_another_graph_leaves_the_thread_to_the_first(sdk, gate):
+    """Its question is still there, and can still be answered."""
+    thread_id = await sdk.thread()
+    await sdk.runs.wait(thread_id, "approve", input={"topic": "x"})
+    before, state = await sdk.threads.get(thread_id), await sdk.threads.get_state(thread_id)
+    run = await sdk.runs.create(thread_id, "slow", input={"until": str(gate)})
+    await has_begun(sdk, run)
+    await sdk.runs.cancel(thread_id, run["run_id"], wait=True, action="rollback")
+    thread = await sdk.threads.get(thread_id)
+    for what in ("status", "metadata", "values", "interrupts"):
+        assert thread[what] == before[what]
+    assert await sdk.threads.get_state(thread_id) == state
+    assert (await sdk.runs.wait(thread_id, "approve", command={"resume": True}))["answer"] is True
+
+
 async def test_rolling_back_without_waiting_removes_the_run_soon(sdk, gate):
     thread_id, run_id = await begun(sdk, gate)
     await sdk.runs.cancel(thread_id, run_id, action="rollback")

@@ -1,6 +1,8 @@
-"""The life of a run: which status may follow which, and what a crash is charged. All of it lives here."""
+"""The life of a run: which status may follow which, whose turn it is, what a crash is charged, and what its thread is
+given back. All of it lives here."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from threadwire.core.records import Run, RunStatus
 
@@ -45,6 +47,22 @@ def next_in_turn(pending: Sequence[Run]) -> list[Run]:
 
 def _due_time(run: Run) -> tuple[int, int]:
     return run.due_at, run.queued_seq
+
+
+def belonging(metadata: dict[str, Any]) -> dict[str, Any]:
+    """What a thread's metadata say of the graph and the assistant whose runs it has."""
+    return {key: metadata[key] for key in _BELONGING if key in metadata}
+
+
+def given_back(metadata: dict[str, Any], run: Run, was: dict[str, Any]) -> dict[str, Any]:
+    """The metadata of a thread from which a run is taken back, before which that `was`; somebody may have said
+    something else since."""
+    if belonging(metadata) != {"graph_id": run.graph_id, "assistant_id": run.assistant_id}:
+        return metadata
+    return {key: value for key, value in metadata.items() if key not in _BELONGING} | was
+
+
+_BELONGING = ("graph_id", "assistant_id")
 
 
 def user_interrupt(action: str) -> dict[str, str]:

@@ -244,7 +244,8 @@ class Runs(Protocol):
         (5.3).
 
         With `rollback`: a `state.reset` entry before it, its checkpoints and its row removed, the thread's values as
-        they were.
+        they were. So are `graph_id` and `assistant_id` in its metadata, if they are those of the run; but if a run that
+        was accepted after this one is active, they are its own, and are given back when that one is rolled back too.
         A run with a `webhook` leaves a delivery, due at once, however it ended; so does one that ends in another way.
         A `temporary` run that leaves no active run on its thread discards the thread (5.10), however it ended.
         Takes effect after everything this attempt appended. False, and nothing changes, if the attempt does not hold

@@ -17,7 +17,15 @@ from threadwire.core.records import (
     RunStatus,
     Thread,
 )
-from threadwire.core.run_state import MAX_ATTEMPTS_ERROR, MAX_CRASHES, is_suspect, next_in_turn, user_interrupt
+from threadwire.core.run_state import (
+    MAX_ATTEMPTS_ERROR,
+    MAX_CRASHES,
+    belonging,
+    given_back,
+    is_suspect,
+    next_in_turn,
+    user_interrupt,
+)
 from threadwire.errors import Conflict, NotFound, ThreadBusy
 from threadwire.storage.memory.checkpoints import forget_run
 from threadwire.storage.memory.tables import Tables, as_kept
@@ -42,12 +50,12 @@ class MemoryRuns:
             if (made := self._made_with_key(new)) is not None:
                 return Accepted(as_kept(made), repeated=True)
             # All that can refuse the run comes before anything changes: it is all or nothing (5.1).
-            thread = self._thread_for(new)
+            self._check(new)
             active = self._tables.active(new.thread_id)
             if active and new.multitask_strategy == "reject":
                 raise ThreadBusy
-            self._tables.keep_thread(thread)
             stopping = self._make_way(active, new)
+            self._take_over_thread(new)
             run = self._enqueue(new)
             if started and not active and new.due_at <= new.created_at:
                 now = new.created_at
@@ -141,19 +149,22 @@ class MemoryRuns:
         runs = self._tables.runs.values()
         return next((run for run in runs if (run.owner, run.idempotency_key) == wanted), None)
 
-    def _thread_for(self, new: NewRun) -> Thread:
+    def _check(self, new: NewRun) -> None:
         if new.run_id in self._tables.runs:
             raise Conflict(f"Run {new.run_id} already exists")
-        now = new.created_at
-        if new.create_thread and new.thread_id not in self._tables.threads:
-            return new.thread()
+        if not new.create_thread:
+            self._tables.thread(new.thread_id)
+
+    def _take_over_thread(self, new: NewRun) -> None:
+        if new.thread_id not in self._tables.threads:
+            self._tables.keep_thread(new.thread())
+            return
         thread = self._tables.thread(new.thread_id)
-        return replace(
-            thread,
-            metadata=thread.metadata | new.thread_metadata,
-            config=thread.config | new.thread_config,
-            updated_at=now,
-        )
+        metadata = thread.metadata | new.thread_metadata
+        if (was := belonging(thread.metadata)) != belonging(metadata):
+            self._tables.thread_was[new.run_id] = was
+        config = thread.config | new.thread_config
+        self._tables.keep_thread(replace(thread, metadata=metadata, config=config, updated_at=new.created_at))
 
     def _make_way(self, active: RunList, new: NewRun) -> tuple[RunId, ...]:
         """Stop the active runs if the new one asks for it; which of them are now left to their workers."""
@@ -206,7 +217,10 @@ class MemoryRuns:
 
     def _end(self, run: Run, ending: Ending, now: int, *, discards: bool = True) -> Run:
         """End a run, and discard its thread if that is temporary (5.10); not if it ends to make way for another."""
+        was = self._tables.thread_was.pop(run.run_id, None)
         ended = self._roll_back(run, now) if ending.rollback else self._close(run, ending, now)
+        if ending.rollback and was is not None:
+            self._give_back(run, was)
         if run.webhook is not None:
             values = None if ending.rollback else self._tables.thread(run.thread_id).values
             self._tables.tell_of(ended, values=values, now=now)
@@ -234,6 +248,14 @@ class MemoryRuns:
         del self._tables.runs[run.run_id]
         error = user_interrupt("rollback")
         return replace(run, status="interrupted", error=error, ended_seq=seq, updated_at=now)
+
+    def _give_back(self, run: Run, was: dict[str, Any]) -> None:
+        later = [each for each in self._tables.active(run.thread_id) if each.queued_seq > run.queued_seq]
+        if later:
+            self._tables.thread_was[later[0].run_id] = was
+        else:
+            thread = self._tables.thread(run.thread_id)
+            self._tables.keep_thread(replace(thread, metadata=given_back(thread.metadata, run, was)))
 
     def _change(self, run: Run, *, now: int, **fields: Any) -> Run:
         return self._tables.keep_run(replace(run, updated_at=now, **fields))

@@ -65,6 +65,8 @@ class Tables:
         self.pruned_at: dict[ThreadId, int] = {}
         # In order of acceptance: replacing a row keeps its place.
         self.runs: dict[RunId, Run] = {}
+        self.thread_was: dict[RunId, dict[str, Any]] = {}
+        """What an active run's thread said of its graph and assistant before, if that was something else."""
         self.deliveries: dict[int, Delivery] = {}
         self.deliveries_made = 0
         self.crons: dict[CronId, Cron] = {}
@@ -113,6 +115,7 @@ class Tables:
         for run in [run for run in self.runs.values() if run.thread_id == thread_id]:
             del self.runs[run.run_id]
             self.writes_of.pop(run.run_id, None)
+            self.thread_was.pop(run.run_id, None)
         self.remove_crons(lambda cron: cron.thread_id == thread_id)
         # Who follows the thread finds it gone sooner than by polling.
         self.watchers.wake(thread_id)

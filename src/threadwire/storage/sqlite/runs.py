@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from heapq import merge
 from operator import itemgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 import apsw
 
@@ -29,6 +29,8 @@ from threadwire.core.run_state import (
     MAX_ATTEMPTS_ERROR,
     MAX_CRASHES,
     SUSPECT_CRASHES,
+    belonging,
+    given_back,
     is_suspect,
     may_move,
     user_interrupt,
@@ -155,10 +157,15 @@ class SqliteRuns:
 def accept_run(new: NewRun, start: bool, transaction: Transaction) -> Accepted:
     if (made := _made_before(transaction.db, new)) is not None:
         return Accepted(made, repeated=True)
-    active = _admit(transaction, new)
-    stopping = _make_way(transaction, new) if active else ()
+    thread = _admit(transaction.db, new)
+    active = thread is not None and thread.active > 0
+    stopping: tuple[RunId, ...] = ()
+    if active and new.multitask_strategy in ("interrupt", "rollback"):
+        stopping = _make_way(transaction, new, new.multitask_strategy)
+        thread = _admit(transaction.db, new)
+    was = _take_over(transaction, thread, new)
     started = start and not active and new.due_at <= new.created_at
-    run = _insert(transaction, new, first=not active and not started, started=started)
+    run = _insert(transaction, new, was, first=not active and not started, started=started)
     if started:
         transaction.hold(run.thread_id, run.fence)
     elif active:
@@ -173,53 +180,71 @@ def _made_before(db: apsw.Connection, new: NewRun) -> Run | None:
     return _one(db, sql, (new.owner, new.idempotency_key))
 
 
-def _admit(transaction: Transaction, new: NewRun) -> bool:
-    """Refuse what must be refused; otherwise note on the thread that it has one run more, and say whether it had
-    any."""
-    thread = key_of(new.thread_id)
+class _ThreadRow(NamedTuple):
+    active: int
+    metadata: str
+    config: str
+
+
+def _admit(db: apsw.Connection, new: NewRun) -> _ThreadRow | None:
+    """Refuse what must be refused; otherwise the thread as it is, None if it has to be made."""
     # One value at a time, because SQLite builds a table, at ten times the cost, for what may be joined to nothing.
     sql = """SELECT EXISTS (SELECT 1 FROM runs WHERE run = ?1),
                     (SELECT active FROM threads WHERE thread = ?2),
                     (SELECT metadata FROM threads WHERE thread = ?2),
                     (SELECT config FROM threads WHERE thread = ?2)"""
-    [(taken, active, metadata, config)] = transaction.db.execute(sql, (key_of(new.run_id), thread))
+    [(taken, active, metadata, config)] = db.execute(sql, (key_of(new.run_id), key_of(new.thread_id)))
     if taken:
         raise Conflict(f"Run {new.run_id} already exists")
     if metadata is None and not new.create_thread:
         raise NotFound(f"Thread {new.thread_id} not found")
     if active and new.multitask_strategy == "reject":
         raise ThreadBusy()
-    if metadata is None:
-        insert_thread(transaction, new.thread())
-        transaction.db.execute("UPDATE threads SET active = 1 WHERE thread = ?", (thread,))
-        return False
-    transaction.db.execute(
-        "UPDATE threads SET active = active + 1, updated_at = ?, metadata = ?, config = ? WHERE thread = ?",
-        (new.created_at, merged(metadata, new.thread_metadata), merged(config, new.thread_config), thread),
-    )
-    return bool(active)
+    return None if metadata is None else _ThreadRow(active, metadata, config)
 
 
-def _make_way(transaction: Transaction, new: NewRun) -> tuple[RunId, ...]:
-    """Stop the thread's active runs if the new one asks for it; those that were running and have yet to stop."""
-    if new.multitask_strategy not in ("interrupt", "rollback"):
-        return ()
+def _make_way(transaction: Transaction, new: NewRun, action: CancelAction) -> tuple[RunId, ...]:
+    """Stop the thread's active runs; those that were running and have yet to stop."""
+    thread = key_of(new.thread_id)
+    counted = "UPDATE threads SET active = active + ? WHERE thread = ?"
+    transaction.db.execute(counted, (1, thread))  # the new one: the thread must not be discarded for want of it
     sql = _RUNS + "WHERE thread = ? AND status IN ('pending', 'running') ORDER BY position"
     stopping: list[RunId] = []
-    for row in fetch(transaction.db, sql, (key_of(new.thread_id),)):
-        cancelled = _cancel(transaction, _run(row), new.multitask_strategy, new.created_at)
+    for row in fetch(transaction.db, sql, (thread,)):
+        cancelled = _cancel(transaction, _run(row), action, new.created_at)
         if not cancelled.at_once:
             stopping.append(cancelled.run.run_id)
+    transaction.db.execute(counted, (-1, thread))
     return tuple(stopping)
 
 
-def _insert(transaction: Transaction, new: NewRun, *, first: bool, started: bool) -> Run:
+def _take_over(transaction: Transaction, row: _ThreadRow | None, new: NewRun) -> str | None:
+    """Note on the thread, which may have to be made, what the run brings, and that it has one more; what it said of its
+    graph and assistant before, if that was something else."""
+    thread = key_of(new.thread_id)
+    if row is None:
+        insert_thread(transaction, new.thread())
+        transaction.db.execute("UPDATE threads SET active = 1 WHERE thread = ?", (thread,))
+        return None
+    metadata = merged(row.metadata, new.thread_metadata)
+    transaction.db.execute(
+        "UPDATE threads SET active = active + 1, updated_at = ?, metadata = ?, config = ? WHERE thread = ?",
+        (new.created_at, metadata, merged(row.config, new.thread_config), thread),
+    )
+    if metadata == row.metadata:
+        return None
+    was = belonging(from_text(row.metadata))
+    return None if was == belonging(from_text(metadata)) else to_text(was)
+
+
+def _insert(transaction: Transaction, new: NewRun, was: str | None, *, first: bool, started: bool) -> Run:
     queued = transaction.append(new.thread_id, _made_at(new.created_at, new.queued()), new.run_id, 0)
     run = new.row(queued)
     if started:
         run = replace(run, status="running", attempt=1, started_at=new.created_at)
     transaction.db.execute(
-        f"INSERT INTO runs ({_COLUMNS}, first) VALUES (?,?,?,?,?,?,?,?,?,?,?,0,NULL,?,?,NULL,NULL,?,?,?,?,?,?,?)",
+        f"INSERT INTO runs ({_COLUMNS}, first, thread_was)"
+        " VALUES (?,?,?,?,?,?,?,?,?,?,?,0,NULL,?,?,NULL,NULL,?,?,?,?,?,?,?,?)",
         (
             key_of(run.run_id),
             key_of(run.thread_id),
@@ -241,6 +266,7 @@ def _insert(transaction: Transaction, new: NewRun, *, first: bool, started: bool
             run.started_at,
             run.owner,
             first,
+            was,
         ),
     )
     return run
@@ -398,6 +424,7 @@ def _roll_back(transaction: Transaction, thread_id: ThreadId, fence: Fence, endi
         delete_checkpoints_of(transaction.db, thread_id, fence.run_id)
     run = _find(transaction.db, fence.run_id)
     assert run is not None, "a run that ends is there"
+    _give_back(transaction.db, run)
     _remove(transaction.db, fence.run_id)
     left = transaction.db.execute(
         "UPDATE threads SET active = active - 1, updated_at = ? WHERE thread = ? RETURNING active",
@@ -406,6 +433,23 @@ def _roll_back(transaction: Transaction, thread_id: ThreadId, fence: Fence, endi
     error = user_interrupt("rollback")
     gone = replace(run, status=ending.status, error=error, ended_seq=seq, updated_at=now)
     return seq, left, run.temporary, None if run.webhook is None else gone
+
+
+def _give_back(db: apsw.Connection, run: Run) -> None:
+    """Let the thread be that of the graph and assistant that it was before the run, or let the run that was accepted
+    after it do so when it is rolled back."""
+    was = db.execute("SELECT thread_was FROM runs WHERE run = ?", (key_of(run.run_id),)).get
+    if was is None:
+        return
+    thread = key_of(run.thread_id)
+    sql = """UPDATE runs SET thread_was = ?1
+              WHERE position = (SELECT position FROM runs
+                                 WHERE thread = ?2 AND status IN ('pending', 'running') AND queued_seq > ?3
+                                 ORDER BY position LIMIT 1) RETURNING 1"""
+    if db.execute(sql, (was, thread, run.queued_seq)).get is None:
+        metadata = from_text(db.execute("SELECT metadata FROM threads WHERE thread = ?", (thread,)).get)
+        restored = to_text(given_back(metadata, run, from_text(was)))
+        db.execute("UPDATE threads SET metadata = ? WHERE thread = ?", (restored, thread))
 
 
 def _to_pending(transaction: Transaction, thread_id: ThreadId, run_id: RunId, crashes: str, now: int) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from threadwire.core.entries import Fence, Kind
-from threadwire.core.ids import RunId, uuid7
+from threadwire.core.ids import AssistantId, RunId, ThreadId, uuid7
 from threadwire.core.records import Ending, NewRun, Run, Settled, ThreadQuery, Ttl
 from threadwire.core.run_state import user_interrupt
 from threadwire.errors import Conflict, NotFound, ThreadBusy
@@ -428,6 +428,71 @@ class RunsConformance:
         thread = await the_thread(storage, thread_id)
         assert (thread.status, thread.values, thread.error) == ("interrupted", {"n": 1}, {"e": 1})
 
+    @pytest.mark.parametrize("before", [{"graph_id": "first", "assistant_id": "one", "user": "ada"}, {"user": "ada"}])
+    @pytest.mark.parametrize("how", ["finished", "cancelled", "recovered"])
+    async def test_a_thread_belongs_again_to_the_graph_it_had_before_a_run_that_is_rolled_back(
+        self, storage: Storage, before: dict[str, Any], how: str
+    ) -> None:
+        thread_id = await keep_thread(storage, metadata=before)
+        run = await _run_of(storage, thread_id, "second")
+        assert (await the_thread(storage, thread_id)).metadata == {**before, **_belongs("second")}
+        if how == "finished":
+            started = await claim_only(storage, run.run_id)
+            await storage.runs.finish(started.fence, Ending("interrupted", rollback=True), NOW)
+        elif how == "cancelled":
+            await storage.runs.cancel(run.run_id, "rollback", NOW)
+        else:
+            await claim_only(storage, run.run_id)
+            await storage.runs.cancel(run.run_id, "rollback", NOW)
+            await storage.runs.recover(NOW)
+        assert (await the_thread(storage, thread_id)).metadata == before
+        assert await storage.threads.count(ThreadQuery(metadata={"graph_id": "second"})) == 0
+        assert await storage.threads.count(ThreadQuery(metadata=before)) == 1
+
+    @pytest.mark.parametrize("second", ["other", "rolled back"])
+    @pytest.mark.parametrize("strategy", ["enqueue", "rollback"])
+    async def test_of_several_that_are_rolled_back_the_last_gives_the_thread_back(
+        self, storage: Storage, second: str, strategy: str
+    ) -> None:
+        """Until then it belongs to the graph of the one that was accepted last, and is active."""
+        before = _belongs("first")
+        thread_id = await keep_thread(storage, metadata=before)
+        running = await claim_only(storage, (await _run_of(storage, thread_id, "rolled back")).run_id)
+        await _run_of(storage, thread_id, "waits")
+        last = await _run_of(storage, thread_id, second, multitask_strategy=strategy)
+        await storage.runs.finish(running.fence, Ending("interrupted", rollback=True), NOW)
+        assert (await the_thread(storage, thread_id)).metadata == _belongs(second)
+        for run in await storage.runs.list(thread_id, status="pending"):
+            if run.run_id != last.run_id:
+                await storage.runs.cancel(run.run_id, "rollback", NOW)
+        assert (await the_thread(storage, thread_id)).metadata == _belongs(second)
+        await storage.runs.cancel(last.run_id, "rollback", NOW)
+        assert (await the_thread(storage, thread_id)).metadata == before
+
+    async def test_what_waits_and_makes_way_gives_the_thread_back_too(self, storage: Storage) -> None:
+        before = _belongs("first")
+        thread_id = await keep_thread(storage, metadata=before)
+        await _run_of(storage, thread_id, "second")
+        last = await _run_of(storage, thread_id, "third", multitask_strategy="rollback")
+        assert (await the_thread(storage, thread_id)).metadata == _belongs("third")
+        await storage.runs.cancel(last.run_id, "rollback", NOW)
+        assert (await the_thread(storage, thread_id)).metadata == before
+
+    async def test_what_somebody_said_since_is_not_taken_back_with_a_run(self, storage: Storage) -> None:
+        thread_id = await keep_thread(storage, metadata=_belongs("first"))
+        run = await _run_of(storage, thread_id, "second")
+        await storage.threads.update(thread_id, metadata={"graph_id": "third"}, now=NOW)
+        await storage.runs.cancel(run.run_id, "rollback", NOW)
+        assert (await the_thread(storage, thread_id)).metadata == {**_belongs("second"), "graph_id": "third"}
+
+    async def test_a_run_that_is_not_rolled_back_leaves_the_thread_to_its_graph(self, storage: Storage) -> None:
+        thread_id = await keep_thread(storage, metadata=_belongs("first"))
+        run = await claim_only(storage, (await _run_of(storage, thread_id, "second")).run_id)
+        await storage.runs.finish(run.fence, Ending("success"), NOW)
+        later = await _run_of(storage, thread_id, "third")
+        await storage.runs.cancel(later.run_id, "rollback", NOW)
+        assert (await the_thread(storage, thread_id)).metadata == _belongs("second")
+
     async def test_a_run_ends_once(self, storage: Storage) -> None:
         """5.3"""
         run = await start_on_new_thread(storage)
@@ -448,3 +513,19 @@ class RunsConformance:
         assert not await storage.runs.finish(Fence(run.run_id, 0), Ending("success"), NOW)
         assert await storage.runs.get(run.run_id) == claimed
         assert len(await whole_log(storage, run.thread_id)) == 1
+
+
+def _belongs(graph_id: str) -> dict[str, Any]:
+    return {"graph_id": graph_id, "assistant_id": f"of {graph_id}"}
+
+
+async def _run_of(storage: Storage, thread_id: ThreadId, graph_id: str, **fields: Any) -> Run:
+    assistant_id = AssistantId(f"of {graph_id}")
+    return await accept(
+        storage,
+        thread_id,
+        graph_id=graph_id,
+        assistant_id=assistant_id,
+        thread_metadata=_belongs(graph_id),
+        **fields,
+    )
