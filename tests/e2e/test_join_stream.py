@@ -137,9 +137,24 @@ async def test_a_position_that_is_none_is_refused(sdk, http):
         assert answer.json() == {"detail": f"Invalid Last-Event-ID: {wrong!r} is not a sequence number"}
 
 
-async def test_a_position_ahead_of_everything_gives_nothing_from_a_finished_run(sdk):
+async def test_a_position_that_was_never_given_is_refused(sdk, http):
+    """Silence would look like a run that said nothing."""
     thread_id, run_id, _ = await finished(sdk)
-    assert await collect(sdk.runs.join_stream(thread_id, run_id, last_event_id="999999999")) == []
+    queued = await sdk.runs.create(thread_id, "echo", input={"text": "later"}, after_seconds=1000)
+    for path in (
+        f"/threads/{thread_id}/runs/{run_id}",
+        f"/threads/{thread_id}/runs/{queued['run_id']}",
+        f"/runs/{run_id}",
+    ):
+        answer = await http.get(f"{path}/stream", headers={"Last-Event-ID": "999999999"})
+        assert answer.status_code == 400
+        assert answer.json()["detail"].startswith("Invalid Last-Event-ID: 999999999 was never given on this thread")
+
+
+async def test_a_position_behind_a_run_but_not_behind_the_thread_gives_nothing(sdk):
+    thread_id, run_id, _ = await finished(sdk)
+    last = (await collect(sdk.runs.stream(thread_id, "echo", input={"text": "more"})))[-1].id
+    assert await collect(sdk.runs.join_stream(thread_id, run_id, last_event_id=last)) == []
 
 
 async def test_an_unknown_mode_is_refused(sdk, http):

@@ -277,6 +277,19 @@ async def test_the_stream_ends_with_its_thread(sdk):
         await listener.until(lambda listener: listener.over)
 
 
+async def test_a_position_of_a_thread_that_was_deleted_is_refused_by_the_one_made_anew(sdk, http):
+    """Or a page that had been further would be told nothing of what now happens."""
+    thread_id = await sdk.thread()
+    run_id = await ran(sdk, thread_id)
+    async with listening(sdk, thread_id, last_event_id="-") as listener:  # which deletes it in the end
+        await listener.until(done(run_id))
+        position = listener.parts[-1].id
+    await sdk.threads.create(thread_id=thread_id)
+    answer = await http.get(f"/threads/{thread_id}/stream", headers={"Last-Event-ID": position})
+    assert answer.status_code == 400
+    assert answer.json()["detail"].startswith(f"Invalid Last-Event-ID: {position} was never given on this thread")
+
+
 async def test_what_cannot_be_followed_is_refused(sdk, http):
     thread_id, unknown = await sdk.thread(), fresh_id()
 
@@ -287,7 +300,7 @@ async def test_what_cannot_be_followed_is_refused(sdk, http):
 
     assert await answer(f"/threads/{unknown}/stream") == (404, f"Thread with ID {unknown} not found")
     assert await answer("/threads/nope/stream") == (422, "Invalid thread ID: must be a UUID")
-    for position in ("nope", "--", "1794784655149-0", "1" * 19, "1.5", ""):
+    for position in ("nope", "--", "1794784655149-0", "1" * 19, "1.5", "", "1", "999999"):
         status, detail = await answer(f"/threads/{thread_id}/stream", position)
         assert (status, detail[:21]) == (400, "Invalid Last-Event-ID"), position
     for query in ("stream_mode=nope", "stream_modes=values", 'stream_mode=["run_modes","nope"]'):
@@ -298,16 +311,16 @@ async def test_what_cannot_be_followed_is_refused(sdk, http):
         )
 
 
-async def test_a_position_beyond_the_end_waits_for_what_lies_beyond(sdk, http):
+async def test_at_the_last_position_what_follows_is_waited_for(sdk):
     thread_id = await sdk.thread()
     first = await ran(sdk, thread_id)
     async with listening(sdk, thread_id, last_event_id="-") as early:
         await early.until(done(first))
         end = int(early.parts[-1].id)
-        async with listening(sdk, thread_id, last_event_id=str(end + 1)) as listener:
+        async with listening(sdk, thread_id, last_event_id=str(end)) as listener:
             second = await ran(sdk, thread_id)
             await listener.until(done(second))
-            assert all(int(part.id) > end + 1 for part in listener.parts)
+            assert all(int(part.id) > end for part in listener.parts)
 
 
 async def test_an_idle_thread_shows_that_it_is_alive(http):

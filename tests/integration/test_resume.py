@@ -237,10 +237,17 @@ async def test_zero_and_minus_one_mean_from_the_start(start: str, watcher: Watch
     assert replay(watcher.server, f"{watcher.run_path}/stream", start) == watcher.shown
 
 
-@pytest.mark.parametrize("beyond", ["last", "999999999"])
-async def test_beyond_the_end_there_is_nothing(beyond: str, watcher: Watcher, entries: list[Entry]) -> None:
-    after = str(watcher.ids[-1]) if beyond == "last" else beyond
-    assert replay(watcher.server, f"{watcher.run_path}/stream", after) == b""
+async def test_behind_the_last_id_there_is_nothing(watcher: Watcher, entries: list[Entry]) -> None:
+    assert replay(watcher.server, f"{watcher.run_path}/stream", str(watcher.ids[-1])) == b""
+
+
+async def test_an_id_that_was_never_given_is_refused(watcher: Watcher, entries: list[Entry]) -> None:
+    last = entries[-1].seq
+    for beyond in (last + 1, 999999999):
+        headers = {"Last-Event-ID": str(beyond)}
+        status, body = request(watcher.server, "GET", f"{watcher.run_path}/stream", headers=headers)
+        assert status == 400
+        assert f"{beyond} was never given on this thread, whose last is {last}" in body["detail"]
 
 
 async def test_without_an_id_a_finished_run_shows_nothing(watcher: Watcher, entries: list[Entry]) -> None:

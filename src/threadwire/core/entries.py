@@ -69,3 +69,12 @@ def parse_cursor(text: str) -> Seq:
     if not text.isascii() or not text.isdigit() or len(text) > 18:
         raise InvalidCursor(f"Invalid Last-Event-ID: {text[:40]!r} is not a sequence number")
     return Seq(int(text))
+
+
+def require_given(cursor: Seq, last: Seq) -> None:
+    """Raise `InvalidCursor` for a position that no entry of the log has had (spec 4.3a)."""
+    if cursor > last:
+        raise InvalidCursor(
+            f"Invalid Last-Event-ID: {cursor} was never given on this thread, whose last is {last}. It may be of a"
+            " thread with the same id that was deleted."
+        )

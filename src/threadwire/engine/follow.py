@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import NamedTuple
 
 from threadwire.core.encoding import Encoder
-from threadwire.core.entries import START, Entry, Kind
+from threadwire.core.entries import START, Entry, Kind, require_given
 from threadwire.core.ids import RunId, Seq, ThreadId
 from threadwire.core.records import Run
 from threadwire.storage.abc import Log, Storage, Threads, Wakeup
@@ -419,7 +419,8 @@ class Followers:
     async def follow_thread(
         self, thread_id: ThreadId, options: Hashable, make_encoder: Callable[[], Encoder], after: Seq | None
     ) -> Follower:
-        """Watch a thread, which must exist, over all its runs: from `after` on, or with None from now on.
+        """Watch a thread, which must exist, over all its runs: from `after` on, or with None from now on. Raises
+        `InvalidCursor`.
 
         The encoder is fed as `ThreadReader` says.
         """
@@ -429,8 +430,8 @@ class Followers:
 
         last = await self._log.last(thread_id)
         cursor = last if after is None else after
-        # Nobody can have read further than to the end, whatever he says; the projection is for the others too.
-        projection = self._shared(_Key(thread_id, None, options), partial(make_reader, min(cursor, last)))
+        require_given(cursor, last)
+        projection = self._shared(_Key(thread_id, None, options), partial(make_reader, cursor))
         return SharingFollower(self._log, thread_id, projection, make_reader, cursor, self._of_threads)
 
     async def follow_thread_alone(

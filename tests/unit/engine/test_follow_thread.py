@@ -9,6 +9,7 @@ from threadwire.core.ids import RunId, Seq, ThreadId
 from threadwire.core.records import Ending, Run
 from threadwire.engine import follow
 from threadwire.engine.follow import Arrival, Follower, Followers
+from threadwire.errors import InvalidCursor
 from threadwire.storage.abc import Storage
 from threadwire.testing.conformance.samples import NOW, accept, keep_thread, note, start, write
 
@@ -199,15 +200,16 @@ async def test_one_who_has_caught_up_joins_the_others(
     assert [encoder.fed for encoder in maker.made] == [[2], [1]]
 
 
-async def test_a_position_beyond_the_end_waits_for_what_lies_beyond(
+async def test_a_position_beyond_the_end_is_refused(
     storage: Storage, thread_id: ThreadId, followers: Followers
 ) -> None:
-    maker = Maker()
-    with await followers.follow_thread(thread_id, OPTIONS, maker, Seq(2)) as follower:
-        await storage.log.append(thread_id, [note("a"), note("b")]).wait()
+    await storage.log.append(thread_id, [note("a"), note("b")]).wait()
+    with pytest.raises(InvalidCursor, match="3 was never given on this thread, whose last is 2"):
+        await followers.follow_thread(thread_id, OPTIONS, Maker(), Seq(3))
+    with await followers.follow_thread(thread_id, OPTIONS, Maker(), Seq(2)) as follower:
         assert await follower.next(SILENCE) == b""
         await storage.log.append(thread_id, [note("c")]).wait()
-        assert await follower.next(SOON) == b"3:c#3\n"
+        assert await follower.next(SOON) == b"3:c#1\n"
 
 
 async def test_followers_of_a_forgotten_thread_and_of_its_runs_come_to_an_end(

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 from functools import partial
 
-from threadwire.core.entries import START, parse_cursor
+from threadwire.core.entries import START, parse_cursor, require_given
 from threadwire.core.ids import Seq
 from threadwire.core.records import Run
 from threadwire.engine.lifecycle import Engine
@@ -50,9 +50,12 @@ class RunAnswers:
     async def _position(self, run: Run, last_event_id: str | None) -> Seq:
         """Where a joining client starts: behind the id it names; with none, a live run from now, a finished one at its
         end."""
-        if last_event_id is not None:
-            return parse_cursor(last_event_id)
-        return await self._engine.runs.newest(run.thread_id)
+        cursor = None if last_event_id is None else parse_cursor(last_event_id)
+        newest = await self._engine.runs.newest(run.thread_id)
+        if cursor is None:
+            return newest
+        require_given(cursor, newest)
+        return cursor
 
     def _stream(
         self, run: Run, path: str, options: StreamOptions, after: Seq, *, cancel_on_disconnect: bool
