@@ -21,6 +21,7 @@
     ├── NotDelivered            a webhook could not be told
     └── StorageError            the database refused
         ├── StorageDied         the database is gone for good, and the engine with it
+        ├── StorageDamaged      the file is not as it was written
         └── DataDirectoryLocked another process serves this data directory
 
 The message is a sentence a person can act on. HTTP status codes are known to `http/problems.py` alone.
@@ -111,6 +112,10 @@ class StorageError(ThreadwireError):
 
 class StorageDied(StorageError):
     """The storage has died. The server ends, and has to be started again."""
+
+
+class StorageDamaged(StorageError):
+    """The database is damaged."""
 
 
 class DataDirectoryLocked(StorageError):

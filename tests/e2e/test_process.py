@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 
 import anyio
+import apsw
 import httpx
 import pytest
 from clients import OPENERS, PATIENCE, collect, eventually, has_begun, human, open_async, open_sync, run_is
@@ -290,6 +291,60 @@ async def test_the_process_ends_too_when_the_end_of_a_run_cannot_be_written(proj
         await anyio.to_thread.run_sync(server.start)
         async with open_async(server.url) as sdk:
             await run_is(sdk, run, "success")
+
+
+def overwrite(database, *tables):
+    """Damage the page at which each of the tables begins."""
+    db = apsw.Connection(str(database), flags=apsw.SQLITE_OPEN_READONLY)
+    sql = "SELECT rootpage FROM sqlite_schema WHERE name = ?"
+    pages = [db.execute(sql, (table,)).get for table in tables]
+    db.close()
+    with database.open("r+b") as file:
+        for page in pages:
+            file.seek(4096 * (page - 1))
+            file.write(b"\xff" * 4096)
+
+
+async def test_a_database_that_is_damaged_meanwhile_is_told_and_what_can_be_read_is_answered(project, tmp_path):
+    database = tmp_path / "data" / "threadwire.db"
+    with running_server(project, database.parent) as server:
+        async with open_async(server.url) as sdk:
+            thread_id = await sdk.thread()
+            [begun, *_] = await collect(sdk.runs.stream(thread_id, "echo", input={"text": "hi"}))
+        assert await anyio.to_thread.run_sync(server.terminate) == 0
+        await anyio.to_thread.run_sync(server.start)
+        overwrite(database, "threads", "segments")
+        async with httpx.AsyncClient(base_url=server.url, timeout=10) as http:
+            item = {"namespace": ["a"], "key": "b", "value": {}}
+            await http.put("/store/items", json=item)  # a change has everybody look at the file again
+            path = f"/threads/{thread_id}/runs/{begun.data['run_id']}"
+            for answer in (
+                await http.get(f"/threads/{thread_id}"),
+                await http.post("/threads/search", json={}),
+                await http.get(f"{path}/stream", headers={"Last-Event-ID": "-1"}),
+            ):
+                assert answer.status_code == 503
+                assert answer.json()["detail"].startswith("The database is damaged, or its disk: database disk image")
+            with pytest.raises(httpx.TransportError):  # it has begun to answer when it finds out
+                await http.get(f"{path}/join")
+            assert (await http.get(path)).json()["status"] == "success"
+            assert (await http.get("/ok")).status_code == 200
+        log = await anyio.to_thread.run_sync(server.log)
+        assert f"file={database}" in log
+        assert "PRAGMA integrity_check" in log
+        assert "Traceback" not in log
+
+
+async def test_a_damaged_database_is_refused_in_one_line(project, tmp_path):
+    database = tmp_path / "data" / "threadwire.db"
+    with running_server(project, database.parent) as server:
+        assert await anyio.to_thread.run_sync(server.terminate) == 0
+    overwrite(database, "threads")
+    start = partial(refusal, "serve", "--config", project, "--data", database.parent, "--port", 0)
+    assert start().startswith(f"The database {database} cannot be used, for it is damaged, or no database: ")
+    database.with_name("threadwire.db-wal").write_bytes(database.read_bytes())
+    database.unlink()
+    assert start().startswith(f"The database {database} is not there, but threadwire.db-wal beside it holds ")
 
 
 async def test_only_one_server_uses_a_data_directory(project, tmp_path, impatient):

@@ -20,9 +20,19 @@ from hypothesis import strategies as st
 from threadwire.core.entries import START, Draft, Fence, Kind
 from threadwire.core.ids import AssistantId, RunId, Seq, ThreadId, uuid7
 from threadwire.core.items import Item, PutItem, SearchItems
-from threadwire.core.records import AssistantQuery, AssistantVersion, Ending, NewRun, Run, Settled, Thread, Ttl
+from threadwire.core.records import (
+    AssistantQuery,
+    AssistantVersion,
+    Ending,
+    NewRun,
+    Run,
+    Settled,
+    Thread,
+    ThreadQuery,
+    Ttl,
+)
 from threadwire.core.vectors import unit
-from threadwire.errors import DataDirectoryLocked, Fenced, StorageError
+from threadwire.errors import DataDirectoryLocked, Fenced, StorageDamaged, StorageError
 from threadwire.storage.abc import Storage
 from threadwire.storage.sqlite import open_sqlite_storage, schema
 from threadwire.storage.sqlite.compression import decompress
@@ -142,9 +152,79 @@ async def test_runs_that_an_older_threadwire_left_pending_take_their_turns(
 
 async def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
     (tmp_path / "threadwire.db").write_bytes(b"This is no database, whatever its name says. " * 100)
-    with pytest.raises(StorageError, match="cannot be opened"):
+    with pytest.raises(StorageDamaged, match="is damaged, or no database: file is not a database"):
         async with open_sqlite_storage(tmp_path):
             pass
+
+
+@pytest.mark.parametrize("what", ["not there", "empty"])
+async def test_a_write_ahead_log_without_its_database_is_not_thrown_away(tmp_path: Path, what: str) -> None:
+    """SQLite would take the directory for a new one."""
+    database, log = tmp_path / "threadwire.db", tmp_path / "threadwire.db-wal"
+    async with open_sqlite_storage(tmp_path) as storage:
+        await start(storage)
+        left = log.read_bytes()
+    database.unlink()
+    if what == "empty":
+        database.touch()
+    log.write_bytes(left)
+    with pytest.raises(StorageDamaged, match=rf"threadwire.db is {what}, but threadwire.db-wal beside it holds"):
+        async with open_sqlite_storage(tmp_path):
+            pass
+    assert log.read_bytes() == left
+    log.unlink()
+    async with open_sqlite_storage(tmp_path):
+        pass
+
+
+@pytest.mark.parametrize("how", ["overwritten", "cut off"])
+async def test_a_damaged_file_is_refused_and_left_as_it_is(tmp_path: Path, how: str) -> None:
+    async with open_sqlite_storage(tmp_path) as storage:
+        for _ in range(50):
+            run = await start(storage)
+            await storage.log.append(run.thread_id, [token(os.urandom(4000).hex())], run.fence).wait()
+    with (tmp_path / "threadwire.db").open("r+b") as file:
+        if how == "cut off":
+            file.truncate(file.seek(0, os.SEEK_END) // 2 // 4096 * 4096)
+        else:
+            file.seek(_root_page(tmp_path, "threads"))
+            file.write(b"\xff" * 4096)
+    before = (tmp_path / "threadwire.db").read_bytes()
+    with pytest.raises(StorageDamaged, match="is damaged, or no database: "):
+        async with open_sqlite_storage(tmp_path):
+            pass
+    assert (tmp_path / "threadwire.db").read_bytes() == before
+
+
+def _root_page(directory: Path, table: str) -> int:
+    """Where in the file a table begins."""
+    db = apsw.Connection(str(directory / "threadwire.db"), flags=apsw.SQLITE_OPEN_READONLY)
+    try:
+        return 4096 * (db.execute("SELECT rootpage FROM sqlite_schema WHERE name = ?", (table,)).get - 1)
+    finally:
+        db.close()
+
+
+@pytest.mark.parametrize("what", ["a page", "a text", "JSON"])
+async def test_what_cannot_be_read_later_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str) -> None:
+    """SQLite knows a page by its form, but not what was in it."""
+    monkeypatch.setattr(schema, "look_through", lambda db: None)  # or the writer would have seen it all
+    async with open_sqlite_storage(tmp_path) as storage:
+        run = await start(storage)
+        await storage.threads.update(run.thread_id, metadata={"note": "find me"}, now=NOW)
+    root = _root_page(tmp_path, "threads")
+    async with open_sqlite_storage(tmp_path) as storage:
+        with (tmp_path / "threadwire.db").open("r+b") as file:
+            note = file.read().index(b'{"note":"find me"}')
+            place, damage = {"a page": (root, b"\xff" * 4096), "a text": (note, b"\xff"), "JSON": (note, b"!")}[what]
+            file.seek(place)
+            file.write(damage)
+        for read in (storage.threads.get(run.thread_id), storage.threads.search(ThreadQuery())):
+            with pytest.raises(StorageDamaged, match="is damaged, or its disk"):
+                await read
+        with pytest.raises(StorageDamaged, match="is damaged, or its disk"):
+            await storage.threads.update(run.thread_id, metadata={"more": 1}, now=NOW)
+        assert await storage.runs.get(run.run_id) == run, "the rest goes on"
 
 
 async def test_a_directory_is_served_once(tmp_path: Path) -> None:

@@ -12,10 +12,14 @@ from types import TracebackType
 from typing import Any, Protocol
 
 import anyio
+import structlog
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from threadwire.core.json import dumps
+from threadwire.errors import StorageError
+
+logger = structlog.get_logger("threadwire.http")
 
 HEARTBEAT = 5.0
 """Seconds between two comments on a silent stream: what the official server does, and what its clients measure."""
@@ -132,6 +136,9 @@ class LongResponse(Response):
                     await self._send_all(send)
                 except TimeoutError:  # the client does not read: let it go, it can resume
                     self._left = True
+                except StorageError as error:  # the answer has begun, so it cannot be one any more
+                    self._torn = True
+                    logger.warning("stream_cut_off", error=error.message)
                 finally:
                     listening.cancel()
             if not (self._done or self._left or self._torn):  # the server is going

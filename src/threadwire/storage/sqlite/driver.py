@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 
-import apsw
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from threadwire.errors import DataDirectoryLocked, StorageDied, StorageError
@@ -16,6 +15,7 @@ from threadwire.storage.abc import Storage
 from threadwire.storage.sqlite.assistants import SqliteAssistants
 from threadwire.storage.sqlite.checkpoints import SqliteCheckpoints
 from threadwire.storage.sqlite.crons import SqliteCrons
+from threadwire.storage.sqlite.damage import opening, require_database
 from threadwire.storage.sqlite.deliveries import SqliteDeliveries
 from threadwire.storage.sqlite.items import SqliteItems
 from threadwire.storage.sqlite.log import LocalWatchers, SqliteLog
@@ -69,29 +69,25 @@ async def open_sqlite_storage(
 ) -> AsyncIterator[Storage]:
     """Everything in `directory/threadwire.db`, for as long as the block lasts, on the loop that runs now.
 
-    Raises `DataDirectoryLocked` if another process serves the directory. On leaving, all that was taken in is made
+    Raises `DataDirectoryLocked` if another process serves the directory, `StorageDamaged` if what is there cannot be
+    used. On leaving, all that was taken in is made
     durable; it blocks the loop for the moment that takes, so that a cancellation cannot lose it.
     """
     with ExitStack() as stack:
         stack.enter_context(_locked(directory))
         path = directory / "threadwire.db"
-        db = _open(path)
-        stack.callback(db.close)
-        log = WriteAheadLog(db, path)
-        stack.callback(log.close)
-        readers = Readers(path)
-        stack.callback(readers.close)
+        require_database(path)
         tails, watchers = Tails(_TAIL_BYTES), LocalWatchers()
-        writer = Writer(db, log, tails, watchers, asyncio.get_running_loop())
-        stack.callback(writer.close)
+        with opening(path):
+            db = open_writer(path)
+            stack.callback(db.close)
+            log = WriteAheadLog(db, path)
+            stack.callback(log.close)
+            readers = Readers(path)
+            stack.callback(readers.close)
+            writer = Writer(db, log, tails, watchers, asyncio.get_running_loop())
+            stack.callback(writer.close)
         yield SqliteStorage(writer, readers, tails, watchers, clock, serializer or strict_serializer())
-
-
-def _open(path: Path) -> apsw.Connection:
-    try:
-        return open_writer(path)
-    except (apsw.Error, OSError) as error:
-        raise StorageError(f"The database {path} cannot be opened: {error}") from error
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from typing import TypeVar
 
 import apsw
 
+from threadwire.storage.sqlite.damage import UNREADABLE, damaged
 from threadwire.storage.sqlite.schema import open_reader
 
 T = TypeVar("T")
@@ -26,6 +27,7 @@ class Readers:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._file = str(path.absolute())
         self._idle: deque[apsw.Connection] = deque()
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="threadwire-sqlite-reader")
 
@@ -34,7 +36,7 @@ class Readers:
             db = self._idle.pop()
         except IndexError:
             db = open_reader(self._path)
-        return _Loan(self._idle, db)
+        return _Loan(self._idle, db, self._file)
 
     async def elsewhere(self, query: Callable[[apsw.Connection], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._threads, self.here, query)
@@ -50,11 +52,12 @@ class Readers:
 
 
 class _Loan:
-    __slots__ = ("_db", "_idle")
+    __slots__ = ("_db", "_file", "_idle")
 
-    def __init__(self, idle: deque[apsw.Connection], db: apsw.Connection) -> None:
+    def __init__(self, idle: deque[apsw.Connection], db: apsw.Connection, file: str) -> None:
         self._idle = idle
         self._db = db
+        self._file = file
 
     def __enter__(self) -> apsw.Connection:
         return self._db
@@ -62,4 +65,7 @@ class _Loan:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if isinstance(error, UNREADABLE):
+            self._db.close(True)  # who knows what it has kept of it
+            raise damaged(error, self._file) from error
         self._idle.append(self._db)

@@ -50,4 +50,5 @@ class one_moment:
         self._db.execute("BEGIN")
 
     def __exit__(self, *error: object) -> None:
-        self._db.execute("END")
+        if self._db.in_transaction:  # SQLite ends it by itself when it cannot read
+            self._db.execute("END")

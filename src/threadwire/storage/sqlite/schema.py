@@ -13,6 +13,7 @@ from threadwire.core.items import satisfies
 from threadwire.errors import StorageError
 from threadwire.storage.abc import contains, named
 from threadwire.storage.sqlite import write_ahead_log
+from threadwire.storage.sqlite.damage import look_through
 from threadwire.storage.sqlite.labels import labels_of
 
 _BUSY_MS = 10_000
@@ -39,6 +40,7 @@ def open_writer(path: Path) -> apsw.Connection:
         db.execute("PRAGMA journal_size_limit = 67108864")
         db.create_scalar_function("labels_in", _labels_in, 2, deterministic=True)
         db.create_scalar_function("labels_in_both", _labels_in_both, 2, deterministic=True)
+        look_through(db)
         write_ahead_log.empty_at_start(db)
         migrate(db, migrations())
         write_ahead_log.reserve(db, path)

@@ -40,6 +40,7 @@ import structlog
 from threadwire.core.entries import Fence
 from threadwire.core.ids import RunId, ThreadId
 from threadwire.errors import Fenced, StorageDied, StorageError, ThreadwireError
+from threadwire.storage.sqlite.damage import refusal
 from threadwire.storage.sqlite.keys import name_of
 from threadwire.storage.sqlite.segments import Encoded
 from threadwire.storage.sqlite.tails import Tails
@@ -462,8 +463,7 @@ class Writer:
         return [transaction]
 
     def _fail(self, work: Work, error: Exception) -> None:
-        _log.error("The database refused", error=repr(error))
-        work.error = StorageError(f"The database refused: {error}")
+        work.error = refusal(error, self._db.filename)
         work.error.__cause__ = error
         if work.fence is not None and not work.gives_up:
             self._broken.add(work.fence)
