@@ -354,8 +354,9 @@ def _cancel(transaction: Transaction, run: Run, action: CancelAction, now: int) 
 def _cancel_many(wanted: RunSelection, action: CancelAction, now: int, transaction: Transaction) -> list[Cancelled]:
     runs: RunList = []
     for status in ("pending", "running") if wanted.status is None else (wanted.status,):
-        # One status at a time, written out: only so are the indexes of the few active runs used.
-        sql = f"{_RUNS} WHERE status = '{status}' AND (?1 IS NULL OR thread = ?1) ORDER BY position"
+        # By the index of the few active runs, named: for the order alone SQLite would rather look at all there are.
+        sql = f"{_RUNS} INDEXED BY runs_{status} WHERE status = '{status}' AND (?1 IS NULL OR thread = ?1)"
+        sql += " ORDER BY position"
         thread = None if wanted.thread_id is None else key_of(wanted.thread_id)
         runs += [_run(row) for row in fetch(transaction.db, sql, (thread,))]
     named = None if wanted.run_ids is None else frozenset(wanted.run_ids)
