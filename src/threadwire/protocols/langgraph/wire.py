@@ -1,23 +1,16 @@
 """Objects of the LangGraph API as its clients know them."""
 
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from threadwire.core.configuration import configurable_of
 from threadwire.core.entries import Json
 from threadwire.core.ids import ThreadId
+from threadwire.core.moments import moment_at
 from threadwire.core.records import Assistant, AssistantVersion, CheckpointSizes, Cron, Delivery, Run, Size, Thread
 
 
 def iso(at: int | None) -> str | None:
-    return None if at is None else _moment(at).isoformat(timespec="microseconds")
-
-
-def _moment(at: int) -> datetime:
-    return _EPOCH + timedelta(milliseconds=at)  # exact also in far years, where a float of seconds is not
-
-
-_EPOCH = datetime.fromtimestamp(0, UTC)
+    return None if at is None else moment_at(at).isoformat(timespec="microseconds")
 
 
 def assistant_json(assistant: Assistant) -> Json:
@@ -167,7 +160,7 @@ def cron_json(cron: Cron) -> Json:
 
 
 def _plain_iso(at: int | None) -> str | None:
-    return None if at is None else _moment(at).isoformat()
+    return None if at is None else moment_at(at).isoformat()
 
 
 def update_json(moved: dict[str, Any]) -> Json:

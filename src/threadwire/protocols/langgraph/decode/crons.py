@@ -1,13 +1,14 @@
 """How crons are made, changed and looked for."""
 
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Any, Literal
 
 from pydantic import Field, field_serializer
 
 from threadwire.core.ids import AssistantId, CronId, ThreadId, assistant_id_of, parse_assistant_id, parse_thread_id
 from threadwire.core.lists import Listed
+from threadwire.core.moments import milliseconds_of
 from threadwire.core.records import Cron, CronQuery
 from threadwire.errors import BadRequest
 from threadwire.protocols.langgraph.decode.body import (
@@ -41,7 +42,7 @@ class CronOptions(GraphCall):
         return replace(
             cron,
             timezone=self.timezone,
-            end_time=_milliseconds(self.end_time),
+            end_time=_kept_as(self.end_time),
             keep_threads=keep,
             enabled=self.enabled,
             multitask_strategy=self.multitask_strategy,
@@ -135,12 +136,5 @@ def _assistant(name: str, graph_ids: list[str]) -> AssistantId:
     return parse_assistant_id(name)
 
 
-def _milliseconds(time: datetime | None) -> int | None:
-    """A time without a zone is in UTC. The last microseconds of a millisecond are dropped: rounded up, the last of the
-    calendar would lie beyond it."""
-    if time is None:
-        return None
-    return ((time if time.tzinfo is not None else time.replace(tzinfo=UTC)) - _EPOCH) // timedelta(milliseconds=1)
-
-
-_EPOCH = datetime.fromtimestamp(0, UTC)
+def _kept_as(time: datetime | None) -> int | None:
+    return None if time is None else milliseconds_of(time)

@@ -74,7 +74,7 @@ STATE_FIELDS = frozenset(
 )
 
 
-def decode_state_fields(select: Listed[str] | None) -> frozenset[str] | None:
+def decode_state_fields(select: list[str] | None) -> frozenset[str] | None:
     """Fields of a state, or `values.<key>` for one value; None for all."""
     for each in select or ():
         if each not in STATE_FIELDS and not each.startswith(VALUE):
