@@ -213,8 +213,7 @@ class Call(asyncio.Future[Any]):
         return cancelled
 
     def tell(self, result: Any, error: BaseException | None) -> None:
-        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
-            self.get_loop().call_soon_threadsafe(self._settle, result, error)
+        call_on(self.get_loop(), self._settle, result, error)
 
     def _settle(self, result: Any, error: BaseException | None) -> None:
         if self.done():
@@ -235,6 +234,12 @@ def _outcome(function: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[
         return None, raised
     except BaseException as error:
         return None, error
+
+
+def call_on(home: asyncio.AbstractEventLoop, callback: Callable[..., object], *arguments: Any) -> None:
+    """From any thread, and perhaps from work that the home's loop has not waited for."""
+    with suppress(RuntimeError):  # it is closed, so nobody waits there
+        home.call_soon_threadsafe(callback, *arguments)
 
 
 class NodeLoop(Loop):

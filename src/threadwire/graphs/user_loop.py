@@ -23,7 +23,7 @@ import structlog
 from anyio import CancelScope
 
 from threadwire.errors import LoopDied, LoopGivenUp
-from threadwire.graphs.node_threads import NodeLoop, NodeThreads
+from threadwire.graphs.node_threads import NodeLoop, NodeThreads, call_on
 
 T = TypeVar("T")
 
@@ -91,7 +91,7 @@ class UserLoop:
         def start() -> None:
             task = self._loop.create_task(work())
             tasks.append(task)
-            task.add_done_callback(lambda ended: _call_on(here, _hand_over, ended, done))
+            task.add_done_callback(lambda ended: call_on(here, _hand_over, ended, done))
 
         def stop() -> None:
             for task in tasks:
@@ -170,7 +170,7 @@ class UserLoop:
                 self._tell(leave.set)
 
     def _tell(self, callback: Callable[[], object]) -> None:
-        _call_on(self._loop, callback)  # if it is closed, whoever waits for an answer is told so
+        call_on(self._loop, callback)  # if it is closed, whoever waits for an answer is told so
 
     @contextmanager
     def _or_dead(self, tell: Callable[[LoopDied], object]) -> Iterator[None]:
@@ -269,14 +269,8 @@ def _hand_over(ended: "asyncio.Task[T]", done: "asyncio.Future[T] | Future[T]") 
         done.set_exception(exited)
 
 
-def _call_on(home: asyncio.AbstractEventLoop, callback: Callable[..., object], *arguments: Any) -> None:
-    """From any thread, and perhaps from work that the home's loop has not waited for."""
-    with suppress(RuntimeError):  # it is closed, so nobody waits there
-        home.call_soon_threadsafe(callback, *arguments)
-
-
 def _break_soon(home: asyncio.AbstractEventLoop, promise: "asyncio.Future[Any]", death: LoopDied) -> None:
-    _call_on(home, _break, promise, death)
+    call_on(home, _break, promise, death)
 
 
 def _break(promise: "asyncio.Future[Any] | Future[Any]", death: LoopDied) -> None:
