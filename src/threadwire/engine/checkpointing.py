@@ -36,6 +36,11 @@ class Checkpointing:
             let_new_ids_follow(newest[0])
         return newest
 
+    async def let_new_ones_follow(self, thread_id: ThreadId) -> None:
+        """Have what is made from now on come behind what the thread has. Our own savers see to it when they read."""
+        if self._brought is not None:
+            await self.newest(thread_id)
+
     async def newest_before(self, run: Run) -> tuple[str, RunId | None] | None:
         """The newest checkpoint that an attempt finds. Whatever leaves one in the storage leaves an entry too, so
         before a thread's first entry there is none to look for."""

@@ -240,7 +240,7 @@ class Threads:
         configurable = {**_configurable(thread_id, checkpoint), "graph_id": graph_id}  # for the checkpoint's metadata
         named, ns = configurable.get("checkpoint_id"), configurable["checkpoint_ns"]
         await self._checkpointing.require(thread_id, named, ns)
-        await self._checkpointing.newest(thread_id)  # behind which the new one is to come
+        await self._checkpointing.let_new_ones_follow(thread_id)
         saver, store = self._checkpointing.saver(), self._store.of(thread.owner)
 
         async def moving(graph: Graph) -> tuple[Move, Settling | None]:
