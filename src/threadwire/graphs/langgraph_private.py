@@ -6,8 +6,10 @@ from dataclasses import fields
 from functools import partial
 from typing import Any
 
-from langgraph.pregel import debug
+from langchain_core.callbacks import AsyncCallbackManager
+from langgraph.pregel import debug, main
 
+from threadwire.graphs.callbacks import Callbacks
 from threadwire.graphs.dispatched import put_into_stream
 
 STRICT_RESUME = "__pregel_strict_resume"
@@ -19,6 +21,7 @@ def patch_langgraph() -> None:
     _change_tool_handler()
     _copy_no_interrupts()
     _look_into_no_text()
+    _tell_quickly()
 
 
 def _change_tool_handler() -> None:
@@ -60,3 +63,14 @@ def _look_into_no_text() -> None:
 
 def _values_but_text(state_values: Callable[[Any], Sequence[Any]], state: Any) -> Sequence[Any]:
     return [value for value in state_values(state) if not isinstance(value, (str, bytes, bytearray))]
+
+
+def _tell_quickly() -> None:
+    """A graph makes its callbacks in LangChain's way, and everything in it has its own from them."""
+    usual = getattr(main, "get_async_callback_manager_for_config", None)
+    if usual is not None and not isinstance(usual, partial):
+        main.get_async_callback_manager_for_config = partial(_told_quickly, usual)  # type: ignore[attr-defined]
+
+
+def _told_quickly(callbacks_for: Callable[[Any], AsyncCallbackManager], config: Any) -> Callbacks:
+    return Callbacks.instead_of(callbacks_for(config))
