@@ -40,6 +40,8 @@ from threadwire.storage.sqlite.keys import key_of
 from threadwire.storage.sqlite.log import SqliteLog
 from threadwire.storage.sqlite.schema import migrate, migrations
 from threadwire.storage.sqlite.segments import ZLIB, ZSTD, decode, encode, pack, unpack
+from threadwire.storage.sqlite.waiting import Waiters
+from threadwire.storage.sqlite.write_ahead_log import WriteAheadLog
 
 pytestmark = pytest.mark.anyio
 
@@ -310,6 +312,52 @@ async def test_entries_read_the_same_from_memory_and_from_disk(storage: Storage)
             assert await storage.log.last(run.thread_id) == 451
             of_run = await storage.log.read(run.thread_id, Seq(after), limit=limit, run_id=run.run_id)
             assert of_run == recent
+
+
+# How often it syncs
+
+
+async def test_a_patient_caller_and_what_his_run_says_first_wait_for_one_sync(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await storage.runs.accept(_new_run())  # so that the writer has something behind it
+    syncs = _count_syncs(monkeypatch)
+
+    def speak_and_end(run: Run) -> None:
+        storage.log.append(run.thread_id, [token("a"), token("b")], run.fence)
+        ends.append(asyncio.ensure_future(storage.runs.finish(run.fence, Ending("success"), NOW)))
+
+    ends: list[asyncio.Future[bool]] = []
+    accepted = await storage.runs.accept(_new_run(), start=speak_and_end, patient=True)
+    assert accepted.started
+    kinds = [entry.kind for entry in await storage.log.read(accepted.run.thread_id, START, limit=10)]
+    assert kinds == [Kind.RUN_QUEUED, Kind.MESSAGES, Kind.MESSAGES, Kind.RUN_ENDED]
+    assert await ends[0]
+    assert len(syncs) == 1
+
+
+async def test_what_several_batches_wrote_is_told_at_once_when_it_is_synced(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = await start(storage)
+    saver = storage.checkpoints.saver(run.fence)
+    told: list[int] = []
+    usual = Waiters.tell
+    monkeypatch.setattr(Waiters, "tell", lambda self, ready, grown=(): told.append(1) or usual(self, ready, grown))
+    for step in range(3):
+        storage.log.append(run.thread_id, [token(str(step))], run.fence)
+        await saver.aput(*_checkpoint(run))
+        await saver.written()
+    await storage.log.append(run.thread_id, [token("last")], run.fence).wait()
+    assert len(told) == 1
+    assert len(await storage.log.read(run.thread_id, START, limit=10)) == 5
+
+
+def _count_syncs(monkeypatch: pytest.MonkeyPatch) -> list[WriteAheadLog]:
+    syncs: list[WriteAheadLog] = []
+    usual = WriteAheadLog.sync
+    monkeypatch.setattr(WriteAheadLog, "sync", lambda self: syncs.append(self) or usual(self))
+    return syncs
 
 
 def _forget_recent(storage: Storage, thread_id: ThreadId) -> None:

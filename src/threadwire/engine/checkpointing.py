@@ -4,7 +4,7 @@ the project brings, which must be told."""
 from collections.abc import Awaitable, Sequence
 from typing import TYPE_CHECKING
 
-from threadwire.core.entries import START, Fence
+from threadwire.core.entries import START
 from threadwire.core.ids import RunId, ThreadId
 from threadwire.core.records import CheckpointSizes, Durability, Put, Run
 from threadwire.errors import BadRequest, NotFound, StorageError
@@ -25,9 +25,16 @@ class Checkpointing:
     def is_brought(self) -> bool:
         return self._brought is not None
 
-    def saver(self, fence: Fence | None = None, durability: Durability = "async") -> "Saver":
+    def saver(self, durability: Durability = "async") -> "Saver":
         """What the project brings is handed out as it is: it knows neither fences nor the order of our queue."""
-        return self._storage.checkpoints.saver(fence, durability) if self._brought is None else self._brought.saver
+        return self._storage.checkpoints.saver(None, durability) if self._brought is None else self._brought.saver
+
+    def saver_of(self, run: Run) -> "Saver":
+        """For the attempt that holds the thread."""
+        if self._brought is not None:
+            return self._brought.saver
+        durability: Durability = run.kwargs.get("durability") or "async"
+        return self._storage.checkpoints.saver(run.fence, durability, empty=_begins_thread(run))
 
     async def newest(self, thread_id: ThreadId) -> tuple[str, RunId | None] | None:
         """The newest root checkpoint, and who made it. What is made from now on comes behind it."""
@@ -42,11 +49,8 @@ class Checkpointing:
             await self.newest(thread_id)
 
     async def newest_before(self, run: Run) -> tuple[str, RunId | None] | None:
-        """The newest checkpoint that an attempt finds. Whatever leaves one in the storage leaves an entry too, so
-        before a thread's first entry there is none to look for."""
-        if run.queued_seq == START + 1 and run.attempt == 1 and self._brought is None:
-            return None
-        return await self.newest(run.thread_id)
+        """The newest checkpoint that an attempt finds."""
+        return None if self._brought is None and _begins_thread(run) else await self.newest(run.thread_id)
 
     async def require(self, thread_id: ThreadId, checkpoint_id: str | None, ns: str = "") -> None:
         """Raise `NotFound` if the thread has no such checkpoint. LangGraph would begin with an empty state there."""
@@ -110,6 +114,12 @@ class Checkpointing:
     def require_pruning(self) -> None:
         if self._brought is not None and not self._brought.prunes_threads:
             raise BadRequest(_CANNOT_DO.format("pruned", "aprune"))
+
+
+def _begins_thread(run: Run) -> bool:
+    """Whatever leaves a checkpoint in the storage leaves an entry too, so before a thread's first entry there is none
+    to look for."""
+    return run.queued_seq == START + 1 and run.attempt == 1
 
 
 _CANNOT_DO = "A thread cannot be {0} here: the project's checkpointer has no `{1}`."

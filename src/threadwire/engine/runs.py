@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from threadwire.core.configuration import base_of, of_run
@@ -62,6 +63,8 @@ class StartRun:
     idempotency_key: str | None = None
     request_digest: str | None = None
     """Stands for all that is asked for with the key."""
+    watched: bool = False
+    """Whether the client is told nothing before the run has said something."""
     owner: str | None = None
 
 
@@ -138,7 +141,7 @@ class Runs:
     async def start(self, asked: StartRun) -> Run:
         """Take a run in; on return it is durable, and will be carried out whatever happens to the caller."""
         await self.check(asked)
-        taken = await self.take_in(asked, self._accept)
+        taken = await self.take_in(asked, partial(self._accept, patient=asked.watched))
         assert taken is not None
         return taken
 
@@ -154,9 +157,9 @@ class Runs:
         if asked.multitask_strategy == "rollback":
             self._checkpointing.require_rollback()
 
-    async def _accept(self, new: NewRun, start: Begin | None) -> Accepted:
+    async def _accept(self, new: NewRun, start: Begin | None, *, patient: bool) -> Accepted:
         try:
-            return await self._storage.runs.accept(new, start=start)
+            return await self._storage.runs.accept(new, start=start, patient=patient)
         except NotFound as error:
             raise NotFound(_NOT_THERE) from error
 

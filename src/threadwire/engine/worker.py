@@ -101,11 +101,19 @@ class Worker:
         """Keep a place free while a run is being accepted, so that it can be begun at once. Yields what begins it, or
         None if there is no place."""
         free = not self._draining and self._tasks is not None and self._free > 0 and thread_id not in self._untouchable
-        self._reserved += free
+        reserved = int(free)
+        self._reserved += reserved
+
+        def begin(run: Run) -> None:
+            nonlocal reserved
+            self._reserved -= reserved  # it takes the place up itself now, and may be long in being accepted
+            reserved = 0
+            self.begin(run)
+
         try:
-            yield self.begin if free else None
+            yield begin if free else None
         finally:
-            self._reserved -= free
+            self._reserved -= reserved
             self._forget_requests()
             self._quiet.set()
 
@@ -272,7 +280,7 @@ class Worker:
     async def _execute(self, run: Run, execution: Execution) -> Ending:
         """On the user loop."""
         current_attempt.set(run.fence)
-        saver = self._checkpointing.saver(run.fence, run.kwargs.get("durability") or "async")
+        saver = self._checkpointing.saver_of(run)
         try:
             context = run.kwargs.get("context") or None
             store = self._store.of(run.owner)

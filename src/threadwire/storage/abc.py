@@ -188,7 +188,9 @@ class Threads(Protocol):
 
 
 class Runs(Protocol):
-    async def accept(self, new: NewRun, *, start: Callable[[Run], None] | None = None) -> Accepted:
+    async def accept(
+        self, new: NewRun, *, start: Callable[[Run], None] | None = None, patient: bool = False
+    ) -> Accepted:
         """Take a run in: its row and its `run.queued` entry, durable on return (5.1), or nothing. What is in them,
         `new` says: `row`, `queued`, and `thread` if that has to be made.
 
@@ -204,6 +206,8 @@ class Runs(Protocol):
           `claim` would, and says `started`. `start` is called with it, once and in a task of the storage's loop, as
           soon as it outlives the process and before this returns; also if the caller is cancelled meanwhile, unless
           nothing is kept then.
+        - A `patient` caller lets a run that is started be made durable together with its first entries, as soon as
+          those are.
         """
 
     async def get(self, run_id: RunId) -> Run | None: ...
@@ -358,15 +362,17 @@ class Deliveries(Protocol):
 
 
 class Checkpoints(Protocol):
-    def saver(self, fence: Fence | None = None, durability: Durability = "async") -> "BaseCheckpointSaver[str]":
+    def saver(
+        self, fence: Fence | None = None, durability: Durability = "async", *, empty: bool = False
+    ) -> "BaseCheckpointSaver[str]":
         """A checkpoint saver over this storage, as LangGraph wants one.
 
         Its writes go through the same queue as `Log.append`, in order (7.1), under `fence` if there is one (7.2:
         `Fenced`).
         `sync` durability returns from a put after its commit, the others at once (7.3). Its reads see its own writes.
         It also has `async def written()`, which returns once everything put through it so far outlives the process:
-        it may
-        still be on its way to the disk, as a machine that loses power would show, but nobody has been told of it.
+        it may still be on its way to the disk, as a machine that loses power would show, but nobody has been told of
+        it. `empty` says that the fence's thread has no checkpoint yet, so that it need not be looked for.
 
         After `get_tuple`, whichever checkpoint it asks for, the ids that LangGraph makes come behind the newest of that
         namespace, whatever the clock says (`let_new_ids_follow`).

@@ -77,6 +77,7 @@ async def start(
             multitask_strategy=manners.when_busy,
             create_thread=True,
             thread_metadata=thread_metadata or {},
+            watched=True,
         )
     )
     if manners.early_stops.take(thread_id, asked.run_id):

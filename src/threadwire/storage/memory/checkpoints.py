@@ -28,7 +28,9 @@ class MemoryCheckpoints:
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
 
-    def saver(self, fence: Fence | None = None, durability: Durability = "async") -> BaseCheckpointSaver[str]:
+    def saver(
+        self, fence: Fence | None = None, durability: Durability = "async", *, empty: bool = False
+    ) -> BaseCheckpointSaver[str]:
         return FencedSaver(self._tables, fence)
 
     async def newest(self, thread_id: ThreadId) -> tuple[str, RunId | None] | None:

@@ -38,7 +38,9 @@ class MemoryRuns:
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
 
-    async def accept(self, new: NewRun, *, start: Callable[[Run], None] | None = None) -> Accepted:
+    async def accept(
+        self, new: NewRun, *, start: Callable[[Run], None] | None = None, patient: bool = False
+    ) -> Accepted:
         accepted = self.take_in(new, started=start is not None)
         if start is not None and accepted.started:
             start(accepted.run)

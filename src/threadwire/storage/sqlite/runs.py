@@ -66,10 +66,13 @@ class SqliteRuns:
         self._writer = writer
         self._readers = readers
 
-    async def accept(self, new: NewRun, *, start: Callable[[Run], None] | None = None) -> Accepted:
-        def begin(accepted: Accepted) -> None:
+    async def accept(
+        self, new: NewRun, *, start: Callable[[Run], None] | None = None, patient: bool = False
+    ) -> Accepted:
+        def begin(accepted: Accepted) -> bool:
             if start is not None and accepted.started:
                 start(accepted.run)
+            return patient and accepted.started
 
         return await self._writer.do(partial(accept_run, new, start is not None), then=begin)
 

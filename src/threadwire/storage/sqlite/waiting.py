@@ -27,23 +27,27 @@ class Waiters:
         self._watchers = watchers
         self._loop = loop
         self._waiting: list[tuple[int, Waiter]] = []
+        self._patient: list[tuple[int, Waiter]] = []
 
-    def __bool__(self) -> bool:
+    @property
+    def impatient(self) -> bool:
         return bool(self._waiting)
 
-    def add(self, position: int, waiter: Waiter) -> None:
-        self._waiting.append((position, waiter))
+    def add(self, position: int, waiter: Waiter, *, patient: bool = False) -> None:
+        (self._patient if patient else self._waiting).append((position, waiter))
 
     def take(self, upto: int) -> list[Waiter]:
         """Those who need not wait any longer."""
-        ready = [waiter for position, waiter in self._waiting if position <= upto]
+        ready = [waiter for position, waiter in (*self._patient, *self._waiting) if position <= upto]
         if ready:
             self._waiting = [item for item in self._waiting if item[0] > upto]
+            self._patient = [item for item in self._patient if item[0] > upto]
         return ready
 
     def take_all(self) -> list[Waiter]:
-        ready = [waiter for _, waiter in self._waiting]
+        ready = [waiter for _, waiter in (*self._patient, *self._waiting)]
         self._waiting.clear()
+        self._patient.clear()
         return ready
 
     def tell(self, ready: list[Waiter], grown: Iterable[ThreadId] = ()) -> None:

@@ -54,9 +54,9 @@ class Work(ABC):
         if self.error is not None:
             raise _lost(self.error)
 
-    async def kept(self) -> None:
+    async def kept(self, *, patiently: bool = False) -> None:
         """Like `wait`, but raises what happened as it is: `Fenced`, `NotFound`, …"""
-        await self.finished()
+        await self.finished(patiently=patiently)
         if self.error is not None:
             raise self.error
 
@@ -67,9 +67,9 @@ class Work(ABC):
         if self.error is not None:
             raise self.error
 
-    async def finished(self) -> None:
+    async def finished(self, *, patiently: bool = False) -> None:
         if not self.done:
-            await self._writer.until(self.position)
+            await self._writer.until(self.position, patiently=patiently)
 
 
 def _lost(error: Exception) -> StorageError:

@@ -6,9 +6,10 @@ resolved, watchers are woken. SQLite's `synchronous=FULL` would do both in one; 
 of our own before anything is acknowledged), because a graph between two steps need only wait for the first.
 
 One thread does the writing and the syncing. While it does, the next batch gathers, so batches grow with the load. What
-somebody waits for is settled at once. Entries that nobody waits for are gathered: for `GATHER` if the writer was idle,
-and up to `PACE` after the last sync began if it was not, because a sync costs as much of the interpreter as fifty
-entries do.
+somebody waits for is settled at once, unless he is patient: whoever watches the run he starts is told nothing before
+its first entries, and the shortest runs need one sync then and not two. Entries that nobody waits for are gathered:
+for `GATHER` if the writer was idle, and up to `PACE` after the last sync began if it was not, because a sync costs as
+much of the interpreter as fifty entries do.
 
 Numbers are given here and not where the work comes in. Queue order is call order, so the result is the same (2.2),
 and there is no counter in memory that a failed commit would leave ahead of the disk.
@@ -32,7 +33,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 import apsw
 import structlog
@@ -50,6 +51,9 @@ from threadwire.storage.sqlite.works import LITTLE, WORK_COST, Appending, Operat
 from threadwire.storage.sqlite.write_ahead_log import WriteAheadLog
 
 T = TypeVar("T")
+
+Batch: TypeAlias = tuple[list[Work], list[Transaction]]
+"""Works that were written together, and the transactions it took."""
 
 _log = structlog.get_logger(__name__)
 
@@ -100,7 +104,7 @@ class Writer:
         self.entries = 0
         """How many entries have been published, and in how many commits."""
         self.commits = 0
-        self._unsynced: list[tuple[list[Work], list[Transaction]]] = []
+        self._unsynced: list[Batch] = []
         self._hidden: dict[ThreadId, int] = {}
         """From which number on a thread's entries are written, but not yet to be shown."""
         self._waiters = Waiters(watchers, loop)
@@ -145,20 +149,21 @@ class Writer:
             if self._broken and fence in self._broken:
                 raise StorageError("An earlier entry of this attempt could not be kept.")
 
-    async def do(self, operation: Callable[[Transaction], T], then: Callable[[T], None] | None = None) -> T:
+    async def do(self, operation: Callable[[Transaction], T], then: Callable[[T], bool] | None = None) -> T:
         """Do it in its turn, and return once it is settled. `then` is told the result as soon as it is written, on this
-        loop, also if the caller is cancelled before."""
+        loop, also if the caller is cancelled before; and says whether that is soon enough with what comes next."""
         work = Operation(operation)
         with self._lock:
             self._enqueue(work, quietly=True)
-            self._urgent = True
+            self._urgent = then is None or self._urgent
         self._write_now(work)
+        patiently = False
         if then is not None:
             if self.written >= work.position:
-                _tell_result(work, then)
+                patiently = _tell_result(work, then)
             else:
                 await asyncio.shield(asyncio.get_running_loop().create_task(_tell_when_settled(work, then)))
-        await work.kept()
+        await work.kept(patiently=patiently)
         return work.result
 
     async def do_elsewhere(self, operation: Callable[[Transaction], T]) -> T:
@@ -209,13 +214,14 @@ class Writer:
         while self.crowded:
             self.block_until(self.settled + 1)
 
-    async def until(self, position: int) -> None:
+    async def until(self, position: int, *, patiently: bool = False) -> None:
         future = asyncio.get_running_loop().create_future()
         with self._lock:
             if self.settled >= position or self.death is not None:
                 return
-            self._waiters.add(position, future)
-            self._hurry()
+            self._waiters.add(position, future, patient=patiently)
+            if not patiently:
+                self._hurry()
         await future
 
     async def told(self) -> None:
@@ -337,13 +343,15 @@ class Writer:
         """Sleep while there is nothing to do. False once closed."""
         while True:
             with self._lock:
+                pause = self._pause()
                 if self._queue or self._unsynced:
-                    pause = self._pause()
                     if pause <= 0:
                         return True
                     self._gathering = True
                 elif self._closed:
                     return False
+                elif pause > 0:  # what comes before that is over would have to wait for it anyway, and need not ring
+                    self._gathering = True
                 else:
                     pause = -1.0
                     self._asleep = True
@@ -369,14 +377,13 @@ class Writer:
         with self._lock:
             written = self._unsynced[:]
         self._write_ahead.sync()  # while others write on
-        for works, transactions in written:
-            self._settle(works, self._publish(transactions))
+        self._settle(written)
         if self._write_ahead.is_long:
             with self._turn:
                 self._write_ahead.empty()
 
     def _pause(self) -> float:
-        if self._urgent or self._waiters or self._closed or self.crowded:
+        if self._urgent or self._waiters.impatient or self._closed or self.crowded:
             return 0.0
         return max(self._begun_at + PACE, self._rung_at + GATHER) - time.monotonic()
 
@@ -468,10 +475,10 @@ class Writer:
         if work.fence is not None and not work.gives_up:
             self._broken.add(work.fence)
 
-    def _publish(self, transactions: list[Transaction]) -> set[ThreadId]:
+    def _publish(self, written: list[Batch]) -> set[ThreadId]:
         """Show what has been synced; the threads that have grown, or are gone."""
         changed: set[ThreadId] = set()
-        for transaction in transactions:
+        for transaction in (each for _, transactions in written for each in transactions):
             for thread_id in transaction.forgotten:
                 self._tails.forget(thread_id)
             if transaction.segments:
@@ -481,18 +488,20 @@ class Writer:
             changed.update(transaction.forgotten, (segment.thread_id for segment in transaction.segments))
         return changed
 
-    def _settle(self, batch: list[Work], grown: set[ThreadId]) -> None:
-        load = sum(work.weight for work in batch)
+    def _settle(self, written: list[Batch]) -> None:
+        works = [work for batch, _ in written for work in batch]
+        load = sum(work.weight for work in works)
+        grown = self._publish(written)
         with self._lock:
-            for work in batch:
+            for work in works:
                 if work.gives_up and work.error is not None and not isinstance(work.error, Fenced):
                     # It could not be ended after all, so it goes on holding its thread.
                     assert work.fence is not None
                     assert work.thread_id is not None
                     self._held[work.fence] = work.thread_id
-            self.settled = batch[-1].position
+            self.settled = works[-1].position
             self._load -= load
-            del self._unsynced[:1]
+            del self._unsynced[: len(written)]
             self._hidden.clear()
             for _, transactions in self._unsynced:
                 for transaction in transactions:
@@ -521,14 +530,13 @@ class Writer:
         _log.critical("The storage has died", reason=reason, exc_info=None if foreseen else error)
 
 
-async def _tell_when_settled(work: Operation[T], then: Callable[[T], None]) -> None:
+async def _tell_when_settled(work: Operation[T], then: Callable[[T], bool]) -> None:
     await work.finished()
     _tell_result(work, then)
 
 
-def _tell_result(work: Operation[T], then: Callable[[T], None]) -> None:
-    if work.error is None:
-        then(work.result)
+def _tell_result(work: Operation[T], then: Callable[[T], bool]) -> bool:
+    return work.error is None and then(work.result)
 
 
 def _running(db: apsw.Connection) -> dict[Fence, ThreadId]:

@@ -86,6 +86,16 @@ class CheckpointsConformance:
         assert found.checkpoint["channel_values"] == {"value": "v1"}
         assert found.pending_writes == [("task", "channel", {"n": 1})]
 
+    async def test_a_saver_that_is_told_of_an_empty_thread_sees_its_own_writes(self, storage: Storage) -> None:
+        run = await start_on_new_thread(storage)
+        saver = storage.checkpoints.saver(run.fence, empty=True)
+        assert await saver.aget_tuple(config_of(run.thread_id)) is None
+        await save(saver, run.thread_id, run.run_id, value="v1")
+        found = await saver.aget_tuple(config_of(run.thread_id))
+        assert found is not None
+        assert found.checkpoint["channel_values"] == {"value": "v1"}
+        assert await saver.aget_tuple(config_of(run.thread_id, "child:1")) is None
+
     async def test_a_saver_works_on_any_thread_and_loop(self, storage: Storage) -> None:
         """7.1: graphs run elsewhere, and nodes that are not async call it without a loop."""
         run = await start_on_new_thread(storage)

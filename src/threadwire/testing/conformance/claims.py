@@ -51,17 +51,20 @@ class ClaimsConformance:
         await storage.runs.finish(run.fence, Ending("success"), NOW)
         assert await storage.runs.count_active() == {"pending": 2, "running": 0}
 
-    async def test_a_run_that_is_due_on_a_free_thread_can_be_claimed_as_it_is_accepted(self, storage: Storage) -> None:
+    @pytest.mark.parametrize("patient", [False, True])
+    async def test_a_run_that_is_due_on_a_free_thread_can_be_claimed_as_it_is_accepted(
+        self, storage: Storage, patient: bool
+    ) -> None:
         """2.6, 5.8"""
         thread_id = await keep_thread(storage)
         started: list[Run] = []
-        accepted = await storage.runs.accept(a_run(thread_id), start=started.append)
+        accepted = await storage.runs.accept(a_run(thread_id), start=started.append, patient=patient)
         assert started == [accepted.run]
         assert (accepted.started, accepted.run.status, accepted.run.attempt) == (True, "running", 1)
         assert accepted.run == await storage.runs.get(accepted.run.run_id)
         await write(storage, accepted.run, "its attempt holds the thread")
         assert not await storage.runs.claim(10, now=NOW)
-        second = await storage.runs.accept(a_run(thread_id), start=started.append)
+        second = await storage.runs.accept(a_run(thread_id), start=started.append, patient=patient)
         assert (second.started, second.run.status, len(started)) == (False, "pending", 1)
         await storage.runs.finish(accepted.run.fence, Ending("success"), NOW)
         assert await _claim(storage, 10) == [second.run.run_id]

@@ -78,6 +78,20 @@ async def test_a_place_kept_for_a_run_being_accepted_is_given_to_no_other(
         await ended(storage, waiting)
 
 
+async def test_a_run_that_has_begun_takes_one_place_while_it_is_being_accepted(
+    storage: Storage, registry: GraphRegistry
+) -> None:
+    async with working(storage, registry, capacity=2) as worker:
+        thread_id = await keep_thread(storage)
+        with worker.place_for(thread_id) as start:
+            assert start is not None
+            new = a_run(thread_id, graph_id="hears", kwargs={"input": {"said": []}})
+            accepted = await storage.runs.accept(new, start=start)
+            with worker.place_for(await keep_thread(storage)) as another:
+                assert another is not None
+        await ended(storage, accepted.run)
+
+
 async def test_the_runs_of_a_thread_take_turns(storage: Storage, registry: GraphRegistry, gate: "Future[None]") -> None:
     """5.8"""
     first = await asked(storage, "holds", **HELD)

@@ -90,7 +90,9 @@ class RunBody(GraphCall):
     def temporary(self) -> bool:
         return False
 
-    def start(self, thread_id: ThreadId | None, repeatable: Repeatable | None = None) -> StartRun:
+    def start(
+        self, thread_id: ThreadId | None, repeatable: Repeatable | None = None, *, watched: bool = False
+    ) -> StartRun:
         return StartRun(
             assistant=self.assistant_id,
             thread_id=thread_id,
@@ -109,6 +111,7 @@ class RunBody(GraphCall):
             after_seconds=self.after_seconds,
             idempotency_key=None if repeatable is None else repeatable.key,
             request_digest=None if repeatable is None else repeatable.digest,
+            watched=watched,
         )
 
     def configurable(self) -> Object:
@@ -124,10 +127,12 @@ class StatelessRunBody(RunBody):
     def temporary(self) -> bool:
         return self.on_completion == "delete"
 
-    def start(self, thread_id: ThreadId | None, repeatable: Repeatable | None = None) -> StartRun:
+    def start(
+        self, thread_id: ThreadId | None, repeatable: Repeatable | None = None, *, watched: bool = False
+    ) -> StartRun:
         if thread_id is None and self.command is not None and self.command.resume is not None:
             raise BadRequest("You must provide a thread_id when resuming.")
-        return super().start(thread_id, repeatable)
+        return super().start(thread_id, repeatable, watched=watched)
 
 
 class BatchedRunBody(StatelessRunBody):

@@ -34,7 +34,8 @@ def run_routes(router: APIRouter, engine: Engine, streams: OpenStreams) -> None:
 def _start_runs(router: APIRouter, engine: Engine, answers: RunAnswers) -> None:
     async def started(what: str, thread: str, body: RunBody, key: str | None) -> Run:
         thread_id = parse_thread_id(thread)
-        return await engine.runs.start(body.start(thread_id, repeatable(key, what, [body], thread_id)))
+        again = repeatable(key, what, [body], thread_id)
+        return await engine.runs.start(body.start(thread_id, again, watched=what != "create"))
 
     @router.post("/threads/{thread_id}/runs", tags=["runs"], responses=foreseen(400, 409))
     async def create_run(

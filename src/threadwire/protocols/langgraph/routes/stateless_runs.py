@@ -27,7 +27,7 @@ def stateless_run_routes(router: APIRouter, engine: Engine, streams: OpenStreams
 
 def _start_runs(router: APIRouter, engine: Engine, answers: RunAnswers) -> None:
     async def started(what: str, body: StatelessRunBody, key: str | None) -> Run:
-        return await engine.runs.start(body.start(None, repeatable(key, what, [body])))
+        return await engine.runs.start(body.start(None, repeatable(key, what, [body]), watched=what != "create"))
 
     @router.post("/runs", tags=["stateless runs"], responses=foreseen(400, 404))
     async def create_stateless_run(
