@@ -82,6 +82,10 @@ class Fenced(ThreadwireError):
     """This attempt no longer holds its thread."""
 
 
+class RollbackDue(ThreadwireError):
+    """Somebody has been promised that this run is rolled back."""
+
+
 class GraphUnavailable(ThreadwireError):
     """The graph could not be loaded."""
 

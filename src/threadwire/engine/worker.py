@@ -19,7 +19,7 @@ from threadwire.core.records import CancelAction, Ending, Run
 from threadwire.core.run_state import user_interrupt
 from threadwire.engine.checkpointing import Checkpointing
 from threadwire.engine.clock import Clock, seconds_until
-from threadwire.errors import GraphUnavailable, LoopDied, LoopGivenUp, NotFound, StorageError
+from threadwire.errors import GraphUnavailable, LoopDied, LoopGivenUp, NotFound, RollbackDue, StorageError
 from threadwire.graphs.current_attempt import current_attempt
 from threadwire.graphs.execution import Attempt, Execution, describe
 from threadwire.graphs.registry import GraphRegistry
@@ -31,6 +31,9 @@ logger = structlog.get_logger("threadwire.worker")
 
 STOPPED_WITHIN = 2.0
 """Seconds that a run which a shutdown cancels has to stop. Its code may block, or pass over the cancellation."""
+
+
+_ROLLED_BACK = Ending(status="interrupted", rollback=True)
 
 
 @dataclass(slots=True)
@@ -302,24 +305,30 @@ class Worker:
         if ending is None:
             await self._storage.runs.release(run.fence, now)
         else:
-            await self._finish(run, ending, now)
+            ending = await self._finish(run, ending, now)
             self.ended[ending.status] += 1
             self._log_end(run, ending)
 
-    async def _finish(self, run: Run, ending: Ending, now: int) -> None:
+    async def _finish(self, run: Run, ending: Ending, now: int) -> Ending:
+        """How it has ended after all."""
         try:
             if ending.rollback:
                 await self._checkpointing.forget_run(run.run_id)
             await self._storage.runs.finish(run.fence, ending, now)
+        except RollbackDue:  # promised a moment ago, and not told to this worker yet
+            return await self._finish(run, _ROLLED_BACK, now)
         except StorageError as error:  # something the run said could not be kept, so it cannot have succeeded
-            await self._storage.runs.finish(run.fence, Ending(status="error", error=describe(error)), now)
+            failed = Ending(status="error", error=describe(error))
+            await self._storage.runs.finish(run.fence, failed, now, regardless=ending.rollback)
+            return failed
+        return ending
 
     def _stopped(self, running: _Running) -> Ending | None:
         """How a cancelled run ends; None if it was cancelled by a shutdown, and so has not ended."""
         if running.action is None:
             return None
         if running.action == "rollback":
-            return Ending(status="interrupted", rollback=True)
+            return _ROLLED_BACK
         error = user_interrupt(running.action)
         if running.execution is None:
             return Ending(status="interrupted", error=error)

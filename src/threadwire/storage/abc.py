@@ -243,7 +243,7 @@ class Runs(Protocol):
         """Ask every active run that is wanted to stop, in one transaction, each as `cancel` would: no run of theirs is
         claimed in between. Those that were asked; runs that are over or unknown are passed over."""
 
-    async def finish(self, fence: Fence, ending: Ending, now: int) -> bool:
+    async def finish(self, fence: Fence, ending: Ending, now: int, *, regardless: bool = False) -> bool:
         """End a run in one transaction: its `run.ended` entry (`ending.entry`), its row, what its thread settles on
         (5.3).
 
@@ -253,7 +253,9 @@ class Runs(Protocol):
         A run with a `webhook` leaves a delivery, due at once, however it ended; so does one that ends in another way.
         A `temporary` run that leaves no active run on its thread discards the thread (5.10), however it ended.
         Takes effect after everything this attempt appended. False, and nothing changes, if the attempt does not hold
-        the thread.
+        the thread. Raises `RollbackDue`, and nothing changes, if it was cancelled with `rollback` and ends otherwise,
+        as it may have been about to when that was promised; but not if it is to end so `regardless`, because it cannot
+        be rolled back.
         """
 
     async def release(self, fence: Fence, now: int) -> bool:

@@ -26,7 +26,7 @@ from threadwire.core.run_state import (
     next_in_turn,
     user_interrupt,
 )
-from threadwire.errors import Conflict, NotFound, ThreadBusy
+from threadwire.errors import Conflict, NotFound, RollbackDue, ThreadBusy
 from threadwire.storage.memory.checkpoints import forget_run
 from threadwire.storage.memory.tables import Tables, as_kept
 
@@ -116,10 +116,12 @@ class MemoryRuns:
             runs = [run for run in self._tables.runs.values() if run.active and _wanted(run, wanted)]
             return [self._cancel(run, action, now) for run in runs]
 
-    async def finish(self, fence: Fence, ending: Ending, now: int) -> bool:
+    async def finish(self, fence: Fence, ending: Ending, now: int, *, regardless: bool = False) -> bool:
         with self._tables.lock:
             if (run := self._tables.holder(fence)) is None:
                 return False
+            if run.cancel == "rollback" and not (ending.rollback or regardless):
+                raise RollbackDue
             self._end(run, ending, now)
             return True
 

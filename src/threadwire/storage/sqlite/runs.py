@@ -35,7 +35,7 @@ from threadwire.core.run_state import (
     may_move,
     user_interrupt,
 )
-from threadwire.errors import Conflict, NotFound, StorageError, ThreadBusy
+from threadwire.errors import Conflict, NotFound, RollbackDue, StorageError, ThreadBusy
 from threadwire.storage.sqlite.deliveries import leave_delivery
 from threadwire.storage.sqlite.keys import key_of, name_of
 from threadwire.storage.sqlite.readers import Readers
@@ -125,10 +125,12 @@ class SqliteRuns:
     async def cancel_many(self, wanted: RunSelection, action: CancelAction, now: int) -> Sequence[Cancelled]:
         return await self._writer.do(partial(_cancel_many, wanted, action, now))
 
-    async def finish(self, fence: Fence, ending: Ending, now: int) -> bool:
+    async def finish(self, fence: Fence, ending: Ending, now: int, *, regardless: bool = False) -> bool:
         def finish(transaction: Transaction, thread_id: ThreadId) -> None:
             if self._writer.is_broken(fence) and ending.status != "error" and not ending.rollback:
                 raise StorageError("Entries of this run could not be kept; it can only end in error.")
+            if not (ending.rollback or regardless) and _is_to_be_rolled_back(transaction.db, fence.run_id):
+                raise RollbackDue
             _end(transaction, thread_id, fence, ending, now)
 
         return await self._writer.do_and_let_go(fence, finish)
@@ -364,6 +366,10 @@ def _cancel_many(wanted: RunSelection, action: CancelAction, now: int, transacti
         runs += [_run(row) for row in fetch(transaction.db, sql, (thread,))]
     named = None if wanted.run_ids is None else frozenset(wanted.run_ids)
     return [_cancel(transaction, run, action, now) for run in runs if named is None or run.run_id in named]
+
+
+def _is_to_be_rolled_back(db: apsw.Connection, run_id: RunId) -> bool:
+    return bool(db.execute("SELECT cancel = 'rollback' FROM runs WHERE run = ?", (key_of(run_id),)).get)
 
 
 def _cancelled(action: CancelAction) -> Ending:

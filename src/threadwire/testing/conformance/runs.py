@@ -10,7 +10,7 @@ from threadwire.core.entries import Fence, Kind
 from threadwire.core.ids import AssistantId, RunId, ThreadId, uuid7
 from threadwire.core.records import Ending, NewRun, Run, Settled, ThreadQuery, Ttl
 from threadwire.core.run_state import user_interrupt
-from threadwire.errors import Conflict, NotFound, ThreadBusy
+from threadwire.errors import Conflict, NotFound, RollbackDue, ThreadBusy
 from threadwire.storage.abc import Storage
 from threadwire.testing.conformance.samples import (
     NOW,
@@ -412,6 +412,24 @@ class RunsConformance:
         assert (row.status, row.error) == (status, error)
         data = (await whole_log(storage, run.thread_id))[-1].data
         assert data == ({"status": status} if error is None else {"status": status, "error": error})
+
+    @pytest.mark.parametrize("ending", [Ending("success"), Ending("error"), Ending("interrupted")])
+    async def test_a_run_that_is_to_be_rolled_back_ends_in_no_other_way(self, storage: Storage, ending: Ending) -> None:
+        """5.9: it may have been about to end when that was promised."""
+        run = await start_on_new_thread(storage)
+        await storage.runs.cancel(run.run_id, "rollback", NOW)
+        with pytest.raises(RollbackDue):
+            await storage.runs.finish(run.fence, ending, NOW)
+        assert (await the_run(storage, run.run_id)).status == "running"
+        await write(storage, run, "it still holds its thread")
+        assert await storage.runs.finish(run.fence, Ending("interrupted", rollback=True), NOW)
+        assert kinds(await run_log(storage, run))[-3:] == [Kind.CUSTOM, Kind.STATE_RESET, Kind.RUN_ENDED]
+
+    async def test_a_run_that_cannot_be_rolled_back_ends_regardless(self, storage: Storage) -> None:
+        run = await start_on_new_thread(storage)
+        await storage.runs.cancel(run.run_id, "rollback", NOW)
+        assert await storage.runs.finish(run.fence, Ending("error"), NOW, regardless=True)
+        assert (await the_run(storage, run.run_id)).status == "error"
 
     async def test_a_rolled_back_run_leaves_its_entries_and_nothing_else(self, storage: Storage) -> None:
         """5.9"""

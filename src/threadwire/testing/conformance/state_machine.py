@@ -25,7 +25,7 @@ from threadwire.core.records import (
     ThreadQuery,
     ThreadStatus,
 )
-from threadwire.errors import Fenced, NotFound, ThreadBusy
+from threadwire.errors import Fenced, NotFound, RollbackDue, ThreadBusy
 from threadwire.storage.abc import Commit, Storage
 from threadwire.testing.conformance.model import Line, Model, Refusal, Row
 from threadwire.testing.conformance.samples import NOW, a_run, a_thread, note, whole_log
@@ -310,6 +310,10 @@ class _Stories(RuleBasedStateMachine):
         if held:
             self._write(run_id, last_words)
         finish = self.storage.runs.finish(self._fence(run_id), ENDINGS[how], self.now)
+        if held and self.model.rows[run_id].cancel == "rollback" and how != "rolled_back":
+            with pytest.raises(RollbackDue):
+                self.home.do(finish)
+            return
         assert self.home.do(finish) == held
         if held:
             self.model.end(self.model.rows[run_id], how)

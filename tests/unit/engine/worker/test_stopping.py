@@ -93,18 +93,22 @@ async def test_a_run_cancelled_while_it_runs_keeps_what_it_had_done(
     assert (thread.status, thread.values["said"]) == ("interrupted", ["hello", "heard"])
 
 
-@pytest.mark.parametrize("graph", ["holds", "holds_on"], ids=["stopped", "ends by itself meanwhile"])
+@pytest.mark.parametrize("how", ["stopped", "ends by itself meanwhile", "ends before the worker is told"])
 async def test_a_run_rolled_back_while_it_runs_leaves_only_its_entries(
-    graph: str, storage: Storage, registry: GraphRegistry, gate: "Future[None]"
+    how: str, storage: Storage, registry: GraphRegistry, gate: "Future[None]"
 ) -> None:
     """5.9. Whoever asked for it was told that it would be, also if the graph is quicker."""
-    run = await asked(storage, graph, **HELD)
+    run = await asked(storage, "holds" if how == "stopped" else "holds_on", **HELD)
     async with working(storage, registry) as worker:
         await grown(storage, run, holding())
-        await stop(storage, worker, run, "rollback")
-        if graph == "holds_on":
+        if how == "ends before the worker is told":
+            await storage.runs.cancel(run.run_id, "rollback", NOW)
+        else:
+            await stop(storage, worker, run, "rollback")
+        if how != "stopped":
             gate.set_result(None)
         end = await ended(storage, run)
+    assert worker.ended == {"interrupted": 1}
 
     assert end.data == {"status": "rolled_back"}
     assert kinds(await run_log(storage, run))[-2:] == [Kind.STATE_RESET, Kind.RUN_ENDED]
