@@ -209,6 +209,17 @@ async def test_wait_lasts_until_a_delayed_run_has_ended(sdk):
     assert time.monotonic() - started >= 1
 
 
+async def test_a_delayed_run_goes_on_from_what_those_that_passed_it_have_left(sdk):
+    thread_id = await sdk.thread()
+    delayed = await sdk.runs.create(thread_id, "chat", input=human("later", "h2"), after_seconds=1)
+    await sdk.runs.wait(thread_id, "chat", input=human("now", "h1"))
+    before = (await sdk.threads.get_state(thread_id))["checkpoint"]["checkpoint_id"]
+    values = await sdk.runs.join(thread_id, delayed["run_id"])
+    assert [each["content"] for each in values["messages"]] == ["now", "You said: now", "later", "You said: later"]
+    history = await sdk.threads.get_history(thread_id, limit=100)
+    assert before in [(each["parent_checkpoint"] or {}).get("checkpoint_id") for each in history]
+
+
 async def test_a_delayed_run_is_stopped_before_it_starts(sdk):
     thread_id = await sdk.thread()
     run = await sdk.runs.create(thread_id, "echo", input={"text": 1}, after_seconds=300)

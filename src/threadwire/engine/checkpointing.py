@@ -34,7 +34,8 @@ class Checkpointing:
         if self._brought is not None:
             return self._brought.saver
         durability: Durability = run.kwargs.get("durability") or "async"
-        return self._storage.checkpoints.saver(run.fence, durability, empty=_begins_thread(run))
+        empty = run.thread_id if _begins_thread(run) else None
+        return self._storage.checkpoints.saver(run.fence, durability, empty=empty)
 
     async def newest(self, thread_id: ThreadId) -> tuple[str, RunId | None] | None:
         """The newest root checkpoint, and who made it. What is made from now on comes behind it."""
@@ -118,8 +119,8 @@ class Checkpointing:
 
 def _begins_thread(run: Run) -> bool:
     """Whatever leaves a checkpoint in the storage leaves an entry too, so before a thread's first entry there is none
-    to look for."""
-    return run.queued_seq == START + 1 and run.attempt == 1
+    to look for. The run that it tells of must have begun with it: one that is delayed is passed by others."""
+    return run.queued_seq == START + 1 and run.attempt == 1 and run.started_at == run.created_at
 
 
 _CANNOT_DO = "A thread cannot be {0} here: the project's checkpointer has no `{1}`."

@@ -365,7 +365,7 @@ class Deliveries(Protocol):
 
 class Checkpoints(Protocol):
     def saver(
-        self, fence: Fence | None = None, durability: Durability = "async", *, empty: bool = False
+        self, fence: Fence | None = None, durability: Durability = "async", *, empty: ThreadId | None = None
     ) -> "BaseCheckpointSaver[str]":
         """A checkpoint saver over this storage, as LangGraph wants one.
 
@@ -374,7 +374,7 @@ class Checkpoints(Protocol):
         `sync` durability returns from a put after its commit, the others at once (7.3). Its reads see its own writes.
         It also has `async def written()`, which returns once everything put through it so far outlives the process:
         it may still be on its way to the disk, as a machine that loses power would show, but nobody has been told of
-        it. `empty` says that the fence's thread has no checkpoint yet, so that it need not be looked for.
+        it. `empty` names a thread that has no checkpoint, so that none need be looked for before one is put.
 
         After `get_tuple`, whichever checkpoint it asks for, the ids that LangGraph makes come behind the newest of that
         namespace, whatever the clock says (`let_new_ids_follow`).

@@ -29,7 +29,7 @@ class MemoryCheckpoints:
         self._tables = tables
 
     def saver(
-        self, fence: Fence | None = None, durability: Durability = "async", *, empty: bool = False
+        self, fence: Fence | None = None, durability: Durability = "async", *, empty: ThreadId | None = None
     ) -> BaseCheckpointSaver[str]:
         return FencedSaver(self._tables, fence)
 

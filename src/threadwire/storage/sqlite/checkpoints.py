@@ -59,7 +59,7 @@ class SqliteCheckpoints:
         self._serde = serde
 
     def saver(
-        self, fence: Fence | None = None, durability: Durability = "async", *, empty: bool = False
+        self, fence: Fence | None = None, durability: Durability = "async", *, empty: ThreadId | None = None
     ) -> "SqliteSaver":
         return SqliteSaver(self._writer, self._readers, self._serde, fence, durability, empty)
 
@@ -103,7 +103,7 @@ class SqliteSaver(BaseCheckpointSaver[str]):
         serde: SerializerProtocol,
         fence: Fence | None,
         durability: Durability,
-        empty: bool,
+        empty: ThreadId | None,
     ) -> None:
         self.serde = serde  # and not the base class's way, which takes 20 µs to find out that it can be used
         self._writer = writer
@@ -249,9 +249,9 @@ class SqliteSaver(BaseCheckpointSaver[str]):
                 yield found
 
     def _get(self, config: RunnableConfig) -> CheckpointTuple | None:
-        if self._empty and self._progress.last is None:
-            return None
         place = _place(config)
+        if place.thread_id == self._empty and self._progress.last is None:
+            return None
         sql = f"SELECT {_ROW} FROM checkpoints WHERE thread = ? AND ns = ? "
         if place.checkpoint_id is None:
             sql += "ORDER BY checkpoint DESC LIMIT 1"

@@ -87,9 +87,11 @@ class CheckpointsConformance:
         assert found.pending_writes == [("task", "channel", {"n": 1})]
 
     async def test_a_saver_that_is_told_of_an_empty_thread_sees_its_own_writes(self, storage: Storage) -> None:
-        run = await start_on_new_thread(storage)
-        saver = storage.checkpoints.saver(run.fence, empty=True)
+        run, other = await start_on_new_thread(storage), await keep_thread(storage)
+        await save(storage.checkpoints.saver(durability="sync"), other, None)
+        saver = storage.checkpoints.saver(run.fence, empty=run.thread_id)
         assert await saver.aget_tuple(config_of(run.thread_id)) is None
+        assert await saver.aget_tuple(config_of(other)) is not None
         await save(saver, run.thread_id, run.run_id, value="v1")
         found = await saver.aget_tuple(config_of(run.thread_id))
         assert found is not None
