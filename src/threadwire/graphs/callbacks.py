@@ -61,15 +61,16 @@ class Callbacks(AsyncCallbackManager):
 
 class ChainCallbacks(AsyncCallbackManagerForChainRun):
     def get_child(self, tag: str | None = None) -> Callbacks:
-        return Callbacks(
-            handlers=self.inheritable_handlers.copy(),
-            inheritable_handlers=self.inheritable_handlers.copy(),
+        child = Callbacks(
+            handlers=[],
             parent_run_id=self.run_id,
             tags=self.inheritable_tags.copy() if tag is None else [*self.inheritable_tags, tag],
             inheritable_tags=self.inheritable_tags.copy(),
             metadata=self.inheritable_metadata.copy(),
             inheritable_metadata=self.inheritable_metadata.copy(),
         )
+        child.set_handlers(self.inheritable_handlers)  # each once, however often it is named
+        return child
 
     async def on_chain_end(self, outputs: Any, **kwargs: Any) -> None:
         if _return_at_once(self.handlers):

@@ -5,7 +5,7 @@ import logging
 from typing import Any, TypedDict
 
 import pytest
-from langchain_core.callbacks import AsyncCallbackHandler, AsyncCallbackManager, BaseCallbackHandler
+from langchain_core.callbacks import AsyncCallbackHandler, AsyncCallbackManager, BaseCallbackHandler, manager
 from langchain_core.messages import AIMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.graph import END, START, StateGraph
@@ -21,11 +21,10 @@ MODES = ["values", "updates", "messages", "tools", "tasks"]
 
 class State(TypedDict, total=False):
     said: list[AIMessage]
-    callbacks: str
 
 
-async def speak(state: State, config: RunnableConfig) -> State:
-    return {"said": [AIMessage("hello", id="m")], "callbacks": type(config["callbacks"]).__name__}
+async def speak(state: State) -> State:
+    return {"said": [AIMessage("hello", id="m")]}
 
 
 def again(state: State) -> str:
@@ -47,21 +46,54 @@ def usual_way(monkeypatch: pytest.MonkeyPatch) -> None:
 async def parts(*listening: BaseCallbackHandler) -> list[Any]:
     config: RunnableConfig = {"callbacks": list(listening)}
     streamed = a_graph().astream({}, config, stream_mode=MODES, subgraphs=True)
-    return [(len(ns), mode) for ns, mode, _ in [part async for part in streamed]]
+    return [(len(ns), mode, _told(mode, part)) for ns, mode, part in [part async for part in streamed]]
 
 
-async def test_the_installed_version_tells_its_own_handlers_quickly() -> None:
+def _told(mode: str, part: Any) -> Any:
+    """What of it is the same in every run."""
+    if mode == "messages":
+        return part[0].content
+    return part.get("name") if mode == "tasks" else sorted(part)
+
+
+async def test_the_installed_version_tells_its_own_handlers_quickly(monkeypatch: pytest.MonkeyPatch) -> None:
     patch_langgraph()
-    result = await a_graph().ainvoke({})
-    assert result["callbacks"] == Callbacks.__name__
+    in_turn: list[str] = []
+    usual = manager.ahandle_event
+
+    async def noted(handlers: list[BaseCallbackHandler], event: str, *args: Any, **about: Any) -> None:
+        in_turn.append(event)
+        await usual(handlers, event, *args, **about)
+
+    monkeypatch.setattr(manager, "ahandle_event", noted)
+    await parts()
+    assert in_turn == []
+    usual_way(monkeypatch)
+    await parts()
+    assert {"on_chain_start", "on_chain_end"} <= set(in_turn)
 
 
 async def test_what_is_streamed_does_not_depend_on_it(monkeypatch: pytest.MonkeyPatch) -> None:
     patch_langgraph()
     quick = await parts()
-    assert (1, "messages") in quick
+    assert ("messages", "hello") in [(mode, told) for _, mode, told in quick]
     usual_way(monkeypatch)
     assert quick == await parts()
+
+
+async def test_an_error_is_told_quickly_too() -> None:
+    told: list[tuple[str, Any]] = []
+
+    class Notes(_messages.StreamMessagesHandler):
+        def on_chain_error(self, error: BaseException, **about: Any) -> None:
+            told.append((str(error), about["run_id"]))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("threadwire.graphs.callbacks._AT_ONCE", frozenset({Notes}))
+        handler = Notes(lambda part: None, True)
+        chain = await Callbacks.instead_of(AsyncCallbackManager([handler], [handler])).on_chain_start(None, {})
+        await chain.on_chain_error(ValueError("no"))
+    assert told == [("no", chain.run_id)]
 
 
 class Hears(AsyncCallbackHandler):
@@ -94,7 +126,14 @@ async def test_a_handler_of_the_projects_own_hears_all(monkeypatch: pytest.Monke
     assert one.heard == other.heard
 
 
-async def test_it_hears_of_errors(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_handler_that_is_named_twice_hears_of_a_node_once() -> None:
+    patch_langgraph()
+    hears = Hears()
+    await a_graph().with_config(callbacks=[hears]).ainvoke({}, {"callbacks": [hears]})
+    assert [what for what, _ in hears.heard].count("start speak") == 1
+
+
+async def test_it_hears_of_errors() -> None:
     patch_langgraph()
     hears = Hears()
 
