@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from threadwire.core.entries import START, Draft, Fence, Kind
+from threadwire.core.entries import START, Draft, Entry, Fence, Kind
 from threadwire.core.ids import AssistantId, RunId, Seq, ThreadId, uuid7
 from threadwire.core.items import Item, PutItem, SearchItems
 from threadwire.core.records import (
@@ -34,14 +34,17 @@ from threadwire.core.records import (
 from threadwire.core.vectors import unit
 from threadwire.errors import DataDirectoryLocked, Fenced, StorageDamaged, StorageError
 from threadwire.storage.abc import Storage
-from threadwire.storage.sqlite import open_sqlite_storage, schema
+from threadwire.storage.sqlite import open_sqlite_storage, schema, writer
 from threadwire.storage.sqlite.compression import decompress
 from threadwire.storage.sqlite.keys import key_of
 from threadwire.storage.sqlite.log import SqliteLog
 from threadwire.storage.sqlite.schema import migrate, migrations
 from threadwire.storage.sqlite.segments import ZLIB, ZSTD, decode, encode, pack, unpack
+from threadwire.storage.sqlite.transaction import Transaction
 from threadwire.storage.sqlite.waiting import Waiters
+from threadwire.storage.sqlite.works import Work
 from threadwire.storage.sqlite.write_ahead_log import WriteAheadLog
+from threadwire.storage.sqlite.writer import Writer
 
 pytestmark = pytest.mark.anyio
 
@@ -320,6 +323,7 @@ async def test_entries_read_the_same_from_memory_and_from_disk(storage: Storage)
 async def test_a_patient_caller_and_what_his_run_says_first_wait_for_one_sync(
     storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(writer, "PACE", 1.0)
     await storage.runs.accept(_new_run())  # so that the writer has something behind it
     syncs = _count_syncs(monkeypatch)
 
@@ -339,6 +343,7 @@ async def test_a_patient_caller_and_what_his_run_says_first_wait_for_one_sync(
 async def test_what_several_batches_wrote_is_told_at_once_when_it_is_synced(
     storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(writer, "PACE", 1.0)
     run = await start(storage)
     saver = storage.checkpoints.saver(run.fence)
     told: list[int] = []
@@ -351,6 +356,36 @@ async def test_what_several_batches_wrote_is_told_at_once_when_it_is_synced(
     await storage.log.append(run.thread_id, [token("last")], run.fence).wait()
     assert len(told) == 1
     assert len(await storage.log.read(run.thread_id, START, limit=10)) == 5
+
+
+async def test_what_somebody_is_writing_while_the_storage_is_closed_is_kept(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = await start(storage)
+    assert isinstance(storage.log, SqliteLog)
+    closing = storage.log._writer
+    begun, go_on, usual = threading.Event(), threading.Event(), Writer._perform
+
+    def slowly(self: Writer, batch: list[Work]) -> Transaction:
+        begun.set()
+        assert go_on.wait(10)
+        return usual(self, batch)
+
+    monkeypatch.setattr(writer, "PACE", 60.0)  # the writer's own thread has no reason to look
+    monkeypatch.setattr(Writer, "_perform", slowly)
+    said = storage.log.append(run.thread_id, [token("last words")], run.fence)
+    writing = asyncio.create_task(asyncio.to_thread(closing.write_through))
+    assert await asyncio.to_thread(begun.wait, 10)
+    closed = asyncio.create_task(asyncio.to_thread(closing.close))
+    await asyncio.sleep(0.05)
+    go_on.set()
+    await asyncio.gather(writing, closed)
+    assert said.done
+    assert values_of(await storage.log.read(run.thread_id, START, limit=10)) == [[0, "last words"]]
+
+
+def values_of(entries: list[Entry]) -> list[Any]:
+    return [entry.data for entry in entries if entry.kind == Kind.MESSAGES]
 
 
 def _count_syncs(monkeypatch: pytest.MonkeyPatch) -> list[WriteAheadLog]:

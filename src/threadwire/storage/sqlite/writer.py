@@ -336,6 +336,10 @@ class Writer:
         try:
             while self._wait_for_work():
                 self._settle_all()
+            with self._turn:  # somebody may still be writing in its place
+                pass
+            if self._queue or self._unsynced:
+                self._settle_all()
         except BaseException as error:
             self._die(error)
 
@@ -377,7 +381,8 @@ class Writer:
         with self._lock:
             written = self._unsynced[:]
         self._write_ahead.sync()  # while others write on
-        self._settle(written)
+        if written:
+            self._settle(written)
         if self._write_ahead.is_long:
             with self._turn:
                 self._write_ahead.empty()
