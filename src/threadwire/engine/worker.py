@@ -117,6 +117,8 @@ class Worker:
             yield begin if free else None
         finally:
             self._reserved -= reserved
+            if reserved and not self._nobody_waits:  # for the place that nobody has taken
+                self._wake.set()
             self._forget_requests()
             self._quiet.set()
 

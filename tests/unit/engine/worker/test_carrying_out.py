@@ -92,6 +92,17 @@ async def test_a_run_that_has_begun_takes_one_place_while_it_is_being_accepted(
         await ended(storage, accepted.run)
 
 
+async def test_a_place_that_is_not_taken_after_all_is_given_to_who_waits(
+    storage: Storage, registry: GraphRegistry
+) -> None:
+    async with working(storage, registry, capacity=1) as worker:
+        with worker.place_for(await keep_thread(storage)):
+            waiting = await asked(storage, "hears", input={"said": []})
+            worker.hint()
+            await anyio.wait_all_tasks_blocked()
+        await ended(storage, waiting)
+
+
 async def test_the_runs_of_a_thread_take_turns(storage: Storage, registry: GraphRegistry, gate: "Future[None]") -> None:
     """5.8"""
     first = await asked(storage, "holds", **HELD)
