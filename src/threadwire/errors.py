@@ -82,7 +82,7 @@ class Fenced(ThreadwireError):
     """This attempt no longer holds its thread."""
 
 
-class RollbackDue(ThreadwireError):
+class RollbackDue(Conflict):
     """Somebody has been promised that this run is rolled back."""
 
 
