@@ -82,6 +82,7 @@ it("the stop button stops the run, and what was said stays", async () => {
   await here.atRest();
 
   await here.shows("go on", "one two");
+  await until("it asks for that", () => here.asked("stop").length > 0);
   const [{ body: run }, { body: stop }] = [here.asked("run")[0], here.asked("stop")[0]];
   assert.deepEqual(stop, { runId: run.runId }, "only the run that the page had started was to be stopped");
   await until("the thread is idle", async () => (await runsOf(thread)).every(({ status }) => status === "interrupted"));
