@@ -21,7 +21,10 @@ ORACLE  := tests/copilotkit-runtime/node_modules/.ready
 help:  ## Say what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
 
-setup: $(VENV)/.ready  ## Make .venv with everything for development
+# All that the tests need besides Python: clients in JavaScript, pages, a browser, and servers to compare with.
+OTHERS  := $(STOCK)/.ready $(JS) $(AG_UI) $(BUILT) $(CHATBOX) $(CHROME) $(ORACLE)
+
+setup: $(VENV)/.ready $(OTHERS)  ## Install and build everything for development and for the tests
 
 $(VENV)/.ready: $(SERVES)
 	$(BIN)/python $(INSTALL) '.[dev]' --constraint constraints.txt
@@ -69,13 +72,13 @@ page: $(BUILT)  ## Build the dashboard page, with Node
 run: $(SERVES)  ## Serve the example agents on http://127.0.0.1:2024, and with Node the page /dashboard
 	@$(BIN)/python examples/run.py
 
-check: setup  ## Lint, types, import contracts
+check: $(VENV)/.ready  ## Lint, types, import contracts
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-test: check stock $(JS) $(AG_UI) $(BUILT) $(CHATBOX) $(CHROME) $(ORACLE)  ## Everything that must hold
+test: check $(OTHERS)  ## Everything that must hold
 	npm run check --prefix $(PAGE)
 	npm test --prefix js
 	$(BIN)/pytest
@@ -88,7 +91,7 @@ $(VENV)/.bench: $(VENV)/.ready
 bench: $(VENV)/.bench stock  ## Print the budget table, beside bare graph.astream and the stock dev server
 	$(BIN)/python -m bench
 
-soak: setup  ## The long loops: 500 kills, a resume at every single id, and thousands of stories of the storage
+soak: $(VENV)/.ready  ## The long loops: 500 kills, a resume at every single id, and thousands of stories of the storage
 	KILL_CYCLES=500 $(BIN)/pytest tests/integration/test_kill.py --timeout 7200
 	RESUME_STRIDE=1 $(BIN)/pytest tests/integration/test_resume.py --timeout 7200
 	THREADWIRE_HYPOTHESIS_EXAMPLES=2000 $(BIN)/pytest tests/conformance --timeout 7200
