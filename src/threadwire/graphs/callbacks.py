@@ -8,24 +8,19 @@ else listens (a tracer, a handler of the project's), everybody is told in LangCh
 
 import logging
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 from uuid import UUID
 
 from langchain_core.callbacks import AsyncCallbackManager, AsyncCallbackManagerForChainRun, BaseCallbackHandler
 from langchain_core.utils.uuid import uuid7
 
-try:
-    from langgraph.pregel._messages import StreamMessagesHandler
-    from langgraph.pregel._tools import StreamToolCallHandler
-except ImportError:  # a version that has them elsewhere: everybody is told in LangChain's way
-    _AT_ONCE: frozenset[type] = frozenset()
-else:
-    _AT_ONCE = frozenset({StreamMessagesHandler, StreamToolCallHandler})
-
 logger = logging.getLogger(__name__)
 
 
 class Callbacks(AsyncCallbackManager):
+    at_once: ClassVar[frozenset[type]] = frozenset()
+    """Which handlers take no time: LangGraph's own, where it has them."""
+
     @classmethod
     def instead_of(cls, usual: AsyncCallbackManager) -> Self:
         return cls(
@@ -90,7 +85,7 @@ class ChainCallbacks(AsyncCallbackManagerForChainRun):
 
 
 def _return_at_once(handlers: Sequence[BaseCallbackHandler]) -> bool:
-    return all(type(handler) in _AT_ONCE for handler in handlers)
+    return all(type(handler) in Callbacks.at_once for handler in handlers)
 
 
 def _tell(handlers: Sequence[BaseCallbackHandler], event: str, *what: Any, **about: Any) -> None:

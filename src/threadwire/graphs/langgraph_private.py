@@ -67,8 +67,15 @@ def _values_but_text(state_values: Callable[[Any], Sequence[Any]], state: Any) -
 
 def _tell_quickly() -> None:
     """A graph makes its callbacks in LangChain's way, and everything in it has its own from them."""
-    usual = getattr(main, "get_async_callback_manager_for_config", None)
-    if usual is not None and not isinstance(usual, partial):
+    try:
+        from langgraph.pregel._messages import StreamMessagesHandler
+        from langgraph.pregel._tools import StreamToolCallHandler
+
+        usual = main.get_async_callback_manager_for_config  # type: ignore[attr-defined]
+    except (ImportError, AttributeError):
+        return
+    Callbacks.at_once = frozenset({StreamMessagesHandler, StreamToolCallHandler})
+    if not isinstance(usual, partial):
         main.get_async_callback_manager_for_config = partial(_told_quickly, usual)  # type: ignore[attr-defined]
 
 

@@ -89,7 +89,7 @@ async def test_an_error_is_told_quickly_too() -> None:
             told.append((str(error), about["run_id"]))
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("threadwire.graphs.callbacks._AT_ONCE", frozenset({Notes}))
+        patch.setattr(Callbacks, "at_once", frozenset({Notes}))
         handler = Notes(lambda part: None, True)
         chain = await Callbacks.instead_of(AsyncCallbackManager([handler], [handler])).on_chain_start(None, {})
         await chain.on_chain_error(ValueError("no"))
@@ -158,7 +158,7 @@ class Fails(_messages.StreamMessagesHandler):
 async def test_a_handler_that_fails_is_logged_or_raised_as_it_wishes(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, fatal: bool
 ) -> None:
-    monkeypatch.setattr("threadwire.graphs.callbacks._AT_ONCE", frozenset({Fails}))
+    monkeypatch.setattr(Callbacks, "at_once", frozenset({Fails}))
     handler = Fails(lambda part: None, True)
     handler.raise_error = fatal
     callbacks = Callbacks.instead_of(AsyncCallbackManager([handler], [handler]))
