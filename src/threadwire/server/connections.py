@@ -1,6 +1,7 @@
 """What uvicorn leaves open about one connection."""
 
-from typing import Any
+import asyncio
+from typing import Any, cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
@@ -17,9 +18,10 @@ _REFUSAL = (
 
 
 class Connection(HttpToolsProtocol):
-    """uvicorn's, with two differences. A response can break it off: whatever middleware is in between, nothing can end
-    it properly then, and what the client does not read is not waited for. And a head has a limit: until it is complete
-    everything that comes is kept, and looked at again with each piece."""
+    """uvicorn's, with three differences. A response can break it off: whatever middleware is in between, nothing can
+    end it properly then, and what the client does not read is not waited for. A head has a limit: until it is complete
+    everything that comes is kept, and looked at again with each piece. And the head of a response goes out with its
+    body, if that is there already."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -34,6 +36,8 @@ class Connection(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self._head = None
         super().on_headers_complete()
+        if self.cycle is not None and self.cycle.transport is self.transport:
+            self.cycle.transport = cast("asyncio.Transport", HeadWithBody(self.transport, self.loop))
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
@@ -42,3 +46,39 @@ class Connection(HttpToolsProtocol):
             if self._head > MAX_HEAD_BYTES:
                 self.transport.write(_REFUSAL)
                 self.transport.close()
+
+
+class HeadWithBody:
+    """A transport as a response uses it. What is written first is kept until something follows it, or to the end of
+    this turn of the loop: sent by itself, the head of a short answer costs as much as the rest, and wakes the client
+    for nothing."""
+
+    __slots__ = ("_first", "_loop", "_transport")
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport = transport
+        self._loop = loop
+        self._first: bytes | None = None
+        """Kept for what follows; empty once it is sent."""
+
+    def write(self, data: bytes) -> None:
+        if self._first is None:
+            self._first = data
+            self._loop.call_soon(self._send_first)
+        elif self._first:
+            data, self._first = self._first + data, b""
+            self._transport.write(data)
+        else:
+            self._transport.write(data)
+
+    def _send_first(self) -> None:
+        if self._first and not self._transport.is_closing():
+            self._transport.write(self._first)
+        self._first = b""
+
+    def close(self) -> None:
+        self._send_first()
+        self._transport.close()
+
+    def is_closing(self) -> bool:
+        return self._transport.is_closing()
