@@ -24,7 +24,7 @@ from bench.servers import Bare, Server, threadwire
 
 REPEAT = 5
 FEWER = 3
-TURNS = 20
+TURNS = 40
 TALK = {"messages": "hi"}
 
 

@@ -129,9 +129,7 @@ class SqliteRuns:
         def finish(transaction: Transaction, thread_id: ThreadId) -> None:
             if self._writer.is_broken(fence) and ending.status != "error" and not ending.rollback:
                 raise StorageError("Entries of this run could not be kept; it can only end in error.")
-            if not (ending.rollback or regardless) and _is_to_be_rolled_back(transaction.db, fence.run_id):
-                raise RollbackDue
-            _end(transaction, thread_id, fence, ending, now)
+            _end(transaction, thread_id, fence, ending, now, regardless=regardless)
 
         return await self._writer.do_and_let_go(fence, finish)
 
@@ -228,8 +226,7 @@ def _take_over(transaction: Transaction, row: _ThreadRow | None, new: NewRun) ->
     graph and assistant before, if that was something else."""
     thread = key_of(new.thread_id)
     if row is None:
-        insert_thread(transaction, new.thread())
-        transaction.db.execute("UPDATE threads SET active = 1 WHERE thread = ?", (thread,))
+        insert_thread(transaction, new.thread(), active=1)
         return None
     metadata = merged(row.metadata, new.thread_metadata)
     transaction.db.execute(
@@ -368,10 +365,6 @@ def _cancel_many(wanted: RunSelection, action: CancelAction, now: int, transacti
     return [_cancel(transaction, run, action, now) for run in runs if named is None or run.run_id in named]
 
 
-def _is_to_be_rolled_back(db: apsw.Connection, run_id: RunId) -> bool:
-    return bool(db.execute("SELECT cancel = 'rollback' FROM runs WHERE run = ?", (key_of(run_id),)).get)
-
-
 def _cancelled(action: CancelAction) -> Ending:
     return Ending("interrupted", error=user_interrupt(action), rollback=action == "rollback")
 
@@ -385,12 +378,17 @@ def _ended(transaction: Transaction, run: Run, ending: Ending, now: int) -> Run:
     return replace(run, status=ending.status, error=ending.error, ended_seq=seq, updated_at=now)
 
 
-def _end(transaction: Transaction, thread_id: ThreadId, fence: Fence, ending: Ending, now: int) -> Seq:
-    """The one way a run ends: its last entry, its row and what its thread is left with (5.3)."""
+def _end(
+    transaction: Transaction, thread_id: ThreadId, fence: Fence, ending: Ending, now: int, *, regardless: bool = True
+) -> Seq:
+    """The one way a run ends: its last entry, its row and what its thread is left with (5.3). If a rollback is due, any
+    other end is refused, unless the run is to end so regardless."""
+    if ending.rollback:
+        seq, left, temporary, telling = _roll_back(transaction, thread_id, fence, ending, now)
+    else:
+        seq, left, temporary, telling = _close(transaction, thread_id, fence, ending, now, regardless=regardless)
     if transaction.head(thread_id).holder == fence:
         transaction.let_go(thread_id)
-    how = _roll_back if ending.rollback else _close
-    seq, left, temporary, telling = how(transaction, thread_id, fence, ending, now)
     if telling is not None:
         leave_delivery(transaction.db, telling, now, values_of=None if ending.rollback else thread_id)
     if left:
@@ -405,14 +403,20 @@ _Closed = tuple[Seq, int, bool, Run | None]
 as it has ended if a webhook is to be told."""
 
 
-def _close(transaction: Transaction, thread_id: ThreadId, fence: Fence, ending: Ending, now: int) -> _Closed:
+def _close(
+    transaction: Transaction, thread_id: ThreadId, fence: Fence, ending: Ending, now: int, *, regardless: bool
+) -> _Closed:
     db = transaction.db
-    seq = transaction.append(thread_id, _made_at(now, ending.entry(now)), fence.run_id, fence.attempt)
-    temporary, webhook = db.execute(
-        "UPDATE runs SET status = ?, error = ?, ended_seq = ?, updated_at = ?, first = 0 WHERE run = ?"
-        " RETURNING temporary, webhook",
-        (ending.status, to_text_or_null(ending.error), seq, now, key_of(fence.run_id)),
+    seq = Seq(transaction.head(thread_id).last + 1)
+    closed = db.execute(
+        "UPDATE runs SET status = ?, error = ?, ended_seq = ?, updated_at = ?, first = 0"
+        " WHERE run = ? AND (? OR cancel IS NOT 'rollback') RETURNING temporary, webhook",
+        (ending.status, to_text_or_null(ending.error), seq, now, key_of(fence.run_id), regardless),
     ).get
+    if closed is None:
+        raise RollbackDue
+    transaction.append(thread_id, _made_at(now, ending.entry(now)), fence.run_id, fence.attempt)
+    temporary, webhook = closed
     telling = None if webhook is None else _find(db, fence.run_id)
     if ending.settled is not None:
         return seq, StateColumns(ending.settled).write(db, thread_id, now, ended=1), temporary, telling

@@ -257,15 +257,16 @@ class StateColumns:
         return left
 
 
-def insert_thread(transaction: Transaction, thread: Thread) -> None:
+def insert_thread(transaction: Transaction, thread: Thread, *, active: int = 0) -> None:
     key = key_of(thread.thread_id)
     transaction.db.execute(
-        """INSERT INTO threads (thread, created_at, updated_at, status, state_updated_at, metadata, config, error,
-                                ttl_minutes, ttl_strategy, owner) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
+        """INSERT INTO threads (thread, created_at, updated_at, active, status, state_updated_at, metadata, config,
+                                error, ttl_minutes, ttl_strategy, owner) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
         (
             key,
             thread.created_at,
             thread.updated_at,
+            active,
             "idle" if thread.status == "busy" else thread.status,
             thread.state_updated_at,
             to_text(thread.metadata),
