@@ -88,10 +88,9 @@ class SqliteCrons:
         *,
         start: Callable[[Run], None] | None = None,
     ) -> Fired | None:
-        def begin(fired: Fired | None) -> bool:
+        def begin(fired: Fired | None) -> None:
             if start is not None and fired is not None and fired.accepted is not None and fired.accepted.started:
                 start(fired.accepted.run)
-            return False
 
         return await self._writer.do(partial(_fire, cron, new, next_run_at, start is not None), then=begin)
 

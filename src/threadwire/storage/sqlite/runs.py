@@ -69,12 +69,12 @@ class SqliteRuns:
     async def accept(
         self, new: NewRun, *, start: Callable[[Run], None] | None = None, patient: bool = False
     ) -> Accepted:
-        def begin(accepted: Accepted) -> bool:
+        def begin(accepted: Accepted) -> None:
             if start is not None and accepted.started:
                 start(accepted.run)
-            return patient and accepted.started
 
-        return await self._writer.do(partial(accept_run, new, start is not None), then=begin)
+        operation = partial(accept_run, new, start is not None)
+        return await self._writer.do(operation, then=begin, patient=_has_started if patient else None)
 
     async def get(self, run_id: RunId) -> Run | None:
         with self._readers.lend() as db:
@@ -155,6 +155,10 @@ class SqliteRuns:
 
 
 # Accepting
+
+
+def _has_started(accepted: Accepted) -> bool:
+    return accepted.started
 
 
 def accept_run(new: NewRun, start: bool, transaction: Transaction) -> Accepted:

@@ -149,20 +149,28 @@ class Writer:
             if self._broken and fence in self._broken:
                 raise StorageError("An earlier entry of this attempt could not be kept.")
 
-    async def do(self, operation: Callable[[Transaction], T], then: Callable[[T], bool] | None = None) -> T:
-        """Do it in its turn, and return once it is settled. `then` is told the result as soon as it is written, on this
-        loop, also if the caller is cancelled before; and says whether that is soon enough with what comes next."""
+    async def do(
+        self,
+        operation: Callable[[Transaction], T],
+        *,
+        then: Callable[[T], None] | None = None,
+        patient: Callable[[T], bool] | None = None,
+    ) -> T:
+        """Do it in its turn, and return once it is settled: at once, or with what comes next if the caller is `patient`
+        about that result. `then` is told the result as soon as it is written, on this loop, also if the caller is
+        cancelled before."""
         work = Operation(operation)
         with self._lock:
             self._enqueue(work, quietly=True)
-            self._urgent = then is None or self._urgent
+            self._urgent = self._urgent or patient is None
         self._write_now(work)
-        patiently = False
+        is_written = self.written >= work.position
         if then is not None:
-            if self.written >= work.position:
-                patiently = _tell_result(work, then)
+            if is_written:
+                _tell_result(work, then)
             else:
                 await asyncio.shield(asyncio.get_running_loop().create_task(_tell_when_settled(work, then)))
+        patiently = is_written and patient is not None and work.error is None and patient(work.result)
         await work.kept(patiently=patiently)
         return work.result
 
@@ -535,13 +543,14 @@ class Writer:
         _log.critical("The storage has died", reason=reason, exc_info=None if foreseen else error)
 
 
-async def _tell_when_settled(work: Operation[T], then: Callable[[T], bool]) -> None:
+async def _tell_when_settled(work: Operation[T], then: Callable[[T], None]) -> None:
     await work.finished()
     _tell_result(work, then)
 
 
-def _tell_result(work: Operation[T], then: Callable[[T], bool]) -> bool:
-    return work.error is None and then(work.result)
+def _tell_result(work: Operation[T], then: Callable[[T], None]) -> None:
+    if work.error is None:
+        then(work.result)
 
 
 def _running(db: apsw.Connection) -> dict[Fence, ThreadId]:
