@@ -94,20 +94,26 @@ def kill_the_loop():
     loop.stop()
 
 
-async def kill_once(state):
-    path = pathlib.Path(state["path"])
+async def has_been_here(path):
+    "Or, the first time, once whoever started the run knows that it was accepted."
     if path.exists():
-        return {"said": "went on"}
+        return True
     path.touch()
+    while not path.with_suffix(".accepted").exists():
+        await asyncio.sleep(0.01)
+    return False
+
+
+async def kill_once(state):
+    if await has_been_here(pathlib.Path(state["path"])):
+        return {"said": "went on"}
     kill_the_loop()
     await asyncio.Event().wait()
 
 
 async def break_the_disk(state):
-    path = pathlib.Path(state["path"])
-    if path.exists():
+    if await has_been_here(pathlib.Path(state["path"])):
         return {"said": "went on"}
-    path.touch()
     pipe, _ = os.pipe()
     write_ahead_log.sync = lambda file: os.fsync(pipe)  # which has no disk
     get_stream_writer()("something to be kept")
@@ -202,6 +208,7 @@ async def test_a_dead_worker_ends_the_process_and_its_runs_go_on_after_the_resta
     with running_server(exits, tmp_path / "data") as server:
         async with open_async(server.url) as sdk:
             run = await sdk.runs.create(await sdk.thread(), "kills_once", input={"path": str(tmp_path / "killed")})
+        (tmp_path / "killed.accepted").touch()
         assert await anyio.to_thread.run_sync(server.wait) == 1
         assert "The event loop on which graphs run has died." in server.log()
         await anyio.to_thread.run_sync(server.start)
@@ -238,6 +245,7 @@ async def test_a_disk_that_cannot_be_synced_ends_the_process_and_its_runs_go_on_
         async with open_async(server.url) as sdk:
             given = {"path": str(tmp_path / "broken")}
             run = await sdk.runs.create(await sdk.thread(), "breaks_the_disk", input=given)
+        (tmp_path / "broken.accepted").touch()
         assert await anyio.to_thread.run_sync(server.wait) == 1
         assert "The write-ahead log could not be synced" in server.log()
         await anyio.to_thread.run_sync(server.start)
