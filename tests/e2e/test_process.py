@@ -276,7 +276,7 @@ async def test_a_database_that_takes_nothing_is_told_and_the_process_ends_when_i
         async with httpx.AsyncClient(base_url=server.url, timeout=10) as http:
             answer = await http.post("/threads", json={})
         assert answer.status_code == 503
-        assert answer.json() == {"detail": "The database refused: disk I/O error"}
+        assert answer.json() == {"detail": "The database write failed: disk I/O error"}
         assert await anyio.to_thread.run_sync(server.wait) == 1
 
 
@@ -324,7 +324,7 @@ async def test_a_database_that_is_damaged_meanwhile_is_told_and_what_can_be_read
                 await http.get(f"{path}/stream", headers={"Last-Event-ID": "-1"}),
             ):
                 assert answer.status_code == 503
-                assert answer.json()["detail"].startswith("The database is damaged, or its disk: database disk image")
+                assert answer.json()["detail"].startswith("The database or its disk is damaged: database disk image")
             with pytest.raises(httpx.TransportError):  # it has begun to answer when it finds out
                 await http.get(f"{path}/join")
             assert (await http.get(path)).json()["status"] == "success"
@@ -341,10 +341,10 @@ async def test_a_damaged_database_is_refused_in_one_line(project, tmp_path):
         assert await anyio.to_thread.run_sync(server.terminate) == 0
     overwrite(database, "threads")
     start = partial(refusal, "serve", "--config", project, "--data", database.parent, "--port", 0)
-    assert start().startswith(f"The database {database} cannot be used, for it is damaged, or no database: ")
+    assert start().startswith(f"The database {database} is damaged or not a SQLite database: ")
     database.with_name("threadwire.db-wal").write_bytes(database.read_bytes())
     database.unlink()
-    assert start().startswith(f"The database {database} is not there, but threadwire.db-wal beside it holds ")
+    assert start().startswith(f"The database {database} is missing, but threadwire.db-wal next to it contains ")
 
 
 async def test_only_one_server_uses_a_data_directory(project, tmp_path, impatient):

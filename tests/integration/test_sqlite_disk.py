@@ -1,4 +1,4 @@
-"""How the embedded driver has the disk keep things, and what it does when the disk fails it."""
+"""How the embedded driver syncs to disk, and how it handles disks that are full or fail."""
 
 import asyncio
 import errno
@@ -34,7 +34,7 @@ _READ_ONLY = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
 # Syncing
 
 
-def _sync_chosen_now() -> Callable[[int], None]:
+def _chosen_sync() -> Callable[[int], None]:
     sync: Callable[[int], None] = runpy.run_path(syncing.__file__)["sync"]
     return sync
 
@@ -43,10 +43,10 @@ def _sync_chosen_now() -> Callable[[int], None]:
     ("offered", "used"),
     [(("fdatasync", "F_FULLFSYNC"), "fdatasync"), (("F_FULLFSYNC",), "F_FULLFSYNC"), ((), "fsync")],
 )
-def test_a_file_is_synced_with_what_the_system_offers(
+def test_files_are_synced_with_the_strongest_call_available(
     monkeypatch: pytest.MonkeyPatch, offered: tuple[str, ...], used: str
 ) -> None:
-    """macOS has no `fdatasync`, and there an `fsync` is not enough."""
+    """macOS has no `fdatasync`, and its `fsync` is not enough."""
     calls: list[str] = []
     monkeypatch.setattr(os, "fsync", lambda file: calls.append("fsync"))
     monkeypatch.setattr(os, "fdatasync", lambda file: calls.append("fdatasync"), raising=False)
@@ -55,11 +55,11 @@ def test_a_file_is_synced_with_what_the_system_offers(
     for module, name in ((os, "fdatasync"), (fcntl, "F_FULLFSYNC")):
         if name not in offered:
             monkeypatch.delattr(module, name)
-    _sync_chosen_now()(3)
+    _chosen_sync()(3)
     assert calls == [used]
 
 
-def test_only_where_there_is_no_full_sync_a_lesser_one_will_do(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fsync_is_the_fallback_only_where_full_fsync_is_unsupported(monkeypatch: pytest.MonkeyPatch) -> None:
     synced: list[int] = []
     failures = {3: errno.ENOTSUP, 4: errno.EIO}
 
@@ -70,18 +70,18 @@ def test_only_where_there_is_no_full_sync_a_lesser_one_will_do(monkeypatch: pyte
     monkeypatch.setattr(os, "fsync", synced.append)
     monkeypatch.setattr(fcntl, "F_FULLFSYNC", 51, raising=False)
     monkeypatch.setattr(fcntl, "fcntl", full_sync)
-    sync = _sync_chosen_now()
+    sync = _chosen_sync()
     sync(3)
     with pytest.raises(OSError, match="no"):
         sync(4)
     assert synced == [3]
 
 
-# A disk that is full
+# A full disk
 
 
 @contextmanager
-def _no_file_beyond(size: int) -> Iterator[None]:
+def _limit_file_size(size: int) -> Iterator[None]:
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
     try:
@@ -91,35 +91,35 @@ def _no_file_beyond(size: int) -> Iterator[None]:
 
 
 async def _write(storage: Storage, run: Run, size: int) -> None:
-    """So many bytes that cannot be compressed."""
+    """Append this many incompressible bytes."""
     await write(storage, run, os.urandom(size).hex())
 
 
-async def test_a_log_that_cannot_be_emptied_for_a_while_loses_nothing(tmp_path: Path) -> None:
-    """The database has no room for a second log full, though the log itself has room."""
+async def test_failed_wal_checkpoints_lose_nothing(tmp_path: Path) -> None:
+    """The database file reaches its size limit while the log can still grow."""
     with structlog.testing.capture_logs() as logged:
         async with open_sqlite_storage(tmp_path) as storage:
             run = await start_on_new_thread(storage)
-            with _no_file_beyond(13_000_000):
+            with _limit_file_size(13_000_000):
                 for _ in range(19):
                     await _write(storage, run, 1_000_000)
             for _ in range(3):
                 await _write(storage, run, 1_000_000)
     assert _size(tmp_path) > 22_000_000
     assert [line["event"] for line in logged] == [
-        "The write-ahead log cannot be emptied, so it grows",
-        "The write-ahead log could be emptied again",
+        "wal_checkpoint_failed",
+        "wal_checkpoint_recovered",
     ]
     async with open_sqlite_storage(tmp_path) as storage:
-        kept = [len(value) for value in values(await whole_log(storage, run.thread_id))]
-    assert kept == [2_000_000] * 22
+        stored = [len(value) for value in values(await whole_log(storage, run.thread_id))]
+    assert stored == [2_000_000] * 22
 
 
-async def test_a_storage_whose_log_cannot_be_emptied_is_closed_all_the_same(tmp_path: Path) -> None:
+async def test_storage_closes_although_its_wal_checkpoint_fails(tmp_path: Path) -> None:
     async with open_sqlite_storage(tmp_path) as storage:
         run = await start_on_new_thread(storage)
         await _write(storage, run, 4_000_000)
-        limit = _no_file_beyond(1_000_000)
+        limit = _limit_file_size(1_000_000)
         limit.__enter__()
     limit.__exit__(None, None, None)
     assert _size(tmp_path) == 1_000_000
@@ -127,17 +127,17 @@ async def test_a_storage_whose_log_cannot_be_emptied_is_closed_all_the_same(tmp_
         assert len(values(await whole_log(storage, run.thread_id))) == 1
 
 
-# A disk that fails
+# A failing disk
 
 
 def _fail(file: int) -> None:
     raise OSError(errno.EIO, os.strerror(errno.EIO))
 
 
-async def test_what_could_not_be_synced_is_neither_acknowledged_nor_shown(
+async def test_writes_that_could_not_be_synced_are_neither_acknowledged_nor_published(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """2.4: another sync would succeed, because the system has forgotten what it could not write."""
+    """2.4: a second sync would succeed, because the operating system has dropped the pages it could not write."""
     failing = False
 
     def sync(file: int) -> None:
@@ -150,11 +150,11 @@ async def test_what_could_not_be_synced_is_neither_acknowledged_nor_shown(
         run = await start_on_new_thread(storage)
         before = await the_thread(storage, run.thread_id)
         await write(storage, run, "kept")
-        dying = asyncio.create_task(storage.lives())
+        fatal = asyncio.create_task(storage.lives())
         failing = True
         lost = storage.log.append(run.thread_id, [note("lost")], run.fence)
         also_lost = asyncio.create_task(storage.threads.update(run.thread_id, metadata={"lost": True}, now=NOW + 1))
-        for unsynced in (lost.wait(), also_lost, dying):
+        for unsynced in (lost.wait(), also_lost, fatal):
             with pytest.raises(StorageDied, match=r"could not be synced: .* Input/output error"):
                 await unsynced
         failing = False
@@ -172,10 +172,10 @@ async def test_what_could_not_be_synced_is_neither_acknowledged_nor_shown(
         assert await the_thread(storage, run.thread_id) in (before, after)
 
 
-async def test_a_log_that_could_not_be_synced_is_not_moved_into_the_database(
+async def test_wal_that_could_not_be_synced_is_not_copied_into_the_database(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nor by closing it: of what the system has dropped, it may read something else back."""
+    """Not even on close: the operating system may return other content for pages that it has dropped."""
     async with open_sqlite_storage(tmp_path) as storage:
         run = await start_on_new_thread(storage)
     before = (tmp_path / "threadwire.db").read_bytes()
@@ -187,8 +187,8 @@ async def test_a_log_that_could_not_be_synced_is_not_moved_into_the_database(
     assert (tmp_path / "threadwire.db").read_bytes() in (before, moved)
 
 
-async def test_what_a_dead_process_left_in_the_log_is_on_the_disk_before_it_is_read(tmp_path: Path) -> None:
-    """Whether it was synced, its successor cannot know."""
+async def test_wal_of_a_crashed_process_is_made_durable_before_it_is_read(tmp_path: Path) -> None:
+    """The next process cannot know whether the log was synced."""
     left = tmp_path / "left"
     left.mkdir()
     async with open_sqlite_storage(tmp_path) as storage:
@@ -201,17 +201,17 @@ async def test_what_a_dead_process_left_in_the_log_is_on_the_disk_before_it_is_r
         db.close()
 
 
-async def test_closing_tells_that_the_last_sync_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_close_raises_if_the_last_sync_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with AsyncExitStack() as stack:
         storage = await stack.enter_async_context(open_sqlite_storage(tmp_path))
         run = await start_on_new_thread(storage)
         monkeypatch.setattr(write_ahead_log, "sync", _fail)
-        storage.log.append(run.thread_id, [note("nobody waits for it")], run.fence)
+        storage.log.append(run.thread_id, [note("not awaited")], run.fence)
         with pytest.raises(StorageDied):
             await stack.aclose()
 
 
-async def test_nobody_waits_for_a_writer_that_died_with_work_in_its_hands(tmp_path: Path) -> None:
+async def test_pending_jobs_fail_when_the_writer_thread_ends(tmp_path: Path) -> None:
     async with open_sqlite_storage(tmp_path) as storage:
         assert isinstance(storage.log, SqliteLog)
         run = await start_on_new_thread(storage)
@@ -222,7 +222,7 @@ async def test_nobody_waits_for_a_writer_that_died_with_work_in_its_hands(tmp_pa
             await commit.wait()
 
 
-async def test_whoever_is_ended_while_writing_leaves_the_work_of_others_to_the_writer(tmp_path: Path) -> None:
+async def test_jobs_of_others_survive_an_interrupt_during_write_through(tmp_path: Path) -> None:
     async with open_sqlite_storage(tmp_path) as storage:
         assert isinstance(storage.log, SqliteLog)
         run = await start_on_new_thread(storage)

@@ -1,4 +1,4 @@
-"""Looking for threads in SQLite: by an index, and in an older file too."""
+"""Thread search in SQLite: its cost, its access paths, and files from older versions."""
 
 import asyncio
 from collections.abc import Callable
@@ -20,7 +20,7 @@ NOW = 1_700_000_000_000
 STATUSES = ("idle", "idle", "idle", "interrupted")
 
 
-def a_thread(at: int) -> Thread:
+def make_thread(at: int) -> Thread:
     return Thread(
         thread_id=ThreadId(uuid7()),
         created_at=NOW + at,
@@ -54,13 +54,13 @@ SORTS = ("created_at", "updated_at", "state_updated_at", "thread_id", "status")
 
 
 @pytest.mark.usefixtures("few")
-async def test_a_page_takes_as_many_steps_among_few_threads_as_among_many(tmp_path: Path) -> None:
-    """Steps of SQLite's machine, so that no clock decides."""
+async def test_cost_of_a_page_does_not_grow_with_the_number_of_threads(tmp_path: Path) -> None:
+    """Counts steps of SQLite's virtual machine, so that the result does not depend on timing."""
     async with open_sqlite_storage(tmp_path) as storage:
         steps: list[dict[str, int]] = []
         for total in (200, 2000):
             have = await storage.threads.count(ThreadQuery())
-            await asyncio.gather(*(storage.threads.create(a_thread(at)) for at in range(have, total)))
+            await asyncio.gather(*(storage.threads.create(make_thread(at)) for at in range(have, total)))
             steps.append(_steps_of_each(tmp_path))
     few, many = steps
     assert few.keys() == many.keys()
@@ -96,9 +96,9 @@ def _steps(db: apsw.Connection, search: Callable[[ThreadQuery, apsw.Connection],
 
 
 @pytest.mark.usefixtures("few")
-async def test_whichever_way_a_page_is_found_it_is_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_all_access_paths_return_the_same_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with open_sqlite_storage(tmp_path) as storage:
-        threads = [a_thread(at) for at in range(100)]
+        threads = [make_thread(at) for at in range(100)]
         await asyncio.gather(*map(storage.threads.create, threads))
         for fields in QUERIES:
             for sort_by in SORTS:
@@ -111,8 +111,8 @@ async def test_whichever_way_a_page_is_found_it_is_the_same(tmp_path: Path, monk
                 assert found[0] == found[1] == found[2]
 
 
-async def test_the_threads_of_an_older_file_are_found_too(tmp_path: Path) -> None:
-    threads = [a_thread(at) for at in range(10)]
+async def test_threads_in_a_migrated_file_are_found(tmp_path: Path) -> None:
+    threads = [make_thread(at) for at in range(10)]
     db = apsw.Connection(str(tmp_path / "threadwire.db"))
     db.execute("PRAGMA journal_mode = WAL")
     with db:

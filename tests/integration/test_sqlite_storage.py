@@ -1,4 +1,4 @@
-"""What is the embedded driver's own: its file, its lock, its size and what a kill leaves of it."""
+"""Behaviour specific to the embedded driver: its file, its lock, its size, and recovery after a kill."""
 
 import asyncio
 import os
@@ -82,16 +82,16 @@ async def start(storage: Storage) -> Run:
 # The file
 
 
-async def test_a_fresh_directory_gets_the_newest_schema(tmp_path: Path) -> None:
-    async with open_sqlite_storage(tmp_path / "not" / "there" / "yet"):
+async def test_new_directory_gets_the_latest_schema(tmp_path: Path) -> None:
+    async with open_sqlite_storage(tmp_path / "does" / "not" / "exist"):
         pass
-    assert _version(tmp_path / "not" / "there" / "yet") == len(migrations())
+    assert _version(tmp_path / "does" / "not" / "exist") == len(migrations())
 
 
-async def test_opening_again_finds_everything(tmp_path: Path) -> None:
+async def test_data_is_unchanged_after_reopening(tmp_path: Path) -> None:
     async with open_sqlite_storage(tmp_path) as storage:
         run = await start(storage)
-        storage.log.append(run.thread_id, [token("a"), token("b")], run.fence)  # nobody waits: closing does
+        storage.log.append(run.thread_id, [token("a"), token("b")], run.fence)  # not awaited: closing waits for it
     for _ in range(2):
         async with open_sqlite_storage(tmp_path) as storage:
             entries = await storage.log.read(run.thread_id, START)
@@ -100,13 +100,13 @@ async def test_opening_again_finds_everything(tmp_path: Path) -> None:
     assert _version(tmp_path) == len(migrations())
 
 
-async def test_closing_leaves_one_file(tmp_path: Path) -> None:
+async def test_closing_leaves_a_single_database_file(tmp_path: Path) -> None:
     async with open_sqlite_storage(tmp_path) as storage:
         await start(storage)
     assert set(os.listdir(tmp_path)) == {"threadwire.db", "lock"}
 
 
-async def test_a_database_of_a_newer_version_is_left_alone(tmp_path: Path) -> None:
+async def test_database_of_a_newer_version_is_rejected_and_unchanged(tmp_path: Path) -> None:
     async with open_sqlite_storage(tmp_path):
         pass
     newer = len(migrations()) + 1
@@ -119,24 +119,26 @@ async def test_a_database_of_a_newer_version_is_left_alone(tmp_path: Path) -> No
     assert _version(tmp_path) == newer
 
 
-async def test_an_assistant_from_before_there_were_versions_has_one(tmp_path: Path) -> None:
+async def test_migrated_assistant_has_one_version(tmp_path: Path) -> None:
     db = apsw.Connection(str(tmp_path / "threadwire.db"))
     migrate(db, migrations()[:1])
     row = (b"0" * 16, "agent", "Mine", NOW, NOW + 5, 1, None, '{"tags": ["t"]}', '{"x": 1}', '{"m": 1}', None)
     db.execute("INSERT INTO assistants VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
     db.close()
     async with open_sqlite_storage(tmp_path) as storage:
-        [kept] = await storage.assistants.search(AssistantQuery())
-        versions = await storage.assistants.versions(kept.assistant_id, metadata={})
-        assert versions == [AssistantVersion.of(kept, NOW)]
-        changed = await storage.assistants.update(kept.assistant_id, lambda kept: replace(kept, name="New"), NOW + 9)
+        [assistant] = await storage.assistants.search(AssistantQuery())
+        versions = await storage.assistants.versions(assistant.assistant_id, metadata={})
+        assert versions == [AssistantVersion.of(assistant, NOW)]
+        changed = await storage.assistants.update(
+            assistant.assistant_id, lambda assistant: replace(assistant, name="New"), NOW + 9
+        )
         assert changed.version == 2
 
 
-async def test_runs_that_an_older_threadwire_left_pending_take_their_turns(
+async def test_pending_runs_of_an_older_version_are_claimed_in_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It went by the due time alone, also for runs that nobody had delayed."""
+    """Older versions ordered all runs by due time, including those that were not delayed."""
     with monkeypatch.context() as patch:
         patch.setattr(schema, "migrations", lambda: migrations()[:7])
         db = schema.open_writer(tmp_path / "threadwire.db")
@@ -155,16 +157,16 @@ async def test_runs_that_an_older_threadwire_left_pending_take_their_turns(
         assert [run.run_id for run in claimed] == [runs[3], runs[0]]
 
 
-async def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "threadwire.db").write_bytes(b"This is no database, whatever its name says. " * 100)
-    with pytest.raises(StorageDamaged, match="is damaged, or no database: file is not a database"):
+async def test_file_that_is_not_a_database_is_rejected(tmp_path: Path) -> None:
+    (tmp_path / "threadwire.db").write_bytes(b"This is not a database, despite its name. " * 100)
+    with pytest.raises(StorageDamaged, match="is damaged or not a SQLite database: file is not a database"):
         async with open_sqlite_storage(tmp_path):
             pass
 
 
-@pytest.mark.parametrize("what", ["not there", "empty"])
-async def test_a_write_ahead_log_without_its_database_is_not_thrown_away(tmp_path: Path, what: str) -> None:
-    """SQLite would take the directory for a new one."""
+@pytest.mark.parametrize("what", ["missing", "empty"])
+async def test_write_ahead_log_without_its_database_is_not_deleted(tmp_path: Path, what: str) -> None:
+    """SQLite would create a new database and delete the log."""
     database, log = tmp_path / "threadwire.db", tmp_path / "threadwire.db-wal"
     async with open_sqlite_storage(tmp_path) as storage:
         await start(storage)
@@ -173,7 +175,7 @@ async def test_a_write_ahead_log_without_its_database_is_not_thrown_away(tmp_pat
     if what == "empty":
         database.touch()
     log.write_bytes(left)
-    with pytest.raises(StorageDamaged, match=rf"threadwire.db is {what}, but threadwire.db-wal beside it holds"):
+    with pytest.raises(StorageDamaged, match=rf"threadwire.db is {what}, but threadwire.db-wal next to it contains"):
         async with open_sqlite_storage(tmp_path):
             pass
     assert log.read_bytes() == left
@@ -182,27 +184,27 @@ async def test_a_write_ahead_log_without_its_database_is_not_thrown_away(tmp_pat
         pass
 
 
-@pytest.mark.parametrize("how", ["overwritten", "cut off"])
-async def test_a_damaged_file_is_refused_and_left_as_it_is(tmp_path: Path, how: str) -> None:
+@pytest.mark.parametrize("how", ["overwritten", "truncated"])
+async def test_damaged_file_is_rejected_and_unchanged(tmp_path: Path, how: str) -> None:
     async with open_sqlite_storage(tmp_path) as storage:
         for _ in range(50):
             run = await start(storage)
             await storage.log.append(run.thread_id, [token(os.urandom(4000).hex())], run.fence).wait()
     with (tmp_path / "threadwire.db").open("r+b") as file:
-        if how == "cut off":
+        if how == "truncated":
             file.truncate(file.seek(0, os.SEEK_END) // 2 // 4096 * 4096)
         else:
             file.seek(_root_page(tmp_path, "threads"))
             file.write(b"\xff" * 4096)
     before = (tmp_path / "threadwire.db").read_bytes()
-    with pytest.raises(StorageDamaged, match="is damaged, or no database: "):
+    with pytest.raises(StorageDamaged, match="is damaged or not a SQLite database: "):
         async with open_sqlite_storage(tmp_path):
             pass
     assert (tmp_path / "threadwire.db").read_bytes() == before
 
 
 def _root_page(directory: Path, table: str) -> int:
-    """Where in the file a table begins."""
+    """The offset of a table's root page in the file."""
     db = apsw.Connection(str(directory / "threadwire.db"), flags=apsw.SQLITE_OPEN_READONLY)
     try:
         return 4096 * (db.execute("SELECT rootpage FROM sqlite_schema WHERE name = ?", (table,)).get - 1)
@@ -211,9 +213,11 @@ def _root_page(directory: Path, table: str) -> int:
 
 
 @pytest.mark.parametrize("what", ["a page", "a text", "JSON"])
-async def test_what_cannot_be_read_later_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str) -> None:
-    """SQLite knows a page by its form, but not what was in it."""
-    monkeypatch.setattr(schema, "look_through", lambda db: None)  # or the writer would have seen it all
+async def test_damage_found_while_running_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    """SQLite detects an invalid page, but not changed content in a valid one."""
+    monkeypatch.setattr(schema, "look_through", lambda db: None)  # otherwise the writer would have cached all pages
     async with open_sqlite_storage(tmp_path) as storage:
         run = await start(storage)
         await storage.threads.update(run.thread_id, metadata={"note": "find me"}, now=NOW)
@@ -225,14 +229,14 @@ async def test_what_cannot_be_read_later_says_so(tmp_path: Path, monkeypatch: py
             file.seek(place)
             file.write(damage)
         for read in (storage.threads.get(run.thread_id), storage.threads.search(ThreadQuery())):
-            with pytest.raises(StorageDamaged, match="is damaged, or its disk"):
+            with pytest.raises(StorageDamaged, match="database or its disk is damaged"):
                 await read
-        with pytest.raises(StorageDamaged, match="is damaged, or its disk"):
+        with pytest.raises(StorageDamaged, match="database or its disk is damaged"):
             await storage.threads.update(run.thread_id, metadata={"more": 1}, now=NOW)
-        assert await storage.runs.get(run.run_id) == run, "the rest goes on"
+        assert await storage.runs.get(run.run_id) == run, "undamaged data is still readable"
 
 
-async def test_a_directory_is_served_once(tmp_path: Path) -> None:
+async def test_data_directory_cannot_be_opened_twice(tmp_path: Path) -> None:
     async with open_sqlite_storage(tmp_path):
         with pytest.raises(DataDirectoryLocked, match="in use by another"):
             async with open_sqlite_storage(tmp_path):
@@ -241,7 +245,7 @@ async def test_a_directory_is_served_once(tmp_path: Path) -> None:
         pass
 
 
-async def test_items_their_vectors_and_their_time_are_there_when_it_is_opened_again(tmp_path: Path) -> None:
+async def test_items_with_vectors_and_ttl_survive_reopening(tmp_path: Path) -> None:
     near = unit([1, 0])
     async with open_sqlite_storage(tmp_path) as storage:
         storage.items.batch([PutItem(("a",), "k", {"n": 1}, ttl=1000, vectors=(near,), owner="ada")], 0)
@@ -253,14 +257,14 @@ async def test_items_their_vectors_and_their_time_are_there_when_it_is_opened_ag
         assert storage.items.batch([SearchItems()], 0) == [[]]
 
 
-async def test_a_closed_storage_refuses_work(tmp_path: Path) -> None:
+async def test_closed_storage_rejects_appends(tmp_path: Path) -> None:
     async with open_sqlite_storage(tmp_path) as storage:
         run = await start(storage)
     with pytest.raises(StorageError, match="closed"):
         storage.log.append(run.thread_id, [token("late")], run.fence)
 
 
-async def test_an_attempt_holds_its_thread_until_it_is_recovered_in_the_next_process(tmp_path: Path) -> None:
+async def test_attempt_holds_its_thread_in_the_next_process_until_recovery(tmp_path: Path) -> None:
     async with open_sqlite_storage(tmp_path) as storage:
         run = await start(storage)
     async with open_sqlite_storage(tmp_path) as storage:
@@ -280,8 +284,8 @@ def _version(directory: Path) -> int:
 # The log
 
 
-async def test_a_streamed_token_costs_at_most_200_bytes(tmp_path: Path) -> None:
-    """Even if every token is a transaction of its own, which is the worst case."""
+async def test_streamed_token_costs_at_most_200_bytes(tmp_path: Path) -> None:
+    """Even in the worst case, with one transaction per token."""
     async with open_sqlite_storage(tmp_path) as storage:
         run = await start(storage)
     before = _size(tmp_path)
@@ -291,7 +295,7 @@ async def test_a_streamed_token_costs_at_most_200_bytes(tmp_path: Path) -> None:
     assert (_size(tmp_path) - before) / 2000 <= 200
 
 
-async def test_tokens_that_come_faster_than_the_disk_share_rows(tmp_path: Path) -> None:
+async def test_tokens_faster_than_the_disk_share_rows(tmp_path: Path) -> None:
     async with open_sqlite_storage(tmp_path) as storage:
         run = await start(storage)
     before = _size(tmp_path)
@@ -301,7 +305,7 @@ async def test_tokens_that_come_faster_than_the_disk_share_rows(tmp_path: Path) 
     assert (_size(tmp_path) - before) / 5000 <= 50
 
 
-async def test_entries_read_the_same_from_memory_and_from_disk(storage: Storage) -> None:
+async def test_entries_are_the_same_from_cache_and_from_disk(storage: Storage) -> None:
     run = await start(storage)
     drafts = [Draft("unknown.kind", {"n": number, "text": "ü" * 50}, ("a:1",), NOW + number) for number in range(450)]
     drafts[7] = Draft(Kind.STATE, {"full": True, "set": {"big": "x" * 300_000}}, at=NOW)
@@ -317,22 +321,22 @@ async def test_entries_read_the_same_from_memory_and_from_disk(storage: Storage)
             assert of_run == recent
 
 
-# How often it syncs
+# Number of syncs
 
 
-async def test_a_patient_caller_and_what_his_run_says_first_wait_for_one_sync(
+async def test_deferred_acceptance_and_the_first_entries_of_its_run_share_one_sync(
     storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(writer, "PACE", 1.0)
-    await storage.runs.accept(_new_run())  # so that the writer has something behind it
+    await storage.runs.accept(_new_run())  # so that the writer is within `PACE` of a flush
     syncs = _count_syncs(monkeypatch)
 
-    def speak_and_end(run: Run) -> None:
+    def append_and_finish(run: Run) -> None:
         storage.log.append(run.thread_id, [token("a"), token("b")], run.fence)
         ends.append(asyncio.ensure_future(storage.runs.finish(run.fence, Ending("success"), NOW)))
 
     ends: list[asyncio.Future[bool]] = []
-    accepted = await storage.runs.accept(_new_run(), start=speak_and_end, patient=True)
+    accepted = await storage.runs.accept(_new_run(), start=append_and_finish, patient=True)
     assert accepted.started
     kinds = [entry.kind for entry in await storage.log.read(accepted.run.thread_id, START, limit=10)]
     assert kinds == [Kind.RUN_QUEUED, Kind.MESSAGES, Kind.MESSAGES, Kind.RUN_ENDED]
@@ -340,48 +344,46 @@ async def test_a_patient_caller_and_what_his_run_says_first_wait_for_one_sync(
     assert len(syncs) == 1
 
 
-async def test_what_several_batches_wrote_is_told_at_once_when_it_is_synced(
+async def test_several_written_batches_are_published_by_one_sync(
     storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(writer, "PACE", 1.0)
     run = await start(storage)
     saver = storage.checkpoints.saver(run.fence)
-    told: list[int] = []
-    usual = Waiters.tell
-    monkeypatch.setattr(Waiters, "tell", lambda self, ready, grown=(): told.append(1) or usual(self, ready, grown))
+    calls: list[int] = []
+    original = Waiters.tell
+    monkeypatch.setattr(Waiters, "tell", lambda self, *args: calls.append(1) or original(self, *args))
     for step in range(3):
         storage.log.append(run.thread_id, [token(str(step))], run.fence)
         await saver.aput(*_checkpoint(run))
         await saver.written()
     await storage.log.append(run.thread_id, [token("last")], run.fence).wait()
-    assert len(told) == 1
+    assert len(calls) == 1
     assert len(await storage.log.read(run.thread_id, START, limit=10)) == 5
 
 
-async def test_what_somebody_is_writing_while_the_storage_is_closed_is_kept(
-    storage: Storage, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_close_waits_for_a_caller_in_write_through(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
     run = await start(storage)
     assert isinstance(storage.log, SqliteLog)
     closing = storage.log._writer
-    begun, go_on, usual = threading.Event(), threading.Event(), Writer._perform
+    started, proceed, original = threading.Event(), threading.Event(), Writer._perform
 
     def slowly(self: Writer, batch: list[Work]) -> Transaction:
-        begun.set()
-        assert go_on.wait(10)
-        return usual(self, batch)
+        started.set()
+        assert proceed.wait(10)
+        return original(self, batch)
 
-    monkeypatch.setattr(writer, "PACE", 60.0)  # the writer's own thread has no reason to look
+    monkeypatch.setattr(writer, "PACE", 60.0)  # keeps the writer thread from flushing
     monkeypatch.setattr(Writer, "_perform", slowly)
-    said = storage.log.append(run.thread_id, [token("last words")], run.fence)
+    commit = storage.log.append(run.thread_id, [token("last")], run.fence)
     writing = asyncio.create_task(asyncio.to_thread(closing.write_through))
-    assert await asyncio.to_thread(begun.wait, 10)
+    assert await asyncio.to_thread(started.wait, 10)
     closed = asyncio.create_task(asyncio.to_thread(closing.close))
     await asyncio.sleep(0.05)
-    go_on.set()
+    proceed.set()
     await asyncio.gather(writing, closed)
-    assert said.done
-    assert values_of(await storage.log.read(run.thread_id, START, limit=10)) == [[0, "last words"]]
+    assert commit.done
+    assert values_of(await storage.log.read(run.thread_id, START, limit=10)) == [[0, "last"]]
 
 
 def values_of(entries: list[Entry]) -> list[Any]:
@@ -390,8 +392,8 @@ def values_of(entries: list[Entry]) -> list[Any]:
 
 def _count_syncs(monkeypatch: pytest.MonkeyPatch) -> list[WriteAheadLog]:
     syncs: list[WriteAheadLog] = []
-    usual = WriteAheadLog.sync
-    monkeypatch.setattr(WriteAheadLog, "sync", lambda self: syncs.append(self) or usual(self))
+    original = WriteAheadLog.sync
+    monkeypatch.setattr(WriteAheadLog, "sync", lambda self: syncs.append(self) or original(self))
     return syncs
 
 
@@ -421,7 +423,7 @@ _DRAFTS = st.builds(
 
 
 @given(drafts=st.lists(_DRAFTS, min_size=1, max_size=20), filler=st.integers(0, 30_000), first=st.integers(1, 2**40))
-def test_what_is_packed_can_be_unpacked(drafts: list[Draft], filler: int, first: int) -> None:
+def test_unpack_reverses_pack(drafts: list[Draft], filler: int, first: int) -> None:
     drafts = [*drafts, Draft(Kind.CUSTOM, {"value": "f" * filler}, at=5)]
     run_id = RunId(uuid7())
     encoded = encode(drafts, lambda: NOW)
@@ -435,19 +437,19 @@ def test_what_is_packed_can_be_unpacked(drafts: list[Draft], filler: int, first:
     assert [entry.seq for entry in entries] == list(range(first, first + len(drafts)))
 
 
-def test_what_was_packed_with_zlib_is_still_read() -> None:
-    """As all that is large was in the first files."""
+def test_rows_compressed_with_zlib_are_still_readable() -> None:
+    """The first version compressed large rows with zlib."""
     [(_, _, at, packed, data)] = pack(encode([Draft(Kind.CUSTOM, {"value": "f" * 3000}, at=5)], lambda: NOW))
     assert packed == ZSTD
     old = zlib.compress(decompress(data))
     assert unpack(7, None, 1, at, ZLIB, old) == unpack(7, None, 1, at, ZSTD, data)
 
 
-# When the database refuses
+# Failed writes
 
 
-async def test_what_a_full_disk_refuses_is_told_and_breaks_the_attempt(storage: Storage, tmp_path: Path) -> None:
-    """An entry that was lost must not be followed by later ones as if nothing had happened."""
+async def test_write_failed_by_a_full_disk_is_reported_and_breaks_the_attempt(storage: Storage, tmp_path: Path) -> None:
+    """Later entries must not follow a lost one as if nothing had happened."""
     run, neighbour = await start(storage), await start(storage)
     await storage.log.append(run.thread_id, [token("kept")], run.fence).wait()
     _limit_pages(storage, 1)
@@ -471,11 +473,11 @@ async def test_what_a_full_disk_refuses_is_told_and_breaks_the_attempt(storage: 
     assert [entry.kind for entry in entries] == [Kind.RUN_QUEUED, Kind.MESSAGES, Kind.RUN_ENDED]
 
 
-async def test_one_work_that_cannot_be_done_does_not_harm_its_neighbours(storage: Storage) -> None:
-    """They share a transaction; it is taken back, and each is tried alone."""
+async def test_failed_job_does_not_affect_other_jobs_in_its_batch(storage: Storage) -> None:
+    """They share a transaction. It is rolled back, and each job is retried on its own."""
     run = await start(storage)
     commits = [storage.log.append(run.thread_id, [token(f"{n}")], run.fence) for n in range(20)]
-    bad = Thread(ThreadId(uuid7()), created_at=2**70, updated_at=NOW)  # no column can hold that
+    bad = Thread(ThreadId(uuid7()), created_at=2**70, updated_at=NOW)  # too large for an integer column
     with pytest.raises(StorageError):
         await storage.threads.create(bad)
     commits += [storage.log.append(run.thread_id, [token(f"{n}")], run.fence) for n in range(20, 40)]
@@ -487,7 +489,7 @@ async def test_one_work_that_cannot_be_done_does_not_harm_its_neighbours(storage
 
 
 def _limit_pages(storage: Storage, pages: int) -> None:
-    """The way SQLite offers to have a disk that is full: the file may not grow beyond what it is."""
+    """Simulate a full disk: SQLite does not let the file grow beyond this limit."""
     assert isinstance(storage.log, SqliteLog)
     storage.log._writer._db.execute(f"PRAGMA max_page_count = {pages}").fetchall()
 
@@ -506,11 +508,11 @@ def _checkpoint(run: Run) -> Any:
     return config, checkpoint, {"source": "loop", "step": 0, "parents": {}, "run_id": run.run_id}, {"value": "1"}
 
 
-# What may take long
+# Long operations
 
 
-async def test_what_removes_much_is_not_done_on_the_loop(storage: Storage) -> None:
-    """It would stand still for as long as it takes to delete a hundred threads."""
+async def test_large_deletions_run_on_the_writer_thread(storage: Storage) -> None:
+    """Otherwise the event loop would be blocked while a hundred threads are deleted."""
     assert isinstance(storage.log, SqliteLog)
     deleting: list[tuple[str, threading.Thread]] = []
 
@@ -544,28 +546,28 @@ async def test_what_removes_much_is_not_done_on_the_loop(storage: Storage) -> No
 # Runs
 
 
-async def test_a_run_is_begun_though_its_caller_left_before_it_was_written(storage: Storage) -> None:
+async def test_run_is_started_although_its_caller_was_cancelled_before_the_write(storage: Storage) -> None:
     assert isinstance(storage.log, SqliteLog)
-    begun: list[Run] = []
+    started: list[Run] = []
     new = _new_run()
-    await asyncio.to_thread(storage.log._writer._turn.acquire)  # somebody else is at the database
-    accepting = asyncio.create_task(storage.runs.accept(new, start=begun.append))
+    await asyncio.to_thread(storage.log._writer._turn.acquire)  # another thread uses the database
+    accepting = asyncio.create_task(storage.runs.accept(new, start=started.append))
     await asyncio.sleep(0)
     accepting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await accepting
-    assert begun == []
+    assert started == []
     storage.log._writer._turn.release()
-    await start(storage)  # behind it
-    assert begun == await storage.runs.list(new.thread_id, status="running")
-    assert [run.run_id for run in begun] == [new.run_id]
+    await start(storage)  # queued after it
+    assert started == await storage.runs.list(new.thread_id, status="running")
+    assert [run.run_id for run in started] == [new.run_id]
 
 
 # Checkpoints
 
 
 @pytest.mark.parametrize("capability", ["delete_for_runs", "copy_thread", "prune"])
-async def test_the_saver_has_langgraphs_extended_capabilities(storage: Storage, capability: str) -> None:
+async def test_saver_has_the_extended_capabilities_of_langgraph(storage: Storage, capability: str) -> None:
     from langgraph.checkpoint.conformance import checkpointer_test, validate
 
     async def saver() -> Any:
@@ -576,9 +578,7 @@ async def test_the_saver_has_langgraphs_extended_capabilities(storage: Storage, 
     assert report.results[capability].passed
 
 
-async def test_rolling_back_leaves_no_blob_behind_and_takes_none_that_is_needed(
-    storage: Storage, tmp_path: Path
-) -> None:
+async def test_rollback_removes_exactly_the_unused_blobs(storage: Storage, tmp_path: Path) -> None:
     saver = storage.checkpoints.saver()
     run = await start(storage)
     config, checkpoint, metadata, versions = _checkpoint(run)
@@ -599,8 +599,8 @@ async def test_rolling_back_leaves_no_blob_behind_and_takes_none_that_is_needed(
     db.close()
 
 
-async def test_a_checkpoint_of_a_type_nobody_allowed_is_not_revived(storage: Storage) -> None:
-    """Strict by construction, not by an environment variable."""
+async def test_types_that_are_not_allowed_are_not_deserialized(storage: Storage) -> None:
+    """Strict by default, without an environment variable."""
     run = await start(storage)
     saver = storage.checkpoints.saver()
     config, checkpoint, metadata, versions = _checkpoint(run)
@@ -614,7 +614,7 @@ async def test_a_checkpoint_of_a_type_nobody_allowed_is_not_revived(storage: Sto
     assert allowed.checkpoint["channel_values"]["value"] == Settled("idle", {"a": 1})
 
 
-# A kill
+# Kills
 
 _WRITE_UNTIL_KILLED = """
 import asyncio, sys
@@ -639,7 +639,7 @@ asyncio.run(main(*sys.argv[1:]))
 """
 
 
-async def test_a_kill_loses_nothing_acknowledged_and_leaves_no_hole(tmp_path: Path) -> None:
+async def test_kill_loses_no_acknowledged_entry_and_leaves_no_gap(tmp_path: Path) -> None:
     """1.2, 1.3, 2.4"""
     for cycle in range(4):
         async with open_sqlite_storage(tmp_path) as storage:
@@ -650,7 +650,7 @@ async def test_a_kill_loses_nothing_acknowledged_and_leaves_no_hole(tmp_path: Pa
             assert [entry.seq for entry in entries] == list(range(1, len(entries) + 1))
             assert [entry.data["value"] for entry in entries[1:]] == list(range(len(entries) - 1))
             assert len(entries) - 1 >= acknowledged
-            assert [gone.run_id for gone in await storage.runs.recover(NOW)][:1] != []
+            assert [recovered.run_id for recovered in await storage.runs.recover(NOW)][:1] != []
             for left in await storage.runs.list(run.thread_id):
                 await storage.runs.cancel(left.run_id, "interrupt", NOW)
     db = apsw.Connection(str(tmp_path / "threadwire.db"))
@@ -659,13 +659,13 @@ async def test_a_kill_loses_nothing_acknowledged_and_leaves_no_hole(tmp_path: Pa
 
 
 def _write_and_kill(directory: Path, thread_id: ThreadId, fence: Fence, lines: int) -> int:
-    """How many entries had been acknowledged when the writer was killed, without any warning."""
+    """Kill a process that appends entries. Returns how many entries it had acknowledged."""
     arguments = [sys.executable, "-c", _WRITE_UNTIL_KILLED, str(directory), thread_id, fence.run_id, str(fence.attempt)]
     with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         for _ in range(lines):
             acknowledged = process.stdout.readline()
-            assert acknowledged, "the writer ended by itself"
+            assert acknowledged, "the process ended before it was killed"
         process.send_signal(signal.SIGKILL)
         for line in process.stdout:
             if line.endswith("\n"):

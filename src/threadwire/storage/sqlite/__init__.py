@@ -1,4 +1,4 @@
-"""The embedded driver: everything in one SQLite file, written by one thread."""
+"""The embedded driver: everything in one SQLite file, with one writer."""
 
 from threadwire.storage.sqlite.driver import open_sqlite_storage
 

@@ -1,4 +1,4 @@
-"""Assistants, and all versions there were of them."""
+"""Assistants and all their versions."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -32,18 +32,18 @@ class SqliteAssistants:
 
     async def create(self, assistant: Assistant, *, if_exists: str = "raise") -> Assistant:
         def create(transaction: Transaction) -> Assistant:
-            kept = _find(transaction.db, assistant.assistant_id)
-            if kept is None:
+            existing = _find(transaction.db, assistant.assistant_id)
+            if existing is None:
                 _write(transaction.db, assistant)
                 _add_version(transaction.db, assistant, assistant.created_at)
                 return assistant
             if if_exists != "do_nothing":
                 raise Conflict(f"Assistant {assistant.assistant_id} already exists")
-            return kept
+            return existing
 
-        # At every start the assistants of all graphs are asked for, and nearly always they are there.
-        if if_exists == "do_nothing" and (kept := await self.get(assistant.assistant_id)) is not None:
-            return kept
+        # At every startup an assistant is created for each graph, and nearly always it exists already.
+        if if_exists == "do_nothing" and (existing := await self.get(assistant.assistant_id)) is not None:
+            return existing
         return await self._writer.do(create)
 
     async def get(self, assistant_id: AssistantId) -> Assistant | None:
@@ -52,14 +52,14 @@ class SqliteAssistants:
 
     async def update(self, assistant_id: AssistantId, change: Callable[[Assistant], Assistant], now: int) -> Assistant:
         def update(transaction: Transaction) -> Assistant:
-            kept = _require(transaction.db, assistant_id)
+            existing = _require(transaction.db, assistant_id)
             changed = replace(
-                change(kept),
+                change(existing),
                 assistant_id=assistant_id,
-                created_at=kept.created_at,
+                created_at=existing.created_at,
                 updated_at=now,
                 version=_next_version(transaction.db, assistant_id),
-                owner=kept.owner,
+                owner=existing.owner,
             )
             _write(transaction.db, changed)
             _add_version(transaction.db, changed, now)
@@ -69,8 +69,8 @@ class SqliteAssistants:
 
     async def set_latest(self, assistant_id: AssistantId, version: int, now: int) -> Assistant:
         def set_latest(transaction: Transaction) -> Assistant:
-            kept = _require(transaction.db, assistant_id)
-            restored = _find_version(transaction.db, assistant_id, version).restored(kept, now)
+            existing = _require(transaction.db, assistant_id)
+            restored = _find_version(transaction.db, assistant_id, version).restored(existing, now)
             _write(transaction.db, restored)
             return restored
 
@@ -143,9 +143,9 @@ def _find(db: apsw.Connection, assistant_id: AssistantId) -> Assistant | None:
 
 
 def _require(db: apsw.Connection, assistant_id: AssistantId) -> Assistant:
-    if (kept := _find(db, assistant_id)) is None:
+    if (existing := _find(db, assistant_id)) is None:
         raise NotFound(f"Assistant {assistant_id} not found")
-    return kept
+    return existing
 
 
 def _search(query: AssistantQuery, db: apsw.Connection) -> list[Assistant]:

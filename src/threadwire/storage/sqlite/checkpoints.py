@@ -1,10 +1,10 @@
 """LangGraph's checkpoints, in the same file and through the same queue as the thread log (section 7 of spec/log.md).
 
-A checkpoint is a row; the values of its channels are rows of their own, one for every *version* of a channel, so that
-a step writes only what it changed. Small plain values travel inside the checkpoint, as a row would cost more than
-they weigh.
+A checkpoint is a row. The values of its channels are separate rows, one for every *version* of a channel, so that a
+step writes only what it changed. Small plain values are stored inline in the checkpoint, because a row of their own
+would take more space than they do.
 
-State is mutable and goes on changing once LangGraph has handed it over, so it is serialised by the caller.
+State is mutable and may change after LangGraph has passed it on, so it is serialised on the caller's thread.
 """
 
 import inspect
@@ -47,8 +47,8 @@ from threadwire.storage.sqlite.writer import Writer
 
 _INLINE_TEXT = 64
 _PAGE = 50
-_PATIENCE = 0.1
-"""Seconds that a subgraph may hold up its loop, while others are at the database."""
+_LOCK_TIMEOUT = 0.1
+"""Seconds that a subgraph may block its event loop while another thread uses the database."""
 _ROW = "thread, ns, checkpoint, parent, type, data, metadata"
 
 
@@ -63,12 +63,11 @@ class SqliteCheckpoints:
     ) -> "SqliteSaver":
         return SqliteSaver(self._writer, self._readers, self._serde, fence, durability, empty)
 
-    def storing(self, put: Put) -> "Storing":
-        """What is to be done in a transaction for what was given to a saver. Made by the caller, whose objects may
-        change later."""
+    def storing(self, put: Put) -> "PreparedPut":
+        """Serialise a put, to be executed in a later transaction; its objects may change meanwhile."""
         if isinstance(put, CheckpointPut):
-            return _storing_checkpoint(self._serde, put.config, put.checkpoint, put.metadata, put.new_versions)
-        return _storing_writes(self._serde, None, put.config, put.writes, put.task_id, put.task_path)
+            return _prepare_checkpoint(self._serde, put.config, put.checkpoint, put.metadata, put.new_versions)
+        return _prepare_writes(self._serde, None, put.config, put.writes, put.task_id, put.task_path)
 
     async def newest(self, thread_id: ThreadId) -> tuple[str, RunId | None] | None:
         sql = "SELECT checkpoint, run FROM checkpoints WHERE thread = ? AND ns = '' ORDER BY checkpoint DESC LIMIT 1"
@@ -86,15 +85,15 @@ class SqliteCheckpoints:
         return await self._readers.elsewhere(partial(_sizes, key_of(thread_id)))
 
 
-class _Progress:
-    """The last thing a saver has put into the queue; shared with its clones (`with_allowlist`)."""
+class _LastJob:
+    """The last job that a saver has enqueued. Shared with its clones (`with_allowlist`)."""
 
     def __init__(self) -> None:
-        self.last: Operation[None] | None = None
+        self.job: Operation[None] | None = None
 
 
 class SqliteSaver(BaseCheckpointSaver[str]):
-    """Usable from any thread and loop. Under a fence, puts raise `Fenced` once its attempt lets go of the thread."""
+    """Usable on any thread and event loop. With a fence, puts raise `Fenced` if it does not hold the thread."""
 
     def __init__(
         self,
@@ -105,13 +104,13 @@ class SqliteSaver(BaseCheckpointSaver[str]):
         durability: Durability,
         empty: ThreadId | None,
     ) -> None:
-        self.serde = serde  # and not the base class's way, which takes 20 µs to find out that it can be used
+        self.serde = serde  # not through the base class, which takes 20 µs to check that it is a serializer
         self._writer = writer
         self._readers = readers
         self._fence = fence
         self._durability = durability
         self._empty = empty
-        self._progress = _Progress()
+        self._last_job = _LastJob()
 
     # Putting
 
@@ -122,8 +121,8 @@ class SqliteSaver(BaseCheckpointSaver[str]):
         metadata: CheckpointMetadata,
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
-        work, stored = self._take_checkpoint(config, checkpoint, metadata, new_versions)
-        self._await_here(work)
+        job, stored = self._enqueue_checkpoint(config, checkpoint, metadata, new_versions)
+        self._block(job)
         return stored
 
     async def aput(
@@ -133,69 +132,71 @@ class SqliteSaver(BaseCheckpointSaver[str]):
         metadata: CheckpointMetadata,
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
-        work, stored = self._take_checkpoint(config, checkpoint, metadata, new_versions)
-        await self._await(work)
+        job, stored = self._enqueue_checkpoint(config, checkpoint, metadata, new_versions)
+        await self._wait(job)
         return stored
 
     def put_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
-        self._await_here(self._take_writes(config, writes, task_id, task_path))
+        self._block(self._enqueue_writes(config, writes, task_id, task_path))
 
     async def aput_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
-        await self._await(self._take_writes(config, writes, task_id, task_path))
+        await self._wait(self._enqueue_writes(config, writes, task_id, task_path))
 
     def get_next_version(self, current: str | None, channel: None) -> str:
-        """Ever larger, and different on every branch, since two forks of a checkpoint must not share a blob."""
+        """Return a larger version, unique per branch, because two forks of a checkpoint must not share a blob."""
         number = 0 if current is None else int(current.partition(".")[0])
         return f"{number + 1:010}.{random.getrandbits(48):012x}"
 
-    def _take_checkpoint(
+    def _enqueue_checkpoint(
         self,
         config: RunnableConfig,
         checkpoint: Checkpoint,
         metadata: CheckpointMetadata,
         new_versions: ChannelVersions,
     ) -> tuple[Operation[None], RunnableConfig]:
-        storing = _storing_checkpoint(self.serde, config, checkpoint, metadata, new_versions)
-        thread_id, _, ns, _ = storing.place
-        work = self._take(thread_id, storing.operation, storing.weight)
+        prepared = _prepare_checkpoint(self.serde, config, checkpoint, metadata, new_versions)
+        thread_id, _, ns, _ = prepared.address
+        job = self._enqueue(thread_id, prepared.operation, prepared.weight)
         if ns and self._durability == "async":
-            # Nobody can hold back the steps of a subgraph, as the root's are: they begin right after this (7.4).
-            self._writer.write_through(_PATIENCE)
-        return work, _config(thread_id, ns, checkpoint["id"])
+            # Unlike the root's steps, the steps of a subgraph cannot be delayed: the next one starts after this (7.4).
+            self._writer.write_through(_LOCK_TIMEOUT)
+        return job, _config(thread_id, ns, checkpoint["id"])
 
-    def _take_writes(
+    def _enqueue_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str
     ) -> Operation[None]:
         run = None if self._fence is None else self._fence.run_id
-        storing = _storing_writes(self.serde, run, config, writes, task_id, task_path)
-        return self._take(storing.place.thread_id, storing.operation, storing.weight)
+        prepared = _prepare_writes(self.serde, run, config, writes, task_id, task_path)
+        return self._enqueue(prepared.address.thread_id, prepared.operation, prepared.weight)
 
-    def _take(self, thread_id: ThreadId, operation: Callable[[Transaction], None], weight: int = 0) -> Operation[None]:
+    def _enqueue(
+        self, thread_id: ThreadId, operation: Callable[[Transaction], None], weight: int = 0
+    ) -> Operation[None]:
         fence = self._fence
-        work = Operation(operation, thread_id=None if fence is None else thread_id, fence=fence, weight=weight)
-        self._writer.take(work, urgent=self._durability == "sync")
-        self._progress.last = work
-        return work
+        job = Operation(operation, thread_id=None if fence is None else thread_id, fence=fence, weight=weight)
+        self._writer.take(job, urgent=self._durability == "sync")
+        self._last_job.job = job
+        return job
 
-    async def _await(self, work: Operation[None]) -> None:
+    async def _wait(self, job: Operation[None]) -> None:
         if self._durability == "sync":
-            await work.kept()
+            await job.kept()
         elif self._writer.crowded:
             await self._writer.room()
 
-    def _await_here(self, work: Operation[None]) -> None:
+    def _block(self, job: Operation[None]) -> None:
         if self._durability == "sync":
-            work.kept_here()
+            job.kept_here()
         elif self._writer.crowded:
             self._writer.wait_for_room_here()
 
     async def written(self) -> None:
-        """Return once everything put so far would outlive the process."""
-        if (last := self._progress.last) is None:
+        """Return once everything put so far would survive a crash of the process."""
+        if (last := self._last_job.job) is None:
             return
         self._writer.write_through()
         if self._writer.written < last.position or last.error is not None:
@@ -204,7 +205,7 @@ class SqliteSaver(BaseCheckpointSaver[str]):
     # Getting
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        self._catch_up_here()
+        self._catch_up_blocking()
         found = self._get(config)
         if self._fence is None:
             self._writer.told_here()
@@ -225,7 +226,7 @@ class SqliteSaver(BaseCheckpointSaver[str]):
         before: RunnableConfig | None = None,
         limit: int | None = None,
     ) -> Iterator[CheckpointTuple]:
-        self._catch_up_here()
+        self._catch_up_blocking()
         listing = _Listing(self.serde, config, filter or {}, before, limit)
         while not listing.complete:
             page = self._readers.here(listing.next_page)
@@ -249,79 +250,79 @@ class SqliteSaver(BaseCheckpointSaver[str]):
                 yield found
 
     def _get(self, config: RunnableConfig) -> CheckpointTuple | None:
-        place = _place(config)
-        if place.thread_id == self._empty and self._progress.last is None:
+        address = _address(config)
+        if address.thread_id == self._empty and self._last_job.job is None:
             return None
         sql = f"SELECT {_ROW} FROM checkpoints WHERE thread = ? AND ns = ? "
-        if place.checkpoint_id is None:
+        if address.checkpoint_id is None:
             sql += "ORDER BY checkpoint DESC LIMIT 1"
-            bindings: tuple[Any, ...] = (place.thread, place.ns)
+            bindings: tuple[Any, ...] = (address.thread, address.ns)
         else:
             sql += "AND checkpoint = ?"
-            bindings = (place.thread, place.ns, place.checkpoint_id)
+            bindings = (address.thread, address.ns, address.checkpoint_id)
         with self._readers.lend() as db, one_moment(db):
             for row in fetch(db, sql, bindings):
-                let_new_ids_follow(row[2] if place.checkpoint_id is None else _newest(db, place))
+                let_new_ids_follow(row[2] if address.checkpoint_id is None else _newest(db, address))
                 return _load(db, self.serde, row)
         return None
 
-    def _catch_up_here(self) -> None:
-        if (last := self._progress.last) is not None:
+    def _catch_up_blocking(self) -> None:
+        if (last := self._last_job.job) is not None:
             last.kept_here()
 
     async def _catch_up(self) -> None:
-        if (last := self._progress.last) is not None:
+        if (last := self._last_job.job) is not None:
             await last.kept()
 
     # Removing and copying
 
     def delete_thread(self, thread_id: str) -> None:
-        self._take(ThreadId(thread_id), partial(delete_thread, thread_id)).kept_here()
+        self._enqueue(ThreadId(thread_id), partial(delete_thread, thread_id)).kept_here()
 
     async def adelete_thread(self, thread_id: str) -> None:
-        await self._take(ThreadId(thread_id), partial(delete_thread, thread_id)).kept()
+        await self._enqueue(ThreadId(thread_id), partial(delete_thread, thread_id)).kept()
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
-        self._unfenced(partial(delete_for_runs, run_ids)).kept_here()
+        self._enqueue_unfenced(partial(delete_for_runs, run_ids)).kept_here()
 
     async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
-        await self._unfenced(partial(delete_for_runs, run_ids)).kept()
+        await self._enqueue_unfenced(partial(delete_for_runs, run_ids)).kept()
 
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
-        self._unfenced(partial(copy_thread, source_thread_id, target_thread_id)).kept_here()
+        self._enqueue_unfenced(partial(copy_thread, source_thread_id, target_thread_id)).kept_here()
 
     async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
-        await self._unfenced(partial(copy_thread, source_thread_id, target_thread_id)).kept()
+        await self._enqueue_unfenced(partial(copy_thread, source_thread_id, target_thread_id)).kept()
 
     def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
-        self._unfenced(partial(prune, thread_ids, strategy)).kept_here()
+        self._enqueue_unfenced(partial(prune, thread_ids, strategy)).kept_here()
 
     async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
-        await self._unfenced(partial(prune, thread_ids, strategy)).kept()
+        await self._enqueue_unfenced(partial(prune, thread_ids, strategy)).kept()
 
-    def _unfenced(self, operation: Callable[[Transaction], None]) -> Operation[None]:
-        """What spans threads is upkeep, and no attempt's business."""
-        work = Operation(operation, weight=LITTLE)
-        self._writer.take(work, urgent=True)
-        return work
+    def _enqueue_unfenced(self, operation: Callable[[Transaction], None]) -> Operation[None]:
+        """Enqueue an operation without a fence, for operations that are not limited to the thread of the attempt."""
+        job = Operation(operation, weight=LITTLE)
+        self._writer.take(job, urgent=True)
+        return job
 
 
-# LangGraph looks at the signatures of a saver's methods for every run; kept here, they need not be made anew.
+# LangGraph inspects the signatures of a saver's methods for every run; cached here, they are computed only once.
 for _method in (SqliteSaver.put_writes, SqliteSaver.aput_writes):
-    setattr(_method, "__signature__", inspect.signature(_method))  # noqa: B010 - a function has no such attribute, for mypy
+    setattr(_method, "__signature__", inspect.signature(_method))  # noqa: B010 - mypy does not know the attribute
 
 
-class _Place(NamedTuple):
+class _Address(NamedTuple):
     thread_id: ThreadId
     thread: Key
     ns: str
     checkpoint_id: str | None
 
 
-def _place(config: RunnableConfig) -> _Place:
+def _address(config: RunnableConfig) -> _Address:
     configurable = config["configurable"]
     thread_id = str(configurable["thread_id"])
-    return _Place(
+    return _Address(
         ThreadId(thread_id),
         key_of(thread_id),
         configurable.get("checkpoint_ns") or "",
@@ -336,27 +337,27 @@ def _config(thread_id: str, ns: str, checkpoint_id: str) -> RunnableConfig:
 def _is_small(value: Any) -> bool:
     kind = type(value)
     if kind is int:
-        return bool(-(2**63) <= value < 2**64)  # wider ones are objects to msgpack, and a checkpoint has none in it
+        return bool(-(2**63) <= value < 2**64)  # msgpack would encode larger ones as objects, which must not be inline
     return value is None or kind is bool or kind is float or (kind is str and len(value) <= _INLINE_TEXT)
 
 
 # Writing
 
 
-class Storing(NamedTuple):
-    place: _Place
+class PreparedPut(NamedTuple):
+    address: _Address
     operation: Callable[[Transaction], None]
     weight: int
 
 
-def _storing_checkpoint(
+def _prepare_checkpoint(
     serde: SerializerProtocol,
     config: RunnableConfig,
     checkpoint: Checkpoint,
     metadata: CheckpointMetadata,
     new_versions: ChannelVersions,
-) -> Storing:
-    place = _place(config)
+) -> PreparedPut:
+    address = _address(config)
     blobs: list[Any] = []
     inline: dict[str, Any] = {}
     size = 0
@@ -367,34 +368,34 @@ def _storing_checkpoint(
                 inline[channel] = value
             elif channel in new_versions:
                 kind, data = serde.dumps_typed(value)
-                blobs += (place.thread, place.ns, channel, str(new_versions[channel]), kind, data)
+                blobs += (address.thread, address.ns, channel, str(new_versions[channel]), kind, data)
                 size += len(data)
     kind, data = serde.dumps_typed({**checkpoint, "channel_values": inline})
     described = get_checkpoint_metadata(config, metadata)
     run = described.get("run_id")
     row = (
-        place.thread,
-        place.ns,
+        address.thread,
+        address.ns,
         checkpoint["id"],
-        place.checkpoint_id,
+        address.checkpoint_id,
         None if run is None else key_of(str(run)),
         kind,
         data,
         to_text(described),
     )
-    return Storing(place, partial(_store_checkpoint, row, blobs), size + len(data))
+    return PreparedPut(address, partial(_store_checkpoint, row, blobs), size + len(data))
 
 
-def _storing_writes(
+def _prepare_writes(
     serde: SerializerProtocol,
     run_id: RunId | None,
     config: RunnableConfig,
     writes: Sequence[tuple[str, Any]],
     task_id: str,
     task_path: str,
-) -> Storing:
-    place = _place(config)
-    assert place.checkpoint_id is not None
+) -> PreparedPut:
+    address = _address(config)
+    assert address.checkpoint_id is not None
     run = None if run_id is None else key_of(run_id)
     once: list[Any] = []
     again: list[Any] = []
@@ -404,11 +405,11 @@ def _storing_writes(
             idx = WRITES_IDX_MAP.get(channel, index)
             kind, data = serde.dumps_typed(value)
             size += len(data)
-            # A task that runs again does not overwrite what it wrote; its errors and interrupts it does.
+            # A task that runs again does not overwrite its earlier writes, except errors and interrupts.
             (once if idx >= 0 else again).extend(
-                (place.thread, place.ns, place.checkpoint_id, task_id, idx, task_path, channel, kind, data, run)
+                (address.thread, address.ns, address.checkpoint_id, task_id, idx, task_path, channel, kind, data, run)
             )
-    return Storing(place, partial(_store_writes, once, again), size)
+    return PreparedPut(address, partial(_store_writes, once, again), size)
 
 
 def _store_checkpoint(row: tuple[Any, ...], blobs: Sequence[Any], transaction: Transaction) -> None:
@@ -424,9 +425,9 @@ def _store_writes(once: Sequence[Any], again: Sequence[Any], transaction: Transa
 # Reading
 
 
-def _newest(db: apsw.Connection, place: _Place) -> str:
+def _newest(db: apsw.Connection, address: _Address) -> str:
     sql = "SELECT checkpoint FROM checkpoints WHERE thread = ? AND ns = ? ORDER BY checkpoint DESC LIMIT 1"
-    newest: str = db.execute(sql, (place.thread, place.ns)).get
+    newest: str = db.execute(sql, (address.thread, address.ns)).get
     return newest
 
 
@@ -448,15 +449,15 @@ def _values(
     db: apsw.Connection, serde: SerializerProtocol, thread: Key, ns: str, checkpoint: Checkpoint
 ) -> dict[str, Any]:
     inline = checkpoint["channel_values"]
-    elsewhere = [
+    blob_keys = [
         part
         for channel, version in checkpoint["channel_versions"].items()
         if channel not in inline
         for part in (channel, str(version))
     ]
     values = dict(inline)
-    for at in range(0, len(elsewhere), 100):
-        part = elsewhere[at : at + 100]
+    for at in range(0, len(blob_keys), 100):
+        part = blob_keys[at : at + 100]
         for channel, kind, data in fetch(db, _blobs_sql(len(part) // 2), (thread, ns, *part)):
             values[channel] = serde.loads_typed((kind, data))
     return values
@@ -472,7 +473,7 @@ def _blobs_sql(channels: int) -> str:
 def _writes(
     db: apsw.Connection, serde: SerializerProtocol, thread: Key, ns: str, checkpoint_id: str
 ) -> list[tuple[str, str, Any]]:
-    # The order of `writes_sort_key`: the one in which a live run applies them.
+    # The order of `writes_sort_key`, in which a live run applies them.
     sql = """SELECT task, channel, type, data FROM checkpoint_writes
               WHERE thread = ? AND ns = ? AND checkpoint = ? ORDER BY path, task, idx"""
     return [
@@ -482,7 +483,7 @@ def _writes(
 
 
 def _sizes(thread: Key, db: apsw.Connection) -> CheckpointSizes:
-    """`octet_length` looks at no more of a row than its head."""
+    """`octet_length` reads only the header of a row."""
     own = "SELECT count(*), ifnull(sum(octet_length(data) + octet_length(metadata)), 0) FROM checkpoints"
     values = "SELECT channel, count(*), sum(octet_length(data)) FROM checkpoint_blobs"
     writes = "SELECT count(*), ifnull(sum(octet_length(data)), 0) FROM checkpoint_writes"
@@ -492,13 +493,13 @@ def _sizes(thread: Key, db: apsw.Connection) -> CheckpointSizes:
         [pending] = fetch(db, f"{writes} WHERE thread = ?", (thread,))
     return CheckpointSizes(
         checkpoints=Size(*checkpoints),
-        channels={channel: Size(versions, taken) for channel, versions, taken in channels},
+        channels={channel: Size(versions, size) for channel, versions, size in channels},
         writes=Size(*pending),
     )
 
 
 class _Listing:
-    """Newest first, a page at a time, so that nothing stays open while the reader does something else."""
+    """Checkpoints, newest first. Read page by page, so that no transaction stays open between two pages."""
 
     def __init__(
         self,
@@ -545,7 +546,7 @@ class _Listing:
         return rows
 
     def _matches(self, row: tuple[Any, ...]) -> bool:
-        """Keys are compared and never put into a query."""
+        """Compare in Python, so that keys never become part of the SQL."""
         if not self._metadata:
             return True
         metadata = from_text(row[-1])

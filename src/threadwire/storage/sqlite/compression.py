@@ -1,16 +1,16 @@
-"""Rows that are large are kept compressed: to write a page takes longer than to make it unnecessary."""
+"""Compress large rows: writing a page takes longer than compressing it away."""
 
 import threading
 
 import zstandard
 
 COMPRESS_FROM = 900
-"""In a table without rowids a row of up to about 1000 bytes stays inside its b-tree page; a longer one takes a 4 kB
-overflow page. So compressing starts to pay where that cliff is, not only for what is really large."""
+"""In a table without rowids, a row of up to about 1000 bytes fits into its b-tree page; a longer one needs a 4 kB
+overflow page. So compression pays from that limit on, not only for much larger rows."""
 
 
 class _Contexts(threading.local):
-    """Neither may be used by two threads at once, and to make one takes longer than to use it."""
+    """Not thread-safe, and more expensive to create than to use; so every thread has its own."""
 
     def __init__(self) -> None:
         self.compressor = zstandard.ZstdCompressor(level=1)
@@ -21,7 +21,7 @@ _contexts = _Contexts()
 
 
 def compress(data: bytes) -> bytes | None:
-    """The data in a shorter form, if that is worth while."""
+    """Return the compressed data, or None if that would save nothing."""
     if len(data) <= COMPRESS_FROM:
         return None
     compressed = _contexts.compressor.compress(data)

@@ -1,4 +1,4 @@
-"""Crons: their rows, and the slots they fire at."""
+"""Crons: their rows and their slots, the times at which they fire."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -88,11 +88,11 @@ class SqliteCrons:
         *,
         start: Callable[[Run], None] | None = None,
     ) -> Fired | None:
-        def begin(fired: Fired | None) -> None:
+        def start_run(fired: Fired | None) -> None:
             if start is not None and fired is not None and fired.accepted is not None and fired.accepted.started:
                 start(fired.accepted.run)
 
-        return await self._writer.do(partial(_fire, cron, new, next_run_at, start is not None), then=begin)
+        return await self._writer.do(partial(_fire, cron, new, next_run_at, start is not None), then=start_run)
 
 
 def _fire(
@@ -108,8 +108,8 @@ def _fire(
 def _accept(new: NewRun, start: bool, transaction: Transaction) -> Fired:
     try:
         return Fired(accepted=accept_run(new, start, transaction))
-    except ThreadwireError as refusal:  # which comes before anything is changed
-        return Fired(refused=refusal.message)
+    except ThreadwireError as rejection:  # raised before anything is changed
+        return Fired(refused=rejection.message)
 
 
 def _load(db: apsw.Connection, cron_id: CronId) -> Cron:

@@ -1,4 +1,4 @@
-"""Files that are damaged: how that is noticed, and what whoever runs the server is told."""
+"""Detect a damaged database, and report it to clients and to the operator."""
 
 import time
 import zlib
@@ -15,42 +15,45 @@ from threadwire.errors import StorageDamaged, StorageError
 
 _log = structlog.get_logger(__name__)
 
-_LOOK_SECONDS = 0.5
-"""How long a file is looked through at the start; a few hundred megabytes."""
+_CHECK_SECONDS = 0.5
+"""Time limit of the check at startup; enough for a few hundred megabytes."""
 
-SIGNS = (
+DAMAGE_ERRORS = (
     apsw.CorruptError,
     apsw.NotADBError,
-    # What a row holds was text, or JSON, or compressed, when it was written.
+    # A column no longer contains the valid text, JSON or compressed data that was written.
     UnicodeDecodeError,
     orjson.JSONDecodeError,
     zstandard.ZstdError,
     zlib.error,
 )
-"""Errors that a file raises which is not as it was written."""
+"""Errors that mean that the content of the file has changed since it was written."""
 
-UNREADABLE = (*SIGNS, apsw.IOError)
-"""And what a disk adds to them that cannot be read. (One that cannot be written may just be full.)"""
+UNREADABLE = (*DAMAGE_ERRORS, apsw.IOError)
+"""The same for reads, where an I/O error also means damage. (On a write, the disk may just be full.)"""
 
 
 def require_database(path: Path) -> None:
-    """Refuse a write-ahead log without its database: SQLite would begin a new one, and throw the log away."""
+    """Raise `StorageDamaged` for a write-ahead log without its database: SQLite would create a new database and delete
+    the log."""
     log = path.with_name(f"{path.name}-wal")
     missing = not path.exists()
     if (missing or path.stat().st_size == 0) and log.exists() and log.stat().st_size > 0:
         raise StorageDamaged(
-            f"The database {path} is {'not there' if missing else 'empty'}, but {log.name} beside it holds what was"
-            f" written to it last. Put the database back, or restore a backup and move {log.name} away. To begin with"
-            f" nothing, move {log.name} away."
+            f"The database {path} is {'missing' if missing else 'empty'}, but {log.name} next to it contains the"
+            f" latest changes. Put the database file back, or restore a backup and move {log.name} away. To start with"
+            f" an empty database, move {log.name} away."
         )
 
 
 def look_through(db: apsw.Connection) -> None:
-    """Raise `apsw.CorruptError` if the file is damaged, as far as it can be looked through soon; and leave it as it is
-    then, with its log. The rest of a larger file is seen when it is read."""
-    until = time.monotonic() + _LOOK_SECONDS
+    """Raise `apsw.CorruptError` if the file is damaged, and leave the file and its log unchanged.
+
+    The check has a time limit. In a large file, damage in the unchecked rest is noticed when it is read.
+    """
+    deadline = time.monotonic() + _CHECK_SECONDS
     db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
-    db.set_progress_handler(lambda: time.monotonic() > until, 1_000)
+    db.set_progress_handler(lambda: time.monotonic() > deadline, 1_000)
     try:
         found = db.execute("PRAGMA quick_check(1)").get
     except apsw.InterruptError:
@@ -64,33 +67,33 @@ def look_through(db: apsw.Connection) -> None:
 
 @contextmanager
 def opening(path: Path) -> Iterator[None]:
-    """Say in one line why the file cannot be opened."""
+    """Translate errors on opening the file into a `StorageError` with a one-line message."""
     try:
         yield
-    except SIGNS as error:
+    except DAMAGE_ERRORS as error:
         raise StorageDamaged(
-            f"The database {path} cannot be used, for it is damaged, or no database: {error}. Restore a backup, or save"
-            f" what can be read: sqlite3 {path} .recover | sqlite3 saved.db"
+            f"The database {path} is damaged or not a SQLite database: {error}. Restore a backup, or save the readable"
+            f" data: sqlite3 {path} .recover | sqlite3 saved.db"
         ) from error
     except (apsw.Error, OSError) as error:
         raise StorageError(f"The database {path} cannot be opened: {error}") from error
 
 
 def refusal(error: Exception, file: str) -> StorageError:
-    """What is told to whoever wanted something written."""
-    if isinstance(error, SIGNS):
+    """Log a failed write, and return the error for its caller."""
+    if isinstance(error, DAMAGE_ERRORS):
         return damaged(error, file)
-    _log.error("The database refused", error=repr(error))
-    return StorageError(f"The database refused: {error}")
+    _log.error("database_write_failed", error=repr(error))
+    return StorageError(f"The database write failed: {error}")
 
 
 def damaged(error: Exception, file: str) -> StorageDamaged:
-    """What is told to whoever asked; and in the log, to whoever can do something."""
+    """Log the damage with instructions for the operator, and return the error for the caller."""
     _log.error(
-        "The database is damaged, or its disk",
+        "database_damaged",
         file=file,
         error=repr(error),
-        to_check=f"sqlite3 {file} 'PRAGMA integrity_check'",
-        to_do="stop the server, and restore a backup or save what can be read with .recover",
+        check=f"sqlite3 {file} 'PRAGMA integrity_check'",
+        action="stop the server, then restore a backup or save the readable data with .recover",
     )
-    return StorageDamaged(f"The database is damaged, or its disk: {error}. The server's log says which file it is.")
+    return StorageDamaged(f"The database or its disk is damaged: {error}. The server log names the file.")

@@ -1,4 +1,4 @@
-"""The outbox: runs that have ended, and whose webhooks are to be told so."""
+"""The outbox: ended runs whose webhooks have not been delivered yet."""
 
 from dataclasses import asdict
 
@@ -44,7 +44,7 @@ class SqliteDeliveries:
 
 
 def leave_delivery(db: apsw.Connection, run: Run, now: int, *, values_of: ThreadId | None) -> None:
-    """For the webhook of a run that has ended, with what its thread holds now, or with no values."""
+    """Enqueue the webhook delivery of an ended run, with the current values of the thread `values_of`, if any."""
     thread = None if values_of is None else key_of(values_of)
     db.execute(
         """INSERT INTO deliveries (run, vals, due_at, tries)

@@ -1,4 +1,4 @@
-"""Opens the data directory and puts the parts together."""
+"""Open a data directory and assemble the storage."""
 
 import asyncio
 import fcntl
@@ -22,9 +22,9 @@ from threadwire.storage.sqlite.log import LocalWatchers, SqliteLog
 from threadwire.storage.sqlite.readers import Readers
 from threadwire.storage.sqlite.runs import SqliteRuns
 from threadwire.storage.sqlite.schema import open_writer
+from threadwire.storage.sqlite.serializer import strict_serializer
 from threadwire.storage.sqlite.tails import Tails
 from threadwire.storage.sqlite.threads import SqliteThreads
-from threadwire.storage.sqlite.upkeep import strict_serializer
 from threadwire.storage.sqlite.write_ahead_log import WriteAheadLog
 from threadwire.storage.sqlite.writer import Writer
 
@@ -67,11 +67,11 @@ class SqliteStorage:
 async def open_sqlite_storage(
     directory: Path, *, clock: Callable[[], int] = now_ms, serializer: SerializerProtocol | None = None
 ) -> AsyncIterator[Storage]:
-    """Everything in `directory/threadwire.db`, for as long as the block lasts, on the loop that runs now.
+    """Open the storage in `directory/threadwire.db` on the running event loop.
 
-    Raises `DataDirectoryLocked` if another process serves the directory, `StorageDamaged` if what is there cannot be
-    used. On leaving, all that was taken in is made
-    durable; it blocks the loop for the moment that takes, so that a cancellation cannot lose it.
+    Raises `DataDirectoryLocked` if another process uses the directory, and `StorageDamaged` if the database is damaged.
+    On exit everything that was enqueued is made durable. This blocks the event loop, so that a cancellation cannot
+    interrupt it.
     """
     with ExitStack() as stack:
         stack.enter_context(_locked(directory))
@@ -81,19 +81,19 @@ async def open_sqlite_storage(
         with opening(path):
             db = open_writer(path)
             stack.callback(db.close)
-            log = WriteAheadLog(db, path)
-            stack.callback(log.close)
+            wal = WriteAheadLog(db, path)
+            stack.callback(wal.close)
             readers = Readers(path)
             stack.callback(readers.close)
-            writer = Writer(db, log, tails, watchers, asyncio.get_running_loop())
+            writer = Writer(db, wal, tails, watchers, asyncio.get_running_loop())
             stack.callback(writer.close)
         yield SqliteStorage(writer, readers, tails, watchers, clock, serializer or strict_serializer())
 
 
 @contextmanager
 def _locked(directory: Path) -> Iterator[None]:
-    """The lock proves that no other process serves this directory, and that the one which did is dead. So a process
-    that user code forks off must let go of it, or it would stand for the one which did."""
+    """Hold the directory's lock, which proves that no other process uses the directory and that the previous one has
+    ended. A child process forked by user code must close the lock, or it would hold it after its parent has ended."""
     try:
         directory.mkdir(parents=True, exist_ok=True)
         handle = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -105,9 +105,9 @@ def _locked(directory: Path) -> Iterator[None]:
         except BlockingIOError:
             raise DataDirectoryLocked(
                 f"The data directory {directory} is in use by another Threadwire process. "
-                "Stop that one, or give this one a data directory of its own."
+                "Stop that process, or use another data directory."
             ) from None
-        except OSError as error:  # some file systems have no locks
+        except OSError as error:  # some file systems do not support locks
             raise _unusable(directory, error) from error
         _locks.add(handle)
         yield
@@ -119,12 +119,12 @@ def _locked(directory: Path) -> Iterator[None]:
 _locks: set[int] = set()
 
 
-def _let_go_of_locks() -> None:
+def _close_locks() -> None:
     while _locks:
         os.close(_locks.pop())
 
 
-os.register_at_fork(after_in_child=_let_go_of_locks)
+os.register_at_fork(after_in_child=_close_locks)
 
 
 def _unusable(directory: Path, error: OSError) -> StorageError:

@@ -1,4 +1,4 @@
-"""The store: items by namespace and key, and the vectors they are found by."""
+"""The store: items by namespace and key, and their vectors for semantic search."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -30,7 +30,7 @@ from threadwire.storage.sqlite.works import Operation
 from threadwire.storage.sqlite.writer import Writer
 
 _ITEM = "position, namespace, key, value, created_at, updated_at, ttl, owner"
-_VECTORS_AT_ONCE = 1000
+_CHUNK = 1000
 
 
 class SqliteItems:
@@ -41,8 +41,8 @@ class SqliteItems:
     def batch(self, operations: Sequence[ItemOperation], now: int) -> list[ItemResult]:
         batch = _Batch(operations, now)
         self._readers.here(batch.read)
-        if (work := self._take(batch)) is not None:
-            work.kept_here()
+        if (job := self._enqueue(batch)) is not None:
+            job.kept_here()
         return batch.results
 
     async def abatch(self, operations: Sequence[ItemOperation], now: int) -> list[ItemResult]:
@@ -51,40 +51,40 @@ class SqliteItems:
             self._readers.here(batch.read)
         else:
             await self._readers.elsewhere(batch.read)
-        if (work := self._take(batch)) is not None:
-            await work.kept()
+        if (job := self._enqueue(batch)) is not None:
+            await job.kept()
         return batch.results
 
     async def sweep(self, now: int, limit: int = 1000) -> int:
         return await self._writer.do_elsewhere(partial(_sweep, now, limit))
 
-    def _take(self, batch: "_Batch") -> Operation[None] | None:
-        """Have the batch's changes written; what to wait for, if anything."""
+    def _enqueue(self, batch: "_Batch") -> Operation[None] | None:
+        """Enqueue the changes of a batch. Returns the job to wait for, if any."""
         if batch.refreshed:
             self._writer.take(Operation(partial(_refresh, batch.refreshed, batch.now)))
         if not batch.changes:
             return None
-        work = Operation(batch.change, weight=batch.weight)
-        self._writer.take(work, urgent=True)
-        return work
+        job = Operation(batch.change, weight=batch.weight)
+        self._writer.take(job, urgent=True)
+        return job
 
 
 class _Batch:
-    """Reads made on a reader's connection, then changes on the writer's. Values become JSON at once: they are the
-    caller's, who may change them."""
+    """Operations that are first read on a read connection, then written by the writer. Values are serialized
+    immediately, because the caller may modify them later."""
 
     def __init__(self, operations: Sequence[ItemOperation], now: int) -> None:
         self.now = now
         self.results: list[ItemResult] = []
         self.refreshed: list[int] = []
-        self.changes: list[_Putting | DropItem] = []
+        self.changes: list[_PreparedPut | DropItem] = []
         self.weight = 0
         self._operations = operations
         for operation in operations:
             if isinstance(operation, PutItem):
-                putting = _Putting(operation)
-                self.changes.append(putting)
-                self.weight += putting.weight
+                prepared = _PreparedPut(operation)
+                self.changes.append(prepared)
+                self.weight += prepared.weight
             elif isinstance(operation, DropItem):
                 self.changes.append(operation)
 
@@ -126,7 +126,7 @@ _Row = tuple[Any, ...]
 # Changing
 
 
-class _Putting:
+class _PreparedPut:
     def __init__(self, put: PutItem) -> None:
         self._put = put
         self._namespace = _text_of(put.namespace)
@@ -136,9 +136,9 @@ class _Putting:
     def write(self, db: apsw.Connection, now: int) -> None:
         put = self._put
         created_at, owner = now, put.owner
-        for then, expires_at, first_owner in _remove(db, self._namespace, put.key):
+        for first_created_at, expires_at, first_owner in _remove(db, self._namespace, put.key):
             if expires_at is None or expires_at > now:
-                created_at, owner = then, first_owner
+                created_at, owner = first_created_at, first_owner
         expires_at = None if put.ttl is None else now + put.ttl
         db.execute(
             "INSERT INTO items (namespace, key, value, created_at, updated_at, ttl, expires_at, owner)"
@@ -152,7 +152,7 @@ class _Putting:
 
 
 def _remove(db: apsw.Connection, namespace: str, key: str) -> list[tuple[int, int | None, str | None]]:
-    """Remove an item; since when it was there, when it was to expire, and who had put it."""
+    """Remove an item. Returns its `created_at`, `expires_at` and owner."""
     sql = "SELECT position, created_at, expires_at, owner FROM items WHERE namespace = ? AND key = ?"
     removed = fetch(db, sql, (namespace, bindable(key)))
     _remove_at(db, [position for position, *_ in removed])
@@ -165,7 +165,7 @@ def _remove_at(db: apsw.Connection, positions: list[int]) -> None:
 
 
 def _refresh(positions: list[int], now: int, transaction: Transaction) -> None:
-    """What has been put anew meanwhile has another position, and its whole time before it."""
+    """Restart the TTL of these items. An item that was replaced meanwhile has another position and a fresh TTL."""
     transaction.db.executemany(
         "UPDATE items SET expires_at = ? + ttl WHERE position = ?", [(now, position) for position in positions]
     )
@@ -193,7 +193,7 @@ def _search(db: apsw.Connection, search: SearchItems, now: int) -> list[tuple[_R
     if search.near is not None:
         return _nearest(db, search, where, bindings)
     sql = f"SELECT {_ITEM} FROM items WHERE {where} ORDER BY position DESC LIMIT ? OFFSET ?"
-    page = (max(0, search.limit), max(0, search.offset))  # to SQLite, less than none is all
+    page = (max(0, search.limit), max(0, search.offset))  # SQLite treats a negative limit as no limit
     return [(row, None) for row in fetch(db, sql, [*bindings, *page])]
 
 
@@ -211,14 +211,14 @@ def _nearest(
 
 
 def _scores(rows: Iterator[tuple[int, bytes | None]], near: bytes) -> Iterator[tuple[int, float | None]]:
-    """A part at a time, because all vectors together may be more than one wants in memory."""
-    while part := list(islice(rows, _VECTORS_AT_ONCE)):
-        scores = nearness(near, [vector or b"" for _, vector in part])
-        yield from zip((position for position, _ in part), scores, strict=True)
+    """Score a chunk of rows at a time, because all vectors together may need too much memory."""
+    while chunk := list(islice(rows, _CHUNK)):
+        scores = nearness(near, [vector or b"" for _, vector in chunk])
+        yield from zip((position for position, _ in chunk), scores, strict=True)
 
 
 def _namespaces(db: apsw.Connection, wanted: ListNamespaces, now: int) -> list[Labels]:
-    """Those that may be wanted: what is before a prefix's first wildcard narrows them down."""
+    """Return the namespaces that may match. Only the longest prefix without a wildcard is applied here."""
     longest = max((_before_wildcard(path) for path in wanted.prefixes), key=len, default=())
     where, bindings = _where(longest, now)
     return [
@@ -232,20 +232,21 @@ def _before_wildcard(path: Labels) -> Labels:
 
 
 def _where(prefix: Labels, now: int) -> tuple[str, list[Any]]:
-    """What is in the namespace or under it, and has not expired."""
+    """Select the items in the namespace or below it that have not expired."""
     where, bindings = "ifnull(expires_at > ?, 1)", [now]
     if not prefix:
         return where, bindings
-    # In an array a label is followed by a comma or by the bracket that closes it, and the comma comes first.
+    # In a JSON array a label is followed by a comma or a closing bracket, and the comma sorts first.
     text = _text_of(prefix)
     return f"{where} AND namespace BETWEEN ? AND ?", [*bindings, f"{text[:-1]},", text]
 
 
 def _text_of(namespace: Labels) -> str:
-    """In ASCII, so that any label has a form, also half a character, and no two have the same."""
+    """Encode in ASCII, so that every label, even a lone surrogate, has its own text form."""
     return json.dumps(namespace, separators=(",", ":"))
 
 
 def _item(row: _Row, score: float | None) -> Item:
     _, namespace, key, value, created_at, updated_at, _, owner = row
-    return Item(tuple(json.loads(namespace)), unbound(key), from_text(value), created_at, updated_at, owner, score)
+    labels = tuple(json.loads(namespace))
+    return Item(labels, unbound(key), from_text(value), created_at, updated_at, owner, score)

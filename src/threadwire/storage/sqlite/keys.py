@@ -1,4 +1,4 @@
-"""Ids as the database keeps them: 16 bytes for a UUID, the text itself for anything else."""
+"""Ids as stored in the database: 16 bytes for a UUID, the text itself for anything else."""
 
 from functools import lru_cache
 
@@ -11,7 +11,7 @@ def key_of(name: str) -> Key:
         raw = bytes.fromhex(name.replace("-", ""))
     except ValueError:
         return name
-    # Only what reads back exactly may be shortened, or two ids could become one.
+    # Only ids that convert back to the same text may be shortened, or two ids could share a key.
     return raw if len(raw) == 16 and name_of(raw) == name else name
 
 

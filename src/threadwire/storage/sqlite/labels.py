@@ -1,11 +1,12 @@
-"""Metadata as labels that an index can find. Pure: no database.
+"""Labels, which make metadata searchable by an index. Pure: no database.
 
-Every plain value in a thread's metadata gives it one label: the digest of the keys that lead to the value, and of the
-value. Whoever looks for metadata looks for the labels of what he wants; then keys and values of any size and any
-alphabet are 16 bytes, and nothing a client sends is ever part of a query.
+Every plain value in a thread's metadata gives the thread one label: a digest of the value and of the keys that lead to
+it. A metadata filter is translated into the labels to look up. So keys and values of any size and any alphabet become
+16 bytes, and nothing that a client sends becomes part of the SQL.
 
-What is contained (`threadwire.storage.abc.contains`) always has all the labels of the part. The other way round holds
-unless the part has lists or empty objects, or more values than are looked up, or the whole has too many to be labelled.
+If metadata contains a filter (`threadwire.storage.abc.contains`), it has all the labels of the filter. The converse is
+true too, unless the filter has lists, empty objects or more than `MAX_LOOKUPS` values, or the metadata has more than
+`MAX_LABELS` values.
 """
 
 import json
@@ -14,19 +15,19 @@ from hashlib import blake2b
 from typing import Any, NamedTuple
 
 MAX_LABELS = 64
-"""Of one thread. One with more has the label `CROWDED` and no other."""
-MAX_WANTED = 8
-"""Looked up for one query."""
+"""Maximum number of labels per thread. A thread with more values has only the label `CROWDED`."""
+MAX_LOOKUPS = 8
+"""Maximum number of labels that are looked up for one filter."""
 
 CROWDED = b""
 EVERY = b"\0"
-"""What every thread is counted under, though it is no label of it."""
+"""The key under which all threads are counted. Not a label of any thread."""
 
 
 class Wanted(NamedTuple):
     labels: list[bytes]
     exact: bool
-    """Whether whoever has these labels, and is not crowded, contains what is looked for."""
+    """Whether all metadata with these labels matches the filter, unless its label is `CROWDED`."""
 
 
 def labels_of(metadata: dict[str, Any]) -> set[bytes]:
@@ -41,10 +42,10 @@ def labels_of(metadata: dict[str, Any]) -> set[bytes]:
 def wanted_of(part: dict[str, Any]) -> Wanted:
     labels: list[bytes] = []
     for path, value in _plain_values(part, ()):
-        if len(labels) == MAX_WANTED:
+        if len(labels) == MAX_LOOKUPS:
             return Wanted(labels, exact=False)
         labels.append(_label(path, value))
-    return Wanted(labels, exact=not part or _is_plain_all_through(part))
+    return Wanted(labels, exact=not part or _has_only_plain_values(part))
 
 
 def _plain_values(value: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
@@ -55,14 +56,14 @@ def _plain_values(value: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str
         yield path, value
 
 
-def _is_plain_all_through(value: Any) -> bool:
+def _has_only_plain_values(value: Any) -> bool:
     if isinstance(value, dict):
-        return bool(value) and all(map(_is_plain_all_through, value.values()))
+        return bool(value) and all(map(_has_only_plain_values, value.values()))
     return not isinstance(value, list)
 
 
 def _label(path: tuple[str, ...], value: Any) -> bytes:
     if isinstance(value, float) and value.is_integer():
         value = int(value)  # 1 and 1.0 are the same number
-    # ASCII only, so that half a character, which has no UTF-8 form, is text like any other.
+    # ASCII only, so that lone surrogates, which UTF-8 cannot encode, are text like any other.
     return blake2b(json.dumps([path, value]).encode("ascii"), digest_size=16).digest()

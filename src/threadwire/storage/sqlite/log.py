@@ -1,4 +1,4 @@
-"""The thread log, over the writer's queue, the tails in memory and the segments on disk."""
+"""The thread log: appended through the writer's queue, read from the tail cache or from the segments on disk."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
@@ -18,7 +18,7 @@ from threadwire.storage.sqlite.tails import Tails
 from threadwire.storage.sqlite.works import Appending
 from threadwire.storage.sqlite.writer import Writer
 
-# From the segment that holds the entry after `after` on; one of another run is passed over without being opened.
+# Starts with the segment that contains the entry after `after`. Segments of other runs are skipped without being read.
 _SEGMENTS = """
 SELECT first_seq, run, attempt, at, packed, data FROM segments
  WHERE thread = ?1 AND first_seq >= ifnull(
@@ -57,9 +57,9 @@ class SqliteLog:
         if recent is not None:
             return recent
         found = await self._readers.elsewhere(partial(_read, thread_id, after, limit, run_id))
-        # Asked after reading: what has been written meanwhile is in neither.
-        shown = self._writer.shown(thread_id)
-        return found if shown is None else [entry for entry in found if entry.seq <= shown]
+        # Asked after reading, so that it covers every entry that was read.
+        last_visible = self._writer.shown(thread_id)
+        return found if last_visible is None else [entry for entry in found if entry.seq <= last_visible]
 
     async def last(self, thread_id: ThreadId) -> Seq:
         if (recent := self._tails.last(thread_id)) is not None:
@@ -67,8 +67,8 @@ class SqliteLog:
         with self._readers.lend() as db:
             sql = "SELECT first_seq + n - 1 FROM segments WHERE thread = ? ORDER BY first_seq DESC LIMIT 1"
             last = db.execute(sql, (key_of(thread_id),)).get or 0
-        shown = self._writer.shown(thread_id)
-        return Seq(last if shown is None else min(last, shown))
+        last_visible = self._writer.shown(thread_id)
+        return Seq(last if last_visible is None else min(last, last_visible))
 
     def watch(self, thread_id: ThreadId) -> "LocalWakeup":
         return LocalWakeup(self._watchers, thread_id)
@@ -85,7 +85,7 @@ def require_thread(readers: Readers, thread_id: ThreadId) -> None:
 
 def _read(thread_id: ThreadId, after: int, limit: int, run_id: RunId | None, db: apsw.Connection) -> list[Entry]:
     if run_id is not None:
-        # A run's entries lie between its first and its last, so the rest of a long thread need not be looked at.
+        # A run's entries lie between its first and its last, so the rest of a long thread need not be read.
         bounds = db.execute("SELECT queued_seq, ended_seq FROM runs WHERE run = ?", (key_of(run_id),)).get
         if bounds is not None:
             queued, ended = bounds
@@ -100,12 +100,12 @@ def _read(thread_id: ThreadId, after: int, limit: int, run_id: RunId | None, db:
         found += unpack(first, run_of, attempt, at, packed, data, skip=max(0, after + 1 - first))
         if len(found) >= limit:
             break
-    rows.close()  # or the read transaction would stay open
+    rows.close()  # otherwise the read transaction would stay open
     return found[:limit]
 
 
 class LocalWakeup:
-    """Hints for one watcher, on the storage's loop, while its block lasts. Small: every open stream has one."""
+    """The hints of one watcher, on the storage's event loop. Kept small, because every open stream has one."""
 
     __slots__ = ("_hinted", "_thread_id", "_waiter", "_watchers")
 
@@ -137,7 +137,7 @@ class LocalWakeup:
         loop = asyncio.get_running_loop()
         waiter: asyncio.Future[bool] = loop.create_future()
         self._waiter = waiter
-        # Not `asyncio.timeout`: this is awaited for every entry by every follower, and a timer is a tenth of the cost.
+        # Not `asyncio.timeout`: every subscriber awaits this for every entry, and a timer costs a tenth as much.
         timer = loop.call_later(timeout, _expire, waiter)
         try:
             return await waiter
@@ -152,9 +152,9 @@ def _expire(waiter: "asyncio.Future[bool]") -> None:
 
 
 class LocalWatchers:
-    """Changed on the storage's loop only; the writer merely looks whether anybody watches.
+    """The watchers of each thread. Changed only on the storage's event loop; the writer only reads it.
 
-    That is enough: a commit is readable before the writer looks, so who begins to watch just afterwards reads it.
+    No lock is needed: a commit is readable before the writer checks, so a watcher added just afterwards reads it.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Connections for reading, lent for one call at a time so that no read transaction outlives it (3.4)."""
+"""A pool of read connections, lent for one call at a time so that no read transaction outlives the call (3.4)."""
 
 import asyncio
 from collections import deque
@@ -19,10 +19,10 @@ _THREADS = 3
 
 
 class Readers:
-    """Use it as a context manager for a connection of one's own; usable from any thread.
+    """Thread-safe. `lend` is a context manager for a connection of the caller's own.
 
-    A lookup by primary key takes 10 to 30 µs, less than the way to another thread and back, so those are made where
-    they are needed; `elsewhere` is for what may take longer.
+    A lookup by primary key takes 10 to 30 µs, less than a round trip to another thread, so lookups run on the caller's
+    thread. `elsewhere` is for queries that may take longer.
     """
 
     def __init__(self, path: Path) -> None:
@@ -66,6 +66,6 @@ class _Loan:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if isinstance(error, UNREADABLE):
-            self._db.close(True)  # who knows what it has kept of it
+            self._db.close(True)  # it may have cached damaged pages
             raise damaged(error, self._file) from error
         self._idle.append(self._db)

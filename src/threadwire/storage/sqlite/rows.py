@@ -1,4 +1,4 @@
-"""Rows as they come from the database, and the JSON in their columns."""
+"""Fetch rows, and convert the JSON and text in their columns."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,7 +10,7 @@ from threadwire.core import json
 
 
 def fetch(db: apsw.Connection, sql: str, bindings: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-    """All rows. Reading to the end is what closes the read transaction."""
+    """Return all rows. Reading to the end closes the read transaction."""
     return db.execute(sql, bindings).fetchall()
 
 
@@ -19,7 +19,7 @@ def to_text(value: Any) -> str:
 
 
 def to_text_or_null(value: Any) -> str | None:
-    """None is no value at all, so that "has none" can be asked without reading JSON."""
+    """Like `to_text`, but None becomes NULL, so that a query can test for a missing value without parsing JSON."""
     return None if value is None else json.dumps(value).decode()
 
 
@@ -28,7 +28,7 @@ def from_text(text: str | None) -> Any:
 
 
 def bindable(text: str) -> str | bytes:
-    """Text that has no UTF-8 form is bound as bytes, which equal no text."""
+    """Return a value to bind. Text that UTF-8 cannot encode is bound as bytes, which are equal to no text."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -41,7 +41,7 @@ def unbound(value: str | bytes) -> str:
 
 
 class one_moment:
-    """A read transaction: rows must not be removed between two looks at them."""
+    """A read transaction, so that all queries in the block see the same rows."""
 
     def __init__(self, db: apsw.Connection) -> None:
         self._db = db
@@ -50,5 +50,5 @@ class one_moment:
         self._db.execute("BEGIN")
 
     def __exit__(self, *error: object) -> None:
-        if self._db.in_transaction:  # SQLite ends it by itself when it cannot read
+        if self._db.in_transaction:  # after a read error, SQLite may have ended it already
             self._db.execute("END")

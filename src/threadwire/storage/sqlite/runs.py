@@ -1,7 +1,7 @@
-"""Runs: the queue they wait in, who may run, and how they end. Which status may follow which is `core.run_state`.
+"""Runs: accept, claim, cancel and end them. The allowed status transitions are in `core.run_state`.
 
-Every method that changes something is one work in the writer's queue, so it takes effect after whatever was appended
-before it, and whole.
+Every method that changes something is one job in the writer's queue. So it is atomic, and takes effect after everything
+that was appended before it.
 """
 
 from collections.abc import Callable, Sequence
@@ -55,8 +55,8 @@ _COLUMNS = """run, thread, assistant, graph_id, status, created_at, updated_at, 
 _DUE_AT = 7
 _RUNS = f"SELECT {_COLUMNS} FROM runs "
 _CLAIMABLE = "status = 'pending' AND first = 1"
-# In these words, by which SQLite finds the indexes of each kind.
-_PROMPT = "due_at <= created_at"
+# Exactly as in the partial indexes, or SQLite would not use them.
+_UNDELAYED = "due_at <= created_at"
 _DELAYED = "due_at > created_at"
 _SUSPECT_RUNNING = f"EXISTS (SELECT 1 FROM runs WHERE status = 'running' AND crashes >= {SUSPECT_CRASHES})"
 
@@ -69,12 +69,12 @@ class SqliteRuns:
     async def accept(
         self, new: NewRun, *, start: Callable[[Run], None] | None = None, patient: bool = False
     ) -> Accepted:
-        def begin(accepted: Accepted) -> None:
+        def start_run(accepted: Accepted) -> None:
             if start is not None and accepted.started:
                 start(accepted.run)
 
         operation = partial(accept_run, new, start is not None)
-        return await self._writer.do(operation, then=begin, patient=_has_started if patient else None)
+        return await self._writer.do(operation, then=start_run, patient=_has_started if patient else None)
 
     async def get(self, run_id: RunId) -> Run | None:
         with self._readers.lend() as db:
@@ -93,23 +93,23 @@ class SqliteRuns:
 
     async def claim(self, limit: int, *, now: int, but_not: frozenset[ThreadId] = frozenset()) -> RunList:
         with self._readers.lend() as db:
-            # Workers ask often and mostly in vain; that must not cost a turn of the writer.
+            # Workers poll often, and usually nothing is due. That must not cost a write transaction.
             if not _due(db, limit, now, but_not):
                 return []
         return await self._writer.do(partial(_claim, limit, now, but_not))
 
     async def next_due(self, *, but_not: frozenset[ThreadId] = frozenset()) -> int | None:
-        # A suspect that has to wait is woken for when the one that runs ends, not by the clock.
+        # A suspect that waits for a running suspect is claimed when that one ends, not at a given time.
         may = f"{_CLAIMABLE} AND (crashes < {SUSPECT_CRASHES} OR NOT {_SUSPECT_RUNNING})"
         sql = f"SELECT thread, due_at FROM runs WHERE {may} AND {{}} ORDER BY due_at LIMIT ?"
         excluded = set(map(key_of, but_not))
-        enough = (len(excluded) + 1,)  # of each kind a thread has one at most
+        enough = (len(excluded) + 1,)  # a thread has at most one of each kind
         with self._readers.lend() as db:
-            first = [*fetch(db, sql.format(_PROMPT), enough), *fetch(db, sql.format(_DELAYED), enough)]
+            first = [*fetch(db, sql.format(_UNDELAYED), enough), *fetch(db, sql.format(_DELAYED), enough)]
         return min((due_at for thread, due_at in first if thread not in excluded), default=None)
 
     async def count_active(self) -> dict[RunStatus, int]:
-        # Each from an index that holds such runs alone.
+        # Each count uses a partial index that contains only such runs.
         sql = """SELECT (SELECT count(*) FROM runs WHERE status = 'pending'),
                         (SELECT count(*) FROM runs WHERE status = 'running')"""
         [(pending, running)] = await self._readers.elsewhere(lambda db: list(db.execute(sql)))
@@ -128,7 +128,7 @@ class SqliteRuns:
     async def finish(self, fence: Fence, ending: Ending, now: int, *, regardless: bool = False) -> bool:
         def finish(transaction: Transaction, thread_id: ThreadId) -> None:
             if self._writer.is_broken(fence) and ending.status != "error" and not ending.rollback:
-                raise StorageError("Entries of this run could not be kept; it can only end in error.")
+                raise StorageError("Entries of this run could not be stored; it can only end in error.")
             _end(transaction, thread_id, fence, ending, now, regardless=regardless)
 
         return await self._writer.do_and_let_go(fence, finish)
@@ -162,25 +162,25 @@ def _has_started(accepted: Accepted) -> bool:
 
 
 def accept_run(new: NewRun, start: bool, transaction: Transaction) -> Accepted:
-    if (made := _made_before(transaction.db, new)) is not None:
-        return Accepted(made, repeated=True)
-    thread = _admit(transaction.db, new)
+    if (repeated := _find_repeated(transaction.db, new)) is not None:
+        return Accepted(repeated, repeated=True)
+    thread = _check_admission(transaction.db, new)
     active = thread is not None and thread.active > 0
     stopping: tuple[RunId, ...] = ()
     if active and new.multitask_strategy in ("interrupt", "rollback"):
-        stopping = _make_way(transaction, new, new.multitask_strategy)
-        thread = _admit(transaction.db, new)
-    was = _take_over(transaction, thread, new)
+        stopping = _cancel_active(transaction, new, new.multitask_strategy)
+        thread = _check_admission(transaction.db, new)
+    previous = _update_thread(transaction, thread, new)
     started = start and not active and new.due_at <= new.created_at
-    run = _insert(transaction, new, was, first=not active and not started, started=started)
+    run = _insert(transaction, new, previous, first=not active and not started, started=started)
     if started:
         transaction.hold(run.thread_id, run.fence)
     elif active:
-        _elect(transaction.db, new.thread_id)
+        _mark_next(transaction.db, new.thread_id)
     return Accepted(run, started=started, stopping=stopping)
 
 
-def _made_before(db: apsw.Connection, new: NewRun) -> Run | None:
+def _find_repeated(db: apsw.Connection, new: NewRun) -> Run | None:
     if new.idempotency_key is None:
         return None
     sql = _RUNS + "WHERE ifnull(owner, x'') = ifnull(?, x'') AND idempotency_key = ?"
@@ -193,15 +193,15 @@ class _ThreadRow(NamedTuple):
     config: str
 
 
-def _admit(db: apsw.Connection, new: NewRun) -> _ThreadRow | None:
-    """Refuse what must be refused; otherwise the thread as it is, None if it has to be made."""
-    # One value at a time, because SQLite builds a table, at ten times the cost, for what may be joined to nothing.
+def _check_admission(db: apsw.Connection, new: NewRun) -> _ThreadRow | None:
+    """Raise if the run must be rejected. Returns the thread's row, or None if the thread has to be created."""
+    # One subquery per value: for an outer join SQLite would build a temporary table, at ten times the cost.
     sql = """SELECT EXISTS (SELECT 1 FROM runs WHERE run = ?1),
                     (SELECT active FROM threads WHERE thread = ?2),
                     (SELECT metadata FROM threads WHERE thread = ?2),
                     (SELECT config FROM threads WHERE thread = ?2)"""
-    [(taken, active, metadata, config)] = db.execute(sql, (key_of(new.run_id), key_of(new.thread_id)))
-    if taken:
+    [(run_exists, active, metadata, config)] = db.execute(sql, (key_of(new.run_id), key_of(new.thread_id)))
+    if run_exists:
         raise Conflict(f"Run {new.run_id} already exists")
     if metadata is None and not new.create_thread:
         raise NotFound(f"Thread {new.thread_id} not found")
@@ -210,11 +210,11 @@ def _admit(db: apsw.Connection, new: NewRun) -> _ThreadRow | None:
     return None if metadata is None else _ThreadRow(active, metadata, config)
 
 
-def _make_way(transaction: Transaction, new: NewRun, action: CancelAction) -> tuple[RunId, ...]:
-    """Stop the thread's active runs; those that were running and have yet to stop."""
+def _cancel_active(transaction: Transaction, new: NewRun, action: CancelAction) -> tuple[RunId, ...]:
+    """Cancel the thread's active runs. Returns the running ones, which have yet to stop."""
     thread = key_of(new.thread_id)
     counted = "UPDATE threads SET active = active + ? WHERE thread = ?"
-    transaction.db.execute(counted, (1, thread))  # the new one: the thread must not be discarded for want of it
+    transaction.db.execute(counted, (1, thread))  # the new run, or the thread might be discarded
     sql = _RUNS + "WHERE thread = ? AND status IN ('pending', 'running') ORDER BY position"
     stopping: list[RunId] = []
     for row in fetch(transaction.db, sql, (thread,)):
@@ -225,9 +225,9 @@ def _make_way(transaction: Transaction, new: NewRun, action: CancelAction) -> tu
     return tuple(stopping)
 
 
-def _take_over(transaction: Transaction, row: _ThreadRow | None, new: NewRun) -> str | None:
-    """Note on the thread, which may have to be made, what the run brings, and that it has one more; what it said of its
-    graph and assistant before, if that was something else."""
+def _update_thread(transaction: Transaction, row: _ThreadRow | None, new: NewRun) -> str | None:
+    """Create the thread, or merge the run's metadata and config into it, and count the run as active. Returns the
+    previous `graph_id` and `assistant_id` in the thread's metadata as JSON, if the run changes them."""
     thread = key_of(new.thread_id)
     if row is None:
         insert_thread(transaction, new.thread(), active=1)
@@ -239,12 +239,12 @@ def _take_over(transaction: Transaction, row: _ThreadRow | None, new: NewRun) ->
     )
     if metadata == row.metadata:
         return None
-    was = belonging(from_text(row.metadata))
-    return None if was == belonging(from_text(metadata)) else to_text(was)
+    previous = belonging(from_text(row.metadata))
+    return None if previous == belonging(from_text(metadata)) else to_text(previous)
 
 
-def _insert(transaction: Transaction, new: NewRun, was: str | None, *, first: bool, started: bool) -> Run:
-    queued = transaction.append(new.thread_id, _made_at(new.created_at, new.queued()), new.run_id, 0)
+def _insert(transaction: Transaction, new: NewRun, previous: str | None, *, first: bool, started: bool) -> Run:
+    queued = transaction.append(new.thread_id, _encode_at(new.created_at, new.queued()), new.run_id, 0)
     run = new.row(queued)
     if started:
         run = replace(run, status="running", attempt=1, started_at=new.created_at)
@@ -272,7 +272,7 @@ def _insert(transaction: Transaction, new: NewRun, was: str | None, *, first: bo
             run.started_at,
             run.owner,
             first,
-            was,
+            previous,
         ),
     )
     return run
@@ -286,26 +286,26 @@ def _claim(limit: int, now: int, but_not: frozenset[ThreadId], transaction: Tran
 
 
 def _due(db: apsw.Connection, limit: int, now: int, but_not: frozenset[ThreadId]) -> RunList:
-    """The runs to claim now. Reads little more than it returns: what is not claimable is not in the index."""
+    """Return the runs to claim now. Reads few other rows, because the indexes contain only claimable runs."""
     found: list[Run] = []
-    passed = set(but_not)
+    excluded = set(but_not)
     suspect_taken = bool(db.execute(f"SELECT {_SUSPECT_RUNNING}").get)
     candidates = f"SELECT {_COLUMNS}, position FROM runs WHERE {_CLAIMABLE} AND "
-    prompt = db.execute(f"{candidates} {_PROMPT} ORDER BY due_at, position")
+    undelayed = db.execute(f"{candidates} {_UNDELAYED} ORDER BY due_at, position")
     delayed = db.execute(f"{candidates} {_DELAYED} AND due_at <= ? ORDER BY due_at, position", (now,))
-    for *row, _ in merge(prompt, delayed, key=itemgetter(_DUE_AT, -1)) if limit > 0 else ():
+    for *row, _ in merge(undelayed, delayed, key=itemgetter(_DUE_AT, -1)) if limit > 0 else ():
         run = _run(row)
-        if run.thread_id in passed:
+        if run.thread_id in excluded:
             continue
         if is_suspect(run.crashes):
             if suspect_taken:
                 continue
             suspect_taken = True
         found.append(run)
-        passed.add(run.thread_id)
+        excluded.add(run.thread_id)
         if len(found) == limit:
             break
-    prompt.close()
+    undelayed.close()
     delayed.close()
     return found
 
@@ -318,18 +318,18 @@ def _start(transaction: Transaction, run: Run, now: int) -> Run:
             WHERE run = ?""",
         (started.attempt, due_at, now, now, key_of(run.run_id)),
     )
-    transaction.db.execute(_NOBODY_NEXT, (key_of(run.thread_id),))
+    transaction.db.execute(_CLEAR_NEXT, (key_of(run.thread_id),))
     transaction.hold(run.thread_id, started.fence)
     return started
 
 
-def _elect(db: apsw.Connection, thread_id: ThreadId) -> None:
-    """Mark the runs of the thread that may start next, if the thread is free (5.8)."""
+def _mark_next(db: apsw.Connection, thread_id: ThreadId) -> None:
+    """Mark the runs of the thread that may start next, if no run of it is running (5.8)."""
     thread = key_of(thread_id)
-    db.execute(_NOBODY_NEXT, (thread,))
+    db.execute(_CLEAR_NEXT, (thread,))
     db.execute(
         f"""UPDATE runs SET first = 1
-             WHERE position IN ((SELECT position FROM runs WHERE thread = ?1 AND status = 'pending' AND {_PROMPT}
+             WHERE position IN ((SELECT position FROM runs WHERE thread = ?1 AND status = 'pending' AND {_UNDELAYED}
                                   ORDER BY position LIMIT 1),
                                 (SELECT position FROM runs WHERE thread = ?1 AND status = 'pending' AND {_DELAYED}
                                     AND NOT EXISTS (SELECT 1 FROM runs
@@ -340,7 +340,7 @@ def _elect(db: apsw.Connection, thread_id: ThreadId) -> None:
     )
 
 
-_NOBODY_NEXT = "UPDATE runs SET first = 0 WHERE thread = ? AND status = 'pending' AND first = 1"
+_CLEAR_NEXT = "UPDATE runs SET first = 0 WHERE thread = ? AND status = 'pending' AND first = 1"
 
 
 # Stopping and ending
@@ -360,7 +360,7 @@ def _cancel(transaction: Transaction, run: Run, action: CancelAction, now: int) 
 def _cancel_many(wanted: RunSelection, action: CancelAction, now: int, transaction: Transaction) -> list[Cancelled]:
     runs: RunList = []
     for status in ("pending", "running") if wanted.status is None else (wanted.status,):
-        # By the index of the few active runs, named: for the order alone SQLite would rather look at all there are.
+        # Name the index of the few active runs: to get the order, SQLite would prefer to scan all runs.
         sql = f"{_RUNS} INDEXED BY runs_{status} WHERE status = '{status}' AND (?1 IS NULL OR thread = ?1)"
         sql += " ORDER BY position"
         thread = None if wanted.thread_id is None else key_of(wanted.thread_id)
@@ -374,7 +374,7 @@ def _cancelled(action: CancelAction) -> Ending:
 
 
 def _ended(transaction: Transaction, run: Run, ending: Ending, now: int) -> Run:
-    """End a run that nobody is carrying out; how it was when it ended. Its crashes may have been counted just now."""
+    """End a run that no worker executes, and return it as it ended. Stores its `crashes`, which may have changed."""
     assert may_move(run.status, ending.status)
     if not ending.rollback:
         transaction.db.execute("UPDATE runs SET crashes = ? WHERE run = ?", (run.crashes, key_of(run.run_id)))
@@ -385,31 +385,31 @@ def _ended(transaction: Transaction, run: Run, ending: Ending, now: int) -> Run:
 def _end(
     transaction: Transaction, thread_id: ThreadId, fence: Fence, ending: Ending, now: int, *, regardless: bool = True
 ) -> Seq:
-    """The one way a run ends: its last entry, its row and what its thread is left with (5.3). If a rollback is due, any
-    other end is refused, unless the run is to end so regardless."""
+    """End a run: write its last entry, its row and the state of its thread (5.3). Every run ends here. Raises
+    `RollbackDue` if the run must be rolled back but ends otherwise, unless `regardless`."""
     if ending.rollback:
-        seq, left, temporary, telling = _roll_back(transaction, thread_id, fence, ending, now)
+        seq, left, temporary, webhook_run = _roll_back(transaction, thread_id, fence, ending, now)
     else:
-        seq, left, temporary, telling = _close(transaction, thread_id, fence, ending, now, regardless=regardless)
+        seq, left, temporary, webhook_run = _close(transaction, thread_id, fence, ending, now, regardless=regardless)
     if transaction.head(thread_id).holder == fence:
         transaction.let_go(thread_id)
-    if telling is not None:
-        leave_delivery(transaction.db, telling, now, values_of=None if ending.rollback else thread_id)
+    if webhook_run is not None:
+        leave_delivery(transaction.db, webhook_run, now, values_of=None if ending.rollback else thread_id)
     if left:
-        _elect(transaction.db, thread_id)
+        _mark_next(transaction.db, thread_id)
     elif temporary:
         discard_thread(transaction, thread_id, now)
     return seq
 
 
-_Closed = tuple[Seq, int, bool, Run | None]
-"""The last number of the run, how many active runs its thread is left with, whether the run was temporary, and the run
-as it has ended if a webhook is to be told."""
+_EndedRun = tuple[Seq, int, bool, Run | None]
+"""The last seq of the run, the number of active runs left on its thread, whether the run was temporary, and the ended
+run if its webhook must be delivered."""
 
 
 def _close(
     transaction: Transaction, thread_id: ThreadId, fence: Fence, ending: Ending, now: int, *, regardless: bool
-) -> _Closed:
+) -> _EndedRun:
     db = transaction.db
     seq = Seq(transaction.head(thread_id).last + 1)
     closed = db.execute(
@@ -419,65 +419,65 @@ def _close(
     ).get
     if closed is None:
         raise RollbackDue
-    transaction.append(thread_id, _made_at(now, ending.entry(now)), fence.run_id, fence.attempt)
+    transaction.append(thread_id, _encode_at(now, ending.entry(now)), fence.run_id, fence.attempt)
     temporary, webhook = closed
-    telling = None if webhook is None else _find(db, fence.run_id)
+    webhook_run = None if webhook is None else _find(db, fence.run_id)
     if ending.settled is not None:
-        return seq, StateColumns(ending.settled).write(db, thread_id, now, ended=1), temporary, telling
+        return seq, StateColumns(ending.settled).write(db, thread_id, now, ended=1), temporary, webhook_run
     status = {"error": "error", "timeout": "error", "interrupted": "interrupted"}.get(ending.status, "idle")
     left = db.execute(
         "UPDATE threads SET status = ?, error = ?, active = active - 1, updated_at = ? WHERE thread = ?"
         " RETURNING active",
         (status, to_text_or_null(ending.error), now, key_of(thread_id)),
     ).get
-    return seq, left, temporary, telling
+    return seq, left, temporary, webhook_run
 
 
-def _roll_back(transaction: Transaction, thread_id: ThreadId, fence: Fence, ending: Ending, now: int) -> _Closed:
-    """The run's entries stay, and nothing else of it (5.9)."""
+def _roll_back(transaction: Transaction, thread_id: ThreadId, fence: Fence, ending: Ending, now: int) -> _EndedRun:
+    """Remove everything of the run except its entries (5.9)."""
     reset = Draft(Kind.STATE_RESET, {"cause": "rollback"})
     ended = Draft(Kind.RUN_ENDED, {"status": "rolled_back"})
-    seq = transaction.append(thread_id, _made_at(now, reset, ended), fence.run_id, fence.attempt)
+    seq = transaction.append(thread_id, _encode_at(now, reset, ended), fence.run_id, fence.attempt)
     if fence.attempt > 0:
         delete_checkpoints_of(transaction.db, thread_id, fence.run_id)
     run = _find(transaction.db, fence.run_id)
-    assert run is not None, "a run that ends is there"
-    _give_back(transaction.db, run)
+    assert run is not None, "a run that ends has a row"
+    _restore_metadata(transaction.db, run)
     _remove(transaction.db, fence.run_id)
     left = transaction.db.execute(
         "UPDATE threads SET active = active - 1, updated_at = ? WHERE thread = ? RETURNING active",
         (now, key_of(thread_id)),
     ).get
     error = user_interrupt("rollback")
-    gone = replace(run, status=ending.status, error=error, ended_seq=seq, updated_at=now)
-    return seq, left, run.temporary, None if run.webhook is None else gone
+    rolled_back = replace(run, status=ending.status, error=error, ended_seq=seq, updated_at=now)
+    return seq, left, run.temporary, None if run.webhook is None else rolled_back
 
 
-def _give_back(db: apsw.Connection, run: Run) -> None:
-    """Let the thread be that of the graph and assistant that it was before the run, or let the run that was accepted
-    after it do so when it is rolled back."""
-    was = db.execute("SELECT thread_was FROM runs WHERE run = ?", (key_of(run.run_id),)).get
-    if was is None:
+def _restore_metadata(db: apsw.Connection, run: Run) -> None:
+    """Restore the thread's previous `graph_id` and `assistant_id`. If a later run is active, hand them over to it
+    instead, to be restored when that one is rolled back."""
+    previous = db.execute("SELECT thread_was FROM runs WHERE run = ?", (key_of(run.run_id),)).get
+    if previous is None:
         return
     thread = key_of(run.thread_id)
     sql = """UPDATE runs SET thread_was = ?1
               WHERE position = (SELECT position FROM runs
                                  WHERE thread = ?2 AND status IN ('pending', 'running') AND queued_seq > ?3
                                  ORDER BY position LIMIT 1) RETURNING 1"""
-    if db.execute(sql, (was, thread, run.queued_seq)).get is None:
+    if db.execute(sql, (previous, thread, run.queued_seq)).get is None:
         metadata = from_text(db.execute("SELECT metadata FROM threads WHERE thread = ?", (thread,)).get)
-        restored = to_text(given_back(metadata, run, from_text(was)))
+        restored = to_text(given_back(metadata, run, from_text(previous)))
         db.execute("UPDATE threads SET metadata = ? WHERE thread = ?", (restored, thread))
 
 
 def _to_pending(transaction: Transaction, thread_id: ThreadId, run_id: RunId, crashes: str, now: int) -> None:
-    """Back to its old place: neither its due time nor its position has changed."""
+    """Return a run to its previous place in the queue: neither its due time nor its position has changed."""
     transaction.let_go(thread_id)
     transaction.db.execute(
         f"UPDATE runs SET status = 'pending', crashes = {crashes}, updated_at = ? WHERE run = ?",
         (now, key_of(run_id)),
     )
-    _elect(transaction.db, thread_id)
+    _mark_next(transaction.db, thread_id)
 
 
 def _recover(now: int, transaction: Transaction) -> RunList:
@@ -498,7 +498,7 @@ def _charge(transaction: Transaction, run: Run, now: int) -> Run:
 # Rows
 
 
-def _made_at(now: int, *drafts: Draft) -> Any:
+def _encode_at(now: int, *drafts: Draft) -> Any:
     return encode(drafts, lambda: now)
 
 

@@ -1,4 +1,4 @@
-"""Connections to the file, and the steps that bring an older file up to date."""
+"""Open connections to the database file, and migrate older files."""
 
 from collections.abc import Set
 from functools import lru_cache
@@ -20,22 +20,22 @@ _BUSY_MS = 10_000
 
 
 def migrations() -> list[str]:
-    """The scripts in order; the n-th leads to version n."""
+    """The migration scripts in order. The n-th one migrates to schema version n."""
     folder = files("threadwire.storage.sqlite") / "migrations"
     found = sorted((path for path in folder.iterdir() if path.name.endswith(".sql")), key=lambda path: path.name)
     return [path.read_text(encoding="utf-8") for path in found]
 
 
 def open_writer(path: Path) -> apsw.Connection:
-    """The one connection that writes, on a file that is up to date."""
+    """Check and migrate the file, and open the only connection that writes to it."""
     db = apsw.Connection(str(path), statementcachesize=256)
     try:
         db.set_busy_timeout(_BUSY_MS)
-        # Freed pages can be given back later; this can only be chosen before the first table exists.
+        # Allows freed pages to be released later. Can only be set before the first table is created.
         db.execute("PRAGMA auto_vacuum = INCREMENTAL")
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = NORMAL")  # the writer syncs before it acknowledges; see writer.py
-        db.execute("PRAGMA checkpoint_fullfsync = ON")  # before the log is written over; see syncing.py
+        db.execute("PRAGMA checkpoint_fullfsync = ON")  # before the log is overwritten; see syncing.py
         db.execute("PRAGMA cache_size = -16000")
         db.execute("PRAGMA journal_size_limit = 67108864")
         db.create_scalar_function("labels_in", _labels_in, 2, deterministic=True)
@@ -54,11 +54,11 @@ def migrate(db: apsw.Connection, scripts: list[str]) -> None:
     version = db.pragma("user_version")
     if version > len(scripts):
         raise StorageError(
-            f"The database was written by a newer Threadwire (schema {version}; this one knows {len(scripts)}). "
-            "Upgrade Threadwire, or choose another data directory."
+            f"The database was written by a newer Threadwire (schema version {version}; this one supports up to"
+            f" {len(scripts)}). Upgrade Threadwire, or use another data directory."
         )
     for number, script in enumerate(scripts[version:], version + 1):
-        with db:  # a transaction: a step is taken whole or not at all
+        with db:  # a transaction, so that a migration is applied completely or not at all
             db.execute(script)
             db.execute(f"PRAGMA user_version = {number}")
 
@@ -67,7 +67,7 @@ def open_reader(path: Path) -> apsw.Connection:
     db = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE, statementcachesize=128)
     db.set_busy_timeout(_BUSY_MS)
     db.execute("PRAGMA query_only = ON; PRAGMA cache_size = -4000")
-    db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)  # whether that may be done, only the writer knows
+    db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)  # only the writer knows whether a checkpoint is allowed
     db.create_scalar_function("json_contains", _json_contains, 2, deterministic=True)
     db.create_scalar_function("is_named", _is_named, 2, deterministic=True)
     db.create_scalar_function("json_satisfies", _json_satisfies, 2, deterministic=True)
@@ -75,8 +75,8 @@ def open_reader(path: Path) -> apsw.Connection:
 
 
 def _labels_in(*metadata: Any) -> str:
-    """The labels of the first that the second, if it is not null, does not have. For the triggers that keep them; in
-    hexadecimal, because JSON has no bytes."""
+    """The labels of the first metadata that the second, if not null, does not have. Called by the triggers that
+    maintain the labels. In hexadecimal, because JSON has no bytes."""
     one, other = metadata
     return _as_json(_labels(one) - (_labels(other) if other is not None else set()))
 
@@ -87,12 +87,12 @@ def _labels_in_both(*metadata: Any) -> str:
 
 
 def _labels(metadata: str) -> frozenset[bytes]:
-    return _usual_labels(metadata) if len(metadata) < 4096 else frozenset(labels_of(orjson.loads(metadata)))
+    return _cached_labels(metadata) if len(metadata) < 4096 else frozenset(labels_of(orjson.loads(metadata)))
 
 
 @lru_cache(maxsize=256)
-def _usual_labels(metadata: str) -> frozenset[bytes]:
-    """A trigger asks several times, and many threads have the same."""
+def _cached_labels(metadata: str) -> frozenset[bytes]:
+    """Cached, because a trigger asks several times and many threads have the same metadata."""
     return frozenset(labels_of(orjson.loads(metadata)))
 
 
@@ -101,13 +101,13 @@ def _as_json(labels: Set[bytes]) -> str:
 
 
 def _json_contains(*arguments: Any) -> bool:
-    """`part` comes as the object it is (`apsw.pyobject`), so it needs no JSON form and is parsed no second time."""
+    """`part` is passed as a Python object (`apsw.pyobject`), so it is not parsed for every row."""
     whole, part = arguments
     return contains(None if whole is None else orjson.loads(whole), part)
 
 
 def _is_named(*arguments: Any) -> bool:
-    """In place of LIKE, which knows only the capitals of ASCII and takes `%` for a pattern."""
+    """Used instead of LIKE, which ignores case only for ASCII and treats `%` as a wildcard."""
     name, part = arguments
     return named(name, part)
 

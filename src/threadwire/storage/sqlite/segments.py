@@ -1,7 +1,7 @@
-"""How entries are laid out in a segment row. Pure: no database, no clock.
+"""The format of entries in a segment row. Pure: no database, no clock.
 
-A segment is a stretch of consecutive entries of one thread by one attempt (or by nobody). What they share is in
-columns; `data` holds the rest as a JSON array with one `[kind, at - base, ns or 0, data]` per entry.
+A segment is a sequence of consecutive entries of one thread by one attempt, or by none. What they have in common is in
+columns; `data` contains the rest as a JSON array with one `[kind, at - base, ns or 0, data]` per entry.
 """
 
 import zlib
@@ -19,7 +19,7 @@ from threadwire.storage.sqlite.compression import compress, decompress
 MAX_ENTRIES = 200
 MAX_BYTES = 64 * 1024
 
-# These numbers are on disk. Add, never renumber.
+# These numbers are stored on disk. Add new ones, never renumber.
 KINDS: dict[int, str] = {
     1: Kind.RUN_QUEUED,
     2: Kind.RUN_STARTED,
@@ -42,18 +42,18 @@ KINDS: dict[int, str] = {
 }
 CODES: dict[str, int] = {kind: code for code, kind in KINDS.items()}
 
-# So are these: what the entries of a row are packed with.
-NOTHING, ZLIB, ZSTD = 0, 1, 2
+# These are stored on disk too: how the entries of a row are compressed.
+UNCOMPRESSED, ZLIB, ZSTD = 0, 1, 2
 
 Encoded = tuple[str, str, Namespace, int]
-"""A draft whose data is JSON already: `(kind, data, ns, at)`. Nobody can change it any more."""
+"""A draft with serialized data: `(kind, data, ns, at)`. Immutable."""
 
 
 class Packed(NamedTuple):
-    """The part of a segment row that is made from its entries."""
+    """The part of a segment row that is computed from its entries."""
 
     offset: int
-    """How many entries of the segment come before this row: a large segment becomes several rows."""
+    """Number of entries of the segment before this row: a large segment is split into several rows."""
     n: int
     at: int
     packed: int
@@ -61,8 +61,9 @@ class Packed(NamedTuple):
 
 
 def encode(drafts: Iterable[Draft], clock: Callable[[], int]) -> list[Encoded]:
-    """Called for every streamed token: about half a microsecond each. A draft without a time is made now."""
-    return [(kind, _dumps(data), _sound(ns) if ns else (), at or clock()) for kind, data, ns, at in drafts]
+    """Serialize drafts. A draft without a timestamp gets the current time. Called for every streamed token; takes about
+    half a microsecond."""
+    return [(kind, _dumps(data), _valid_namespace(ns) if ns else (), at or clock()) for kind, data, ns, at in drafts]
 
 
 def decode(encoded: Sequence[Encoded], first: int, run_id: RunId | None, attempt: int) -> list[Entry]:
@@ -74,7 +75,7 @@ def decode(encoded: Sequence[Encoded], first: int, run_id: RunId | None, attempt
 
 
 def pack(encoded: Sequence[Encoded], offset: int = 0) -> Iterator[Packed]:
-    """One row, or several if the entries are too many bytes for one. A single entry is never split."""
+    """Return one row, or several if the entries are too large for one. A single entry is never split."""
     base = encoded[0][3]
     code, fragment = CODES.get, orjson.Fragment
     raw = orjson.dumps([(code(kind, kind), at - base, ns or 0, fragment(data)) for kind, data, ns, at in encoded])
@@ -83,16 +84,16 @@ def pack(encoded: Sequence[Encoded], offset: int = 0) -> Iterator[Packed]:
         yield from pack(encoded[:middle], offset)
         yield from pack(encoded[middle:], offset + middle)
         return
-    if (squeezed := compress(raw)) is not None:
-        yield Packed(offset, len(encoded), base, ZSTD, squeezed)
+    if (compressed := compress(raw)) is not None:
+        yield Packed(offset, len(encoded), base, ZSTD, compressed)
     else:
-        yield Packed(offset, len(encoded), base, NOTHING, raw)
+        yield Packed(offset, len(encoded), base, UNCOMPRESSED, raw)
 
 
 def unpack(
     first: int, run_id: RunId | None, attempt: int, at: int, packed: int, data: bytes, skip: int = 0
 ) -> list[Entry]:
-    """The entries of a row whose first has the number `first`, without the first `skip` of them."""
+    """Return the entries of a row, without the first `skip` of them. The row's first entry has the number `first`."""
     rows = orjson.loads(_unpacked(packed, data))
     entry, kinds = Entry._make, KINDS.get
     return [
@@ -102,13 +103,13 @@ def unpack(
 
 
 def _unpacked(packed: int, data: bytes) -> bytes:
-    if packed == NOTHING:
+    if packed == UNCOMPRESSED:
         return data
-    return decompress(data) if packed == ZSTD else zlib.decompress(data)  # as files of 0.1 were written
+    return decompress(data) if packed == ZSTD else zlib.decompress(data)  # written by version 0.1
 
 
 def _dumps(data: Any) -> str:
-    # As text, because orjson's bytes come from a buffer of a kilobyte: keeping thousands of those costs 2 µs each.
+    # Text, because the bytes from orjson occupy a buffer of a kilobyte: retaining thousands of them costs 2 µs each.
     try:
         return orjson.dumps(data).decode()
     except TypeError:
@@ -116,6 +117,6 @@ def _dumps(data: Any) -> str:
 
 
 @lru_cache(maxsize=4096)
-def _sound(ns: Namespace) -> Namespace:
-    """The path, with text that has no UTF-8 form mended as everywhere else."""
+def _valid_namespace(ns: Namespace) -> Namespace:
+    """The namespace with invalid UTF-8 replaced, in the same way as everywhere else."""
     return tuple(json.native(ns))

@@ -1,28 +1,28 @@
-"""Having the disk keep what was written to a file, with what the system offers for it."""
+"""Sync a file to disk with the strongest call that the platform offers."""
 
 import errno
 import fcntl
 import os
 from collections.abc import Callable
 
-_FULL: int | None = getattr(fcntl, "F_FULLFSYNC", None)
+_F_FULLFSYNC: int | None = getattr(fcntl, "F_FULLFSYNC", None)
 
 
-def _sync_fully(file: int) -> None:
-    """On macOS, where `fsync` leaves it in the memory of the disk itself, and `fdatasync` is not to be had."""
-    assert _FULL is not None
+def _full_sync(file: int) -> None:
+    """For macOS, where `fsync` leaves the data in the drive's cache and `fdatasync` does not exist."""
+    assert _F_FULLFSYNC is not None
     try:
-        fcntl.fcntl(file, _FULL)
+        fcntl.fcntl(file, _F_FULLFSYNC)
     except OSError as error:
-        if error.errno != errno.ENOTSUP:  # as it is on some file systems; anything else is a sync that failed
+        if error.errno != errno.ENOTSUP:  # not supported by some file systems; any other error is a failed sync
             raise
         os.fsync(file)
 
 
-def _chosen() -> Callable[[int], None]:
+def _choose_sync() -> Callable[[int], None]:
     if hasattr(os, "fdatasync"):
         return os.fdatasync
-    return os.fsync if _FULL is None else _sync_fully
+    return os.fsync if _F_FULLFSYNC is None else _full_sync
 
 
-sync = _chosen()
+sync = _choose_sync()

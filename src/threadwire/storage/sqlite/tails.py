@@ -1,4 +1,4 @@
-"""The recent end of every thread's log, kept in memory so that who follows a live run never touches the database."""
+"""A cache of the newest entries of each thread, so that following a live run needs no database access."""
 
 import threading
 from bisect import bisect_right
@@ -10,11 +10,11 @@ from threadwire.core.ids import RunId, Seq, ThreadId
 from threadwire.storage.sqlite.segments import Encoded, decode
 
 _ENTRY_COST = 250
-"""What a cached entry weighs in memory besides its data, in bytes."""
+"""Memory overhead of a cached entry in addition to its data, in bytes."""
 
 
 class Segment:
-    """Consecutive entries of one thread that have the same author."""
+    """Consecutive entries of one thread by the same attempt, or by none."""
 
     __slots__ = ("attempt", "entries", "first", "run_id", "thread_id")
 
@@ -39,7 +39,7 @@ class Segment:
 
 
 class _Tail:
-    """Segments without a gap, up to the thread's last committed entry."""
+    """Segments without a gap, up to the thread's last published entry."""
 
     __slots__ = ("firsts", "segments")
 
@@ -49,10 +49,10 @@ class _Tail:
 
 
 class Tails:
-    """Written by the writer after each commit, read by anybody.
+    """Updated by the writer after each sync. Readable from any thread.
 
-    Entries are kept encoded and decoded for every reader: it costs half a microsecond, and no reader can change what
-    another one reads.
+    Entries are cached in encoded form and decoded for every reader: this takes half a microsecond, and no reader can
+    modify what another one reads.
     """
 
     def __init__(self, max_bytes: int) -> None:
@@ -73,7 +73,7 @@ class Tails:
                 tail.firsts.append(segment.first)
                 self._bytes += segment.cost
             while self._bytes > self._max_bytes and self._tails:
-                self._shed()
+                self._evict()
 
     def forget(self, thread_id: ThreadId) -> None:
         with self._lock:
@@ -81,7 +81,7 @@ class Tails:
                 self._bytes -= sum(segment.cost for segment in tail.segments)
 
     def read(self, thread_id: ThreadId, after: int, limit: int, run_id: RunId | None) -> list[Entry] | None:
-        """As `Log.read`, or None if what follows `after` is not all here."""
+        """Like `Log.read`, or None if some entry after `after` is not cached."""
         with self._lock:
             tail = self._tails.get(thread_id)
             if tail is None or after + 1 < tail.firsts[0]:
@@ -101,8 +101,8 @@ class Tails:
             tail = self._tails.get(thread_id)
             return None if tail is None else Seq(tail.segments[-1].last)
 
-    def _shed(self) -> None:
-        """Drop the older half of the tail that was left alone longest."""
+    def _evict(self) -> None:
+        """Evict the older half of the least recently used tail."""
         thread_id, tail = next(iter(self._tails.items()))
         half = (len(tail.segments) + 1) // 2
         self._bytes -= sum(segment.cost for segment in tail.segments[:half])

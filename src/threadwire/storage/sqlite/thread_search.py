@@ -1,12 +1,13 @@
-"""How threads are found: which index leads to them, and in which order.
+"""Search threads: choose the index to scan, and build the query.
 
-There are three ways: from a label of their metadata, from their status, or along the order that is asked for until the
-page is full. The first two are taken when they lead to few threads, or already come in the order that is asked for. A
-filter that most threads pass costs little along the way, and one that few pass is an index; which is which is known,
-because the threads of each label and status are counted. So a page costs the same among many threads as among few, and
-so does its total for one label, one status, or both.
+There are three access paths: scan the index of a metadata label, scan the index of the status, or scan in the requested
+sort order until the page is full. The first two are chosen if they lead to few threads, or if their index already has
+the requested order. In a scan by sort order, a filter that most threads match costs little; a filter that few threads
+match is better served by its index. The counters of threads per label and status tell the two apart. So the cost of a
+page does not grow with the number of threads, and neither does that of a total for one label, one status, or both.
 
-Only ever placeholders: what a client sends is bound, and its keys are compared (`labels`, `contains`) and never read.
+Queries use placeholders only: values from clients are bound, and their keys are compared (`labels`, `contains`) but
+never become part of the SQL.
 """
 
 from dataclasses import replace
@@ -20,11 +21,11 @@ from threadwire.storage.sqlite.labels import CROWDED, EVERY, Wanted, wanted_of
 from threadwire.storage.sqlite.rows import fetch
 
 FEW = 2000
-"""Threads that are sorted where they lead, rather than looked for along the way."""
+"""An access path with fewer threads than this is read and sorted completely."""
 
 _STATUSES: tuple[ThreadStatus, ...] = get_args(ThreadStatus)
 _BY_ID = "threads AS t INDEXED BY sqlite_autoindex_threads_1"
-_ALONG = {
+_SCANS = {
     "thread_id": (_BY_ID, ("t.thread",)),
     "created_at": ("threads AS t INDEXED BY threads_created", ("t.created_at", "t.thread")),
     "updated_at": ("threads AS t INDEXED BY threads_updated", ("t.updated_at", "t.thread")),
@@ -32,33 +33,33 @@ _ALONG = {
 }
 _HAS_LABEL = """EXISTS (SELECT 1 FROM thread_labels AS l
                  WHERE l.label = ? AND l.created_at = t.created_at AND l.thread = t.thread)"""
-_HOLDS = "json_contains((SELECT s.vals FROM thread_state AS s WHERE s.thread = t.thread), ?)"
+_HAS_VALUES = "json_contains((SELECT s.vals FROM thread_state AS s WHERE s.thread = t.thread), ?)"
 
 
-class _Way(NamedTuple):
-    """A table to start from, and what restricts it, with the values to bind."""
+class _AccessPath(NamedTuple):
+    """A table to scan, and the condition that selects its rows, with the values to bind."""
 
     source: str
     term: str
     bindings: list[Any]
     size: int
-    """How many threads there are on it, at most."""
+    """Upper bound for the number of threads on this path."""
     order: str | None = None
-    """What it is sorted by already."""
+    """The sort order in which the scan returns the threads, if any."""
     label: bytes | None = None
     status: bool = False
 
 
 def page(query: ThreadQuery, db: apsw.Connection) -> list[Key]:
-    """The threads of one page, in order."""
+    """Return the keys of the threads of one page, in order."""
     if query.sort_by == "status":
         return _status_by_status(query, db)
-    wanted, way = _choose(query, db)
-    terms, bindings = _terms(query, wanted, way)
-    source, columns = _ALONG[query.sort_by]
-    if way is not None:
-        source = way.source
-        if way.label is not None and query.sort_by == "created_at":
+    lookup, path = _choose(query, db)
+    terms, bindings = _terms(query, lookup, path)
+    source, columns = _SCANS[query.sort_by]
+    if path is not None:
+        source = path.source
+        if path.label is not None and query.sort_by == "created_at":
             columns = ("d.created_at", "d.thread")
     direction = "DESC" if query.descending else "ASC"
     order = ", ".join(f"{column} {direction}" for column in columns)
@@ -67,39 +68,39 @@ def page(query: ThreadQuery, db: apsw.Connection) -> list[Key]:
 
 
 def _status_by_status(query: ThreadQuery, db: apsw.Connection) -> list[Key]:
-    """Sorting by status is to go through one status after the other, each by its last update."""
+    """Sort by status: read one status after the other, each sorted by `updated_at`."""
     found: list[Key] = []
     offset = query.offset
     for status in sorted(_STATUSES, reverse=query.descending):
         if query.status not in (None, status) or len(found) == query.limit:
             continue
-        alike = replace(query, status=status, sort_by="updated_at", limit=query.limit - len(found), offset=offset)
-        if keys := page(alike, db):
+        of_status = replace(query, status=status, sort_by="updated_at", limit=query.limit - len(found), offset=offset)
+        if keys := page(of_status, db):
             found += keys
             offset = 0
         elif offset:
-            offset -= count(alike, db)
+            offset -= count(of_status, db)
     return found
 
 
 def count(query: ThreadQuery, db: apsw.Connection) -> int:
-    wanted, way = _choose(query, db, all_of_them=True)
-    if wanted.exact and len(wanted.labels) <= 1 and not (query.ids or query.values or query.status == "busy"):
-        label = wanted.labels[0] if wanted.labels else EVERY
+    lookup, path = _choose(query, db, total=True)
+    if lookup.exact and len(lookup.labels) <= 1 and not (query.ids or query.values or query.status == "busy"):
+        label = lookup.labels[0] if lookup.labels else EVERY
         return _counted(db, label, query.status) - _busy_among(db, label, query.status)
-    terms, bindings = _terms(query, wanted, way)
-    source = "threads AS t" if way is None else way.source
+    terms, bindings = _terms(query, lookup, path)
+    source = "threads AS t" if path is None else path.source
     return int(db.execute(f"SELECT count(*) FROM {source} {terms}", bindings).get)
 
 
 def _counted(db: apsw.Connection, label: bytes, status: str | None = None) -> int:
-    """How many have the label, and the status if there is one. Busy ones count as what they settled on before."""
+    """Number of threads with this label, and this status if given. A busy thread counts with its previous status."""
     sql = "SELECT ifnull(sum(n), 0) FROM label_counts WHERE label = ?1 AND (?2 IS NULL OR status = ?2)"
     return int(db.execute(sql, (label, status)).get)
 
 
 def _busy_among(db: apsw.Connection, label: bytes, status: str | None) -> int:
-    """How many of those with a status do not have it now, because they are busy: never many."""
+    """Number of threads that are counted with this status although they are busy. Never many."""
     if status is None:
         return 0
     sql = "SELECT count(*) FROM threads AS t INDEXED BY threads_status WHERE t.active > 0 AND t.status = ?"
@@ -108,70 +109,70 @@ def _busy_among(db: apsw.Connection, label: bytes, status: str | None) -> int:
     return int(db.execute(f"{sql} AND {_HAS_LABEL}", (status, label)).get)
 
 
-def _choose(query: ThreadQuery, db: apsw.Connection, *, all_of_them: bool = False) -> tuple[Wanted, _Way | None]:
-    """What to look up of the metadata, and where to start; None is along the order."""
-    wanted = wanted_of(query.metadata)
-    crowded = _counted(db, CROWDED) if wanted.labels else 0
-    if crowded:
-        wanted = Wanted(wanted.labels, exact=False)
-    elif wanted.labels:  # what every thread has, as the one graph of a small project, tells nothing apart
+def _choose(query: ThreadQuery, db: apsw.Connection, *, total: bool = False) -> tuple[Wanted, _AccessPath | None]:
+    """Choose the labels to look up and the access path. None is a scan in sort order."""
+    lookup = wanted_of(query.metadata)
+    unlabelled = _counted(db, CROWDED) if lookup.labels else 0
+    if unlabelled:
+        lookup = Wanted(lookup.labels, exact=False)
+    elif lookup.labels:  # a label that all threads have, such as a project's only graph, does not filter
         every = _counted(db, EVERY)
-        wanted = Wanted([label for label in wanted.labels if _counted(db, label) < every], wanted.exact)
+        lookup = Wanted([label for label in lookup.labels if _counted(db, label) < every], lookup.exact)
     if query.ids:
-        return wanted, _by_ids(query)
-    ways = [_by_label(db, label, crowded) for label in wanted.labels]
+        return lookup, _by_ids(query)
+    paths = [_by_label(db, label, unlabelled) for label in lookup.labels]
     if query.status is not None:
-        ways.append(_by_status(db, query.status))
-    fewest = min(ways, key=lambda way: way.size, default=None)
-    if fewest is not None and (all_of_them or fewest.size < FEW):
-        return wanted, fewest
-    return wanted, next((way for way in ways if way.order == query.sort_by), None)
+        paths.append(_by_status(db, query.status))
+    fewest = min(paths, key=lambda path: path.size, default=None)
+    if fewest is not None and (total or fewest.size < FEW):
+        return lookup, fewest
+    return lookup, next((path for path in paths if path.order == query.sort_by), None)
 
 
-def _by_ids(query: ThreadQuery) -> _Way:
+def _by_ids(query: ThreadQuery) -> _AccessPath:
     term = f"t.thread IN ({', '.join('?' * len(query.ids))})"
-    return _Way(_BY_ID, term, [key_of(thread_id) for thread_id in query.ids], len(query.ids))
+    return _AccessPath(_BY_ID, term, [key_of(thread_id) for thread_id in query.ids], len(query.ids))
 
 
-def _by_label(db: apsw.Connection, label: bytes, crowded: int) -> _Way:
+def _by_label(db: apsw.Connection, label: bytes, unlabelled: int) -> _AccessPath:
     source = "thread_labels AS d CROSS JOIN threads AS t ON t.thread = d.thread"
-    size = _counted(db, label) + crowded
-    if crowded:
-        return _Way(source, "d.label IN (?, ?)", [label, CROWDED], size, label=label)
-    return _Way(source, "d.label = ?", [label], size, order="created_at", label=label)
+    size = _counted(db, label) + unlabelled
+    if unlabelled:
+        return _AccessPath(source, "d.label IN (?, ?)", [label, CROWDED], size, label=label)
+    return _AccessPath(source, "d.label = ?", [label], size, order="created_at", label=label)
 
 
-def _by_status(db: apsw.Connection, status: str) -> _Way:
+def _by_status(db: apsw.Connection, status: str) -> _AccessPath:
     source, (term, bindings) = "threads AS t INDEXED BY threads_status", _has_status(status)
-    if status == "busy":  # how many runs a thread has comes first in the index, so it is in no order
+    if status == "busy":  # the index starts with the number of active runs, so the scan has no usable order
         sql = f"SELECT count(*) FROM (SELECT 1 FROM {source} WHERE {term} LIMIT ?)"
-        return _Way(source, term, bindings, int(db.execute(sql, (FEW,)).get), status=True)
-    return _Way(source, term, bindings, _counted(db, EVERY, status), order="updated_at", status=True)
+        return _AccessPath(source, term, bindings, int(db.execute(sql, (FEW,)).get), status=True)
+    return _AccessPath(source, term, bindings, _counted(db, EVERY, status), order="updated_at", status=True)
 
 
 def _has_status(status: str) -> tuple[str, list[Any]]:
     return ("t.active > 0", []) if status == "busy" else ("t.active = 0 AND t.status = ?", [status])
 
 
-def _terms(query: ThreadQuery, wanted: Wanted, way: _Way | None) -> tuple[str, list[Any]]:
+def _terms(query: ThreadQuery, lookup: Wanted, path: _AccessPath | None) -> tuple[str, list[Any]]:
     terms: list[str] = []
     bindings: list[Any] = []
-    if way is not None:
-        terms.append(way.term)
-        bindings += way.bindings
-    if query.status is not None and (way is None or not way.status):
+    if path is not None:
+        terms.append(path.term)
+        bindings += path.bindings
+    if query.status is not None and (path is None or not path.status):
         term, values = _has_status(query.status)
         terms.append(term)
         bindings += values
-    if query.metadata and wanted.exact:
-        for label in wanted.labels:
-            if way is None or way.label != label:
+    if query.metadata and lookup.exact:
+        for label in lookup.labels:
+            if path is None or path.label != label:
                 terms.append(_HAS_LABEL)
                 bindings.append(label)
     elif query.metadata:
         terms.append("json_contains(t.metadata, ?)")
         bindings.append(apsw.pyobject(query.metadata))
     if query.values:
-        terms.append(_HOLDS)
+        terms.append(_HAS_VALUES)
         bindings.append(apsw.pyobject(query.values))
     return ("WHERE " + " AND ".join(terms) if terms else ""), bindings

@@ -1,4 +1,4 @@
-"""Threads: their rows, and what they hold. How they are looked for is `thread_search`."""
+"""Threads: their rows and their current state. Searching is in `thread_search`."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -28,18 +28,18 @@ _WITH_STATE = f"""
 SELECT {_ROW}, s.vals, s.interrupts FROM threads AS t LEFT JOIN thread_state AS s ON s.thread = t.thread
  WHERE t.thread = ?
 """
-# Both terms of the index `threads_expiring`, so that it can be used.
+# Starts with the terms of the index `threads_expiring`, so that SQLite can use it.
 _DUE = """ttl_minutes IS NOT NULL AND (pruned_at IS NULL OR pruned_at < updated_at)
    AND updated_at + ttl_minutes * 60000 <= ? AND active = 0"""
 
 
-class _Settling:
-    def __init__(self, work: Operation[bool]) -> None:
-        self._work = work
+class _StateCommit:
+    def __init__(self, job: Operation[bool]) -> None:
+        self._job = job
 
     async def wait(self) -> bool:
-        await self._work.kept()
-        return self._work.result
+        await self._job.kept()
+        return self._job.result
 
 
 class SqliteThreads:
@@ -151,26 +151,26 @@ class SqliteThreads:
         *,
         since: Seq,
         now: int,
-    ) -> "_Settling":
+    ) -> "_StateCommit":
         entries = encode(drafts, self._clock)
         state = StateColumns(settled)
-        storing = [self._checkpoints.storing(each) for each in puts]
+        prepared = [self._checkpoints.storing(put) for put in puts]
 
         def settle(transaction: Transaction) -> bool:
             transaction.require(thread_id, None)
             sql = "SELECT active FROM threads WHERE thread = ?"
             if transaction.head(thread_id).last > since or transaction.db.execute(sql, (key_of(thread_id),)).get:
                 return False
-            for each in storing:
-                each.operation(transaction)
+            for put in prepared:
+                put.operation(transaction)
             state.write(transaction.db, thread_id, now)
             transaction.append(thread_id, entries)
             return True
 
-        weight = len(state.values or "") + sum(each.weight for each in storing)
-        work = Operation(settle, weight=weight)
-        self._writer.take(work, urgent=True)
-        return _Settling(work)
+        weight = len(state.values or "") + sum(put.weight for put in prepared)
+        job = Operation(settle, weight=weight)
+        self._writer.take(job, urgent=True)
+        return _StateCommit(job)
 
     async def discarded(
         self, *, before: int, but_not: frozenset[ThreadId] = frozenset(), limit: int = 100
@@ -184,15 +184,15 @@ class SqliteThreads:
         def sweep(transaction: Transaction) -> None:
             for thread_id in thread_ids:
                 sql = "DELETE FROM discarded_threads WHERE thread = ? RETURNING 1"
-                known = transaction.db.execute(sql, (key_of(thread_id),)).get is not None
-                if known and not transaction.head(thread_id).exists:
+                was_discarded = transaction.db.execute(sql, (key_of(thread_id),)).get is not None
+                if was_discarded and not transaction.head(thread_id).exists:
                     _remove(transaction, thread_id)
 
         await self._writer.do_elsewhere(sweep)
 
 
 def _search(query: ThreadQuery, db: apsw.Connection) -> list[Thread]:
-    # Of the rows that are looked at, most are not on the page; only those that are bring their values.
+    # Most of the rows that a search reads are not on the page, so values are only loaded for those that are.
     with one_moment(db):
         row = _WITH_STATE if query.with_state else _BARE
         return [_thread(found) for key in thread_search.page(query, db) for found in fetch(db, row, (key,))]
@@ -228,7 +228,7 @@ def _remove(transaction: Transaction, thread_id: ThreadId) -> None:
 
 
 def discard_thread(transaction: Transaction, thread_id: ThreadId, now: int) -> None:
-    """It is no thread any more, but a log and runs that can be read until they are swept (5.10)."""
+    """Remove the thread, but leave its log and its runs readable until they are swept (5.10)."""
     thread = key_of(thread_id)
     transaction.db.execute("DELETE FROM threads WHERE thread = ?", (thread,))
     transaction.db.execute("DELETE FROM thread_state WHERE thread = ?", (thread,))
@@ -237,7 +237,7 @@ def discard_thread(transaction: Transaction, thread_id: ThreadId, now: int) -> N
 
 
 class StateColumns:
-    """What a thread settles on, as its columns will hold it. Made by the caller, whose objects may change later."""
+    """A thread's new state, serialized for its columns. Created by the caller, because its objects may change later."""
 
     def __init__(self, settled: Settled) -> None:
         self.status = settled.status
@@ -246,7 +246,7 @@ class StateColumns:
         self.error = to_text_or_null(settled.error)
 
     def write(self, db: apsw.Connection, thread_id: ThreadId, now: int, *, ended: int = 0) -> int:
-        """Put them into the thread's rows, with `ended` active runs less; how many it has left."""
+        """Write the state and subtract `ended` from the number of active runs. Returns how many are left."""
         thread = key_of(thread_id)
         db.execute("INSERT OR REPLACE INTO thread_state VALUES (?, ?, ?)", (thread, self.values, self.interrupts))
         left: int = db.execute(

@@ -1,4 +1,4 @@
-"""What a work may do to the database, and what the writer knows of each thread meanwhile."""
+"""The transaction that jobs are executed in, and the writer's cached facts about each thread."""
 
 from collections.abc import Iterable
 from functools import lru_cache
@@ -16,7 +16,7 @@ from threadwire.storage.sqlite.tails import Segment
 _ROWS_PER_INSERT = 32
 _SEGMENT_COLUMNS = 8
 
-# No line break at its end: SQLite would be asked every time whether that is another statement.
+# No newline at the end, or apsw would ask SQLite on every call whether another statement follows.
 _LOAD_HEAD = """SELECT
        ifnull((SELECT first_seq + n - 1 FROM segments WHERE thread = ?1 ORDER BY first_seq DESC LIMIT 1), 0),
        EXISTS (SELECT 1 FROM threads WHERE thread = ?1),
@@ -25,7 +25,7 @@ _LOAD_HEAD = """SELECT
 
 
 class Head:
-    """What the writer knows of a thread; read from the database when it is first needed, and after every rollback."""
+    """The writer's cached facts about a thread. Loaded on first use, and again after every rollback."""
 
     __slots__ = ("exists", "holder", "last")
 
@@ -36,7 +36,7 @@ class Head:
 
 
 class Transaction:
-    """What a work may do. It begins with the first statement that needs it."""
+    """The operations available to a job. `BEGIN` is executed before the first statement that needs it."""
 
     def __init__(self, db: apsw.Connection, heads: dict[ThreadId, Head]) -> None:
         self._db = db
@@ -56,8 +56,8 @@ class Transaction:
         return self._db
 
     def insert(self, into: str, columns: int, values: Iterable[Any]) -> None:
-        """Rows, one behind the other. Those for the same table are written in one statement, before anything else is
-        asked of the database: each statement costs a fight for the interpreter lock."""
+        """Add rows, given as one flat sequence of values. Rows for the same table are inserted in one statement, before
+        the next use of `db`, because every statement competes for the interpreter lock."""
         self._inserts.setdefault((into, columns), []).extend(values)
 
     def _begin(self) -> None:
@@ -82,7 +82,7 @@ class Transaction:
             raise Fenced()
 
     def append(self, thread_id: ThreadId, entries: list[Encoded], run_id: RunId | None = None, attempt: int = 0) -> Seq:
-        """Give the entries their numbers, and return the last one. They are written when the batch is committed."""
+        """Number the entries and return the last number. They are written when the batch is committed."""
         head = self.head(thread_id)
         for at in range(0, len(entries), MAX_ENTRIES):
             part = entries[at : at + MAX_ENTRIES]
@@ -114,11 +114,11 @@ class Transaction:
         self.head(thread_id).exists = True
 
     def discard(self, thread_id: ThreadId) -> None:
-        """The thread ceases to exist, but its log can still be read (5.10)."""
+        """Mark the thread as nonexistent. Its log can still be read (5.10)."""
         self.head(thread_id).exists = False
 
     def forget(self, thread_id: ThreadId) -> None:
-        """The thread is deleted: nothing of it is left, not even what this batch has yet to write."""
+        """Mark the thread as deleted, and drop the entries of it that this batch has not written yet."""
         self.let_go(thread_id)
         self._heads[thread_id] = Head(0, False, None)
         self._open.pop(thread_id, None)
@@ -126,7 +126,7 @@ class Transaction:
         self.forgotten.append(thread_id)
 
     def write(self) -> None:
-        """Put everything into the database; only the commit is left."""
+        """Execute everything except the commit."""
         for segment in self.segments:
             for row in _rows(segment):
                 self.insert("INSERT INTO segments", _SEGMENT_COLUMNS, row)
@@ -135,7 +135,7 @@ class Transaction:
             self._insert_all()
 
     def commit(self) -> None:
-        """The usual batch of a streaming run is a single statement, which is a transaction by itself."""
+        """Commit. The typical batch of a streaming run is a single statement, which needs no explicit transaction."""
         if self._begun:
             self._db.execute("COMMIT")
         else:

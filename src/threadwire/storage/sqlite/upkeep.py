@@ -1,37 +1,32 @@
-"""Removing and copying checkpoints: what a rollback, a pruning or a copied thread needs."""
+"""Delete, prune, move and copy the checkpoints of threads and runs."""
 
 from collections.abc import Iterable
 
 import apsw
 from langgraph.checkpoint.base import Checkpoint
-from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 from threadwire.core.ids import RunId, ThreadId
 from threadwire.storage.sqlite.keys import Key, key_of, name_of
 from threadwire.storage.sqlite.rows import fetch, from_text
+from threadwire.storage.sqlite.serializer import strict_serializer
 from threadwire.storage.sqlite.transaction import Transaction
 
 _TABLES = ("checkpoints", "checkpoint_blobs", "checkpoint_writes")
 
 
-def strict_serializer() -> JsonPlusSerializer:
-    """Said in so many words, because the default trusts every type: no pickle, and only types known to be safe."""
-    return JsonPlusSerializer(pickle_fallback=False, allowed_msgpack_modules=None)
-
-
-# For what the driver itself reads in a checkpoint: names and versions, never a user's types.
-_PLAIN = strict_serializer()
+# For the channel names and versions that the driver itself reads in a checkpoint, never for user types.
+_SERIALIZER = strict_serializer()
 
 
 def delete_checkpoints_of(db: apsw.Connection, thread_id: ThreadId, run_id: RunId) -> None:
-    """Remove what a run has left on a thread, in every namespace."""
+    """Remove the checkpoints and writes of a run on a thread, in every namespace."""
     thread = key_of(thread_id)
     sql = "SELECT ns, checkpoint FROM checkpoints WHERE thread = ? AND run = ?"
     by_namespace: dict[str, set[str]] = {}
     for ns, checkpoint in fetch(db, sql, (thread, key_of(run_id))):
         by_namespace.setdefault(ns, set()).add(checkpoint)
-    for ns, gone in by_namespace.items():
-        _remove(db, thread, ns, gone)
+    for ns, checkpoints in by_namespace.items():
+        _remove(db, thread, ns, checkpoints)
     db.execute("DELETE FROM checkpoint_writes WHERE thread = ? AND run = ?", (thread, key_of(run_id)))
 
 
@@ -75,20 +70,21 @@ def prune(thread_ids: Iterable[str], strategy: str, transaction: Transaction) ->
 
 
 def keep_latest(db: apsw.Connection, thread: Key) -> bool:
-    """Whether anything had to be removed."""
+    """Remove all checkpoints except the newest of every namespace and those that it needs. Returns whether any were
+    removed."""
     by_namespace: dict[str, set[str]] = {}
     for ns, checkpoint in fetch(db, "SELECT ns, checkpoint FROM checkpoints WHERE thread = ?", (thread,)):
         by_namespace.setdefault(ns, set()).add(checkpoint)
     removed = False
     for ns, checkpoints in by_namespace.items():
-        gone = checkpoints - _needed(db, thread, ns, max(checkpoints))
-        removed |= bool(gone)
-        _remove(db, thread, ns, gone)
+        obsolete = checkpoints - _needed(db, thread, ns, max(checkpoints))
+        removed |= bool(obsolete)
+        _remove(db, thread, ns, obsolete)
     return removed
 
 
 def _needed(db: apsw.Connection, thread: Key, ns: str, newest: str) -> set[str]:
-    """The checkpoint itself; and if it has delta channels, its ancestors back to where each of them has a value."""
+    """The checkpoint itself and, if it has delta channels, its ancestors back to a stored value of each of them."""
     needed: set[str] = set()
     deltas: set[str] | None = None
     current: str | None = newest
@@ -101,7 +97,7 @@ def _needed(db: apsw.Connection, thread: Key, ns: str, newest: str) -> set[str]:
         parent, kind, data, metadata = row[0]
         if deltas is None:
             deltas = set(from_text(metadata).get("counters_since_delta_snapshot") or ())
-        deltas -= _stored_channels(db, thread, ns, _PLAIN.loads_typed((kind, data)))
+        deltas -= _stored_channels(db, thread, ns, _SERIALIZER.loads_typed((kind, data)))
         current = parent if deltas else None
     return needed
 
@@ -115,27 +111,27 @@ def _stored_channels(db: apsw.Connection, thread: Key, ns: str, checkpoint: Chec
     return stored
 
 
-def _remove(db: apsw.Connection, thread: Key, ns: str, gone: set[str]) -> None:
+def _remove(db: apsw.Connection, thread: Key, ns: str, checkpoints: set[str]) -> None:
     """Remove checkpoints of one namespace, their writes, and the blobs that no other checkpoint uses.
 
-    Only some of the others need to be asked. A version passes from a checkpoint to its children until the channel is
-    written again; so if one that is older than all that go shares a version with one that goes, then so does the
-    nearest ancestor that stays, and that is a parent of one that goes.
+    Not every remaining checkpoint has to be read. Children inherit a version until the channel is written again. So if
+    a checkpoint older than all removed ones shares a version with a removed one, then the removed one's nearest
+    remaining ancestor has that version too, and that ancestor is the parent of a removed checkpoint.
     """
-    if not gone:
+    if not checkpoints:
         return
     versions: set[tuple[str, str]] = set()
     parents: set[str] = set()
-    for checkpoint in gone:
+    for checkpoint in checkpoints:
         sql = "SELECT parent, type, data FROM checkpoints WHERE thread = ? AND ns = ? AND checkpoint = ?"
         for parent, kind, data in fetch(db, sql, (thread, ns, checkpoint)):
             versions |= _versions(kind, data)
             parents.add(parent)
     for table in ("checkpoints", "checkpoint_writes"):
         sql = f"DELETE FROM {table} WHERE thread = ? AND ns = ? AND checkpoint = ?"
-        db.executemany(sql, [(thread, ns, checkpoint) for checkpoint in gone])
+        db.executemany(sql, [(thread, ns, checkpoint) for checkpoint in checkpoints])
     others = "SELECT checkpoint, type, data FROM checkpoints WHERE thread = ? AND ns = ?"
-    later = fetch(db, f"{others} AND checkpoint > ?", (thread, ns, min(gone)))
+    later = fetch(db, f"{others} AND checkpoint > ?", (thread, ns, min(checkpoints)))
     before = [
         row for parent in parents - {None} for row in fetch(db, f"{others} AND checkpoint = ?", (thread, ns, parent))
     ]
@@ -146,5 +142,5 @@ def _remove(db: apsw.Connection, thread: Key, ns: str, gone: set[str]) -> None:
 
 
 def _versions(kind: str, data: bytes) -> set[tuple[str, str]]:
-    checkpoint: Checkpoint = _PLAIN.loads_typed((kind, data))
+    checkpoint: Checkpoint = _SERIALIZER.loads_typed((kind, data))
     return {(channel, str(version)) for channel, version in checkpoint["channel_versions"].items()}

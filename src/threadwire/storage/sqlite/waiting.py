@@ -1,4 +1,4 @@
-"""Who waits for what the writer has been given, on event loops and on threads without one."""
+"""Callers that wait for a job of the writer, on event loops and on threads without one."""
 
 import asyncio
 import threading
@@ -11,47 +11,50 @@ Waiter: TypeAlias = "asyncio.Future[None] | threading.Lock"
 
 
 class Watchers(Protocol):
-    """Who is to be told that threads have grown."""
+    """The subscribers to be notified when threads grow."""
 
     def watched(self, threads: Iterable[ThreadId]) -> list[ThreadId]:
-        """Those that somebody watches. Called by the writer."""
+        """Which of these threads are watched. Called by the writer."""
 
     def hint(self, threads: list[ThreadId]) -> None:
-        """Called on the storage's own loop."""
+        """Wake the watchers of these threads. Called on the storage's event loop."""
 
 
 class Waiters:
-    """Each waits for a position in the queue. Changed under the writer's lock; told without it."""
+    """Callers that wait until a position in the queue is synced.
+
+    Changed only with the writer's lock held; notified without it.
+    """
 
     def __init__(self, watchers: Watchers, loop: asyncio.AbstractEventLoop) -> None:
         self._watchers = watchers
         self._loop = loop
-        self._waiting: list[tuple[int, Waiter]] = []
-        self._patient: list[tuple[int, Waiter]] = []
+        self._urgent: list[tuple[int, Waiter]] = []
+        self._deferred: list[tuple[int, Waiter]] = []
 
     @property
     def impatient(self) -> bool:
-        return bool(self._waiting)
+        return bool(self._urgent)
 
     def add(self, position: int, waiter: Waiter, *, patient: bool = False) -> None:
-        (self._patient if patient else self._waiting).append((position, waiter))
+        (self._deferred if patient else self._urgent).append((position, waiter))
 
-    def take(self, upto: int) -> list[Waiter]:
-        """Those who need not wait any longer."""
-        ready = [waiter for position, waiter in (*self._patient, *self._waiting) if position <= upto]
+    def take(self, position: int) -> list[Waiter]:
+        """Remove and return the waiters up to this position."""
+        ready = [waiter for at, waiter in (*self._deferred, *self._urgent) if at <= position]
         if ready:
-            self._waiting = [item for item in self._waiting if item[0] > upto]
-            self._patient = [item for item in self._patient if item[0] > upto]
+            self._urgent = [item for item in self._urgent if item[0] > position]
+            self._deferred = [item for item in self._deferred if item[0] > position]
         return ready
 
     def take_all(self) -> list[Waiter]:
-        ready = [waiter for _, waiter in (*self._patient, *self._waiting)]
-        self._waiting.clear()
-        self._patient.clear()
+        ready = [waiter for _, waiter in (*self._deferred, *self._urgent)]
+        self._urgent.clear()
+        self._deferred.clear()
         return ready
 
     def tell(self, ready: list[Waiter], grown: Iterable[ThreadId] = ()) -> None:
-        """One call into each event loop, however many wait there, or watch the threads that have grown."""
+        """Resolve these waiters and wake the watchers of the threads that have grown, in one call per event loop."""
         watched = self._watchers.watched(grown)
         futures: dict[asyncio.AbstractEventLoop, list[asyncio.Future[None]]] = {}
         if watched:
@@ -65,7 +68,7 @@ class Waiters:
             try:
                 loop.call_soon_threadsafe(self._resolve, waiting, watched if loop is self._loop else None)
             except RuntimeError:
-                # The loop was closed while somebody on it still waited: there is nobody left to tell.
+                # The loop was closed while a caller on it was waiting: no task is left to resume.
                 continue
 
     def _resolve(self, waiting: list[asyncio.Future[None]], watched: list[ThreadId] | None) -> None:

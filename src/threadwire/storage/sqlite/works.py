@@ -1,4 +1,4 @@
-"""What the writer is given to do, each in its turn; see `writer.py`."""
+"""The jobs in the writer's queue; see `writer.py`."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 LITTLE = 256 * 1024
-"""Bytes of work that may be done on the thread of whoever waits for it."""
+"""The largest queue, in bytes, that may be written on a caller's thread."""
 WORK_COST = 200
-"""Bytes that any work weighs, whatever it carries."""
+"""Bytes that are added to the weight of every job."""
 
 
 class Work(ABC):
-    """Something to be done in its turn. It is also the `Commit` that its caller may, but need not, wait for."""
+    """A change to the database, executed in queue order. It is also the `Commit` that its caller may wait for."""
 
     __slots__ = ("_writer", "error", "fence", "gives_up", "position", "thread_id", "weight")
 
@@ -38,12 +38,12 @@ class Work(ABC):
 
     @property
     def size(self) -> int:
-        """How many entries, or other works, it is."""
+        """What it adds to the length of the queue: its number of entries, or 1."""
         return 1
 
     @abstractmethod
     def perform(self, transaction: Transaction) -> None:
-        """Do it. Refuse before anything is changed."""
+        """Execute the job. A rejection must be raised before anything is changed."""
 
     @property
     def done(self) -> bool:
@@ -52,39 +52,40 @@ class Work(ABC):
     async def wait(self) -> None:
         await self.finished()
         if self.error is not None:
-            raise _lost(self.error)
+            raise _not_stored(self.error)
 
     async def kept(self, *, patiently: bool = False) -> None:
-        """Like `wait`, but raises what happened as it is: `Fenced`, `NotFound`, …"""
+        """Like `wait`, but raises the original error: `Fenced`, `NotFound`, …"""
         await self.finished(patiently=patiently)
         if self.error is not None:
             raise self.error
 
     def kept_here(self) -> None:
-        """`kept` for callers without an event loop: blocks the thread."""
+        """`kept` for callers without an event loop. Blocks the thread."""
         if not self.done:
             self._writer.block_until(self.position)
         if self.error is not None:
             raise self.error
 
     async def finished(self, *, patiently: bool = False) -> None:
+        """Return once the job is synced or has failed. Never raises the job's error."""
         if not self.done:
             await self._writer.until(self.position, patiently=patiently)
 
 
-def _lost(error: Exception) -> StorageError:
+def _not_stored(error: Exception) -> StorageError:
     if isinstance(error, StorageError):
         return error
-    lost = StorageError(f"The entries were not kept: {error.args[0] if error.args else error.__doc__}")
-    lost.__cause__ = error
-    return lost
+    not_stored = StorageError(f"The entries were not stored: {error.args[0] if error.args else error.__doc__}")
+    not_stored.__cause__ = error
+    return not_stored
 
 
 class Appending(Work):
     __slots__ = ("entries",)
 
     def __init__(self, thread_id: ThreadId, entries: list[Encoded], fence: Fence | None, weight: int) -> None:
-        # What `super().__init__` would do, without the call: of these there may be one for every token.
+        # Does what `super().__init__` would do without the cost of the call, as there may be one job per token.
         self.thread_id = thread_id
         self.entries = entries
         self.fence = fence
@@ -97,7 +98,7 @@ class Appending(Work):
         return len(self.entries)
 
     def takes_up(self, fence: Fence | None, weight: int) -> bool:
-        """Whether what the same attempt says next may be a part of this."""
+        """Whether the next entries of the same attempt may be merged into this job."""
         return (
             self.fence is fence
             and fence is not None
@@ -116,7 +117,7 @@ class Appending(Work):
 
 
 class Operation(Work, Generic[T]):
-    """Anything else. With a thread, that must exist; with a fence, that must hold it."""
+    """Any other job. If it names a thread, the thread must exist; if it names a fence, that must hold the thread."""
 
     __slots__ = ("_operation", "result")
 

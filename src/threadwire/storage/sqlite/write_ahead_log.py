@@ -1,4 +1,7 @@
-"""The write-ahead log: a file that is made long enough, synced, and emptied into the database in time."""
+"""The write-ahead log (WAL): preallocate it, sync it, and checkpoint it into the database.
+
+In this module, a checkpoint is SQLite's: it copies the WAL into the database file.
+"""
 
 import os
 from pathlib import Path
@@ -12,26 +15,27 @@ from threadwire.storage.sqlite.syncing import sync
 _log = structlog.get_logger(__name__)
 
 _PAGES = 2000
-"""How long it gets before it is emptied."""
-_MORE_PAGES = 250
-"""How much longer before that is tried again, if it failed: each trial begins anew."""
+"""Length at which the log is checkpointed."""
+_RETRY_PAGES = 250
+"""Growth after which a failed checkpoint is retried. Every retry copies the whole log again."""
 _BYTES = _PAGES * 4120 + 32
 
 
 def empty_at_start(db: apsw.Connection) -> None:
-    """Have what a dead process left in the log on the disk before anybody is told of it.
+    """Make durable what a crashed process left in the log, before anything of it is read.
 
-    It may have died before it was synced; or because it could not be, and then the system may still show what the disk
-    has not. To sync the log again would not change that, but to copy it into the database and sync that does.
+    The process may have crashed before it synced the log, or because the sync failed. In the second case the operating
+    system may still return data that is not on disk. Syncing the log again would not help, but copying it into the
+    database and syncing that does.
     """
     db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
 
 
 def reserve(db: apsw.Connection, path: Path) -> None:
-    """Make the log as long as it will be before it is reset.
+    """Extend the log to the length that it reaches before it is reset.
 
-    A commit into a file that grows has to sync the file's length too, which takes twice as long. SQLite reads a log up
-    to its last valid frame, and zeros are none.
+    Syncing a file that has grown must also sync its length, which takes twice as long. SQLite reads a log up to its
+    last valid frame, and zeros are not a valid frame.
     """
     db.execute(f"PRAGMA user_version = {db.pragma('user_version')}")  # a write, so that the log exists
     with open(f"{path}-wal", "r+b") as log:
@@ -43,13 +47,13 @@ def reserve(db: apsw.Connection, path: Path) -> None:
 
 
 class WriteAheadLog:
-    """For the writer, whose connection it is given."""
+    """The log of the writer's connection."""
 
     def __init__(self, db: apsw.Connection, path: Path) -> None:
         self._db = db
         self._file = os.open(f"{path}-wal", os.O_RDWR | os.O_CLOEXEC)
         self._pages = 0
-        self._empty_at = _PAGES
+        self._checkpoint_at = _PAGES
         db.set_wal_hook(self._note_length)
 
     def sync(self) -> None:
@@ -60,38 +64,40 @@ class WriteAheadLog:
 
     @property
     def is_long(self) -> bool:
-        return self._pages >= self._empty_at
+        return self._pages >= self._checkpoint_at
 
     def empty(self) -> None:
-        """Move what it holds into the database, so that it can begin anew.
+        """Copy the log into the database, so that it can be reused from its start.
 
-        If that fails (a full disk, a bad one) nothing is lost: SQLite goes on reading it in the log, and takes none of
-        it for moved that is not synced there. The log grows meanwhile, and when it has, it is tried again.
+        If that fails (a full or broken disk), nothing is lost: SQLite continues to read from the log, and treats no
+        page as copied that is not synced in the database. Meanwhile the log grows, and the checkpoint is retried later.
         """
         try:
             self._db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
         except apsw.Error as error:
-            if self._empty_at == _PAGES:
-                _log.error("The write-ahead log cannot be emptied, so it grows", error=repr(error))
-            self._empty_at = self._pages + _MORE_PAGES
+            if self._checkpoint_at == _PAGES:
+                _log.error("wal_checkpoint_failed", error=repr(error), effect="the write-ahead log grows")
+            self._checkpoint_at = self._pages + _RETRY_PAGES
         else:
-            if self._empty_at != _PAGES:
-                _log.warning("The write-ahead log could be emptied again")
-            self._empty_at = _PAGES
+            if self._checkpoint_at != _PAGES:
+                _log.warning("wal_checkpoint_recovered")
+            self._checkpoint_at = _PAGES
 
     def leave(self) -> None:
-        """What it holds must not get into the database, also not when that is closed: the system may have dropped some
-        of it, and would read something else back."""
+        """Never copy the log into the database, not even on close: the operating system may have dropped some of its
+        pages and return other content for them."""
         self._db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
 
     def close(self) -> None:
-        """Leave one file behind, if that can and may be. The writer is done by now."""
+        """Checkpoint and truncate the log, if possible and allowed, so that a single file is left. Called after the
+        writer has ended."""
         os.close(self._file)
         try:
             if not self._db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, -1):
                 self._db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
         except apsw.Error as error:
-            _log.error("The write-ahead log could not be emptied; it is needed beside the database", error=repr(error))
+            action = "keep the write-ahead log next to the database"
+            _log.error("wal_checkpoint_failed", error=repr(error), action=action)
 
     def _note_length(self, db: apsw.Connection, name: str, pages: int) -> int:
         self._pages = pages

@@ -1,30 +1,40 @@
-"""Everything that changes the database is a `Work` in one queue, done in the order of the calls.
+"""The single writer of the database: every change goes through one queue.
 
-A work is *written* when its transaction is in the write-ahead log, which outlives the process, and *settled* when that
-file is synced too, which outlives the machine. Only then is anybody told (2.4): entries become readable, waiters are
-resolved, watchers are woken. SQLite's `synchronous=FULL` would do both in one; they are two here (`NORMAL`, and a sync
-of our own before anything is acknowledged), because a graph between two steps need only wait for the first.
+Queue. A change is a job (`Work`). Callers on any thread add jobs to the queue, and jobs are executed in queue order,
+which is the order of the calls (2.2). Entries get their numbers when their job is executed, not when it is enqueued.
+The result is the same, and no counter in memory can get ahead of the disk when a commit fails.
 
-One thread does the writing and the syncing. While it does, the next batch gathers, so batches grow with the load. What
-somebody waits for is settled at once, unless he is patient: whoever watches the run he starts is told nothing before
-its first entries, and the shortest runs need one sync then and not two. Entries that nobody waits for are gathered:
-for `GATHER` if the writer was idle, and up to `PACE` after the last sync began if it was not, because a sync costs as
-much of the interpreter as fifty entries do.
+Group commit. The writer thread takes all queued jobs as one batch and executes them in one transaction. Meanwhile the
+next batch collects in the queue, so batches grow with the load.
 
-Numbers are given here and not where the work comes in. Queue order is call order, so the result is the same (2.2),
-and there is no counter in memory that a failed commit would leave ahead of the disk.
+Write and fsync are two steps. A job is *written* once its transaction is committed to the write-ahead log: it survives
+a crash of the process. It is *synced* once that file is fsynced: it survives a power failure. SQLite does both in
+`COMMIT` with `synchronous=FULL`. We use `NORMAL` and call fsync ourselves before anything is acknowledged, because a
+graph between two steps only has to wait for the write.
 
-Two rules keep this fast and safe:
+Publish. Only after the fsync are entries readable, waiters resolved and watchers woken (2.4). Entries that are written
+but not yet synced are hidden from readers.
 
-- Work that must be refused (`Fenced`, `NotFound`, …) says so *before* it changes anything. So a refusal costs no
-  savepoint and harms no neighbour in the batch.
-- Work that fails otherwise (a full disk, a bug) takes its whole batch back; then each work is tried alone, so that
-  only what really cannot be done fails. What an attempt loses that way breaks its fence: nothing it does later may
-  be kept either, or its log would have a hole in what it says though not in its numbers.
+Write-through. A caller that cannot continue until its job is written may execute the queued jobs on its own thread,
+usually that of its event loop. For a short queue this takes less time than handing the jobs to the writer thread and
+being woken by it. The fsync is always left to the writer thread, where all waiters share it.
 
-If the log cannot be synced, the writer dies: the system may have dropped what it could not write, so that trying again
-would succeed and mean nothing. Whatever was not settled then fails, and stays hidden; what became of it, the next
-start finds in the log, by SQLite's checksums.
+When to fsync. A job that a caller awaits is fsynced immediately, unless the caller defers the sync (`patient`): a
+client that streams the run it starts receives nothing before the run's first entries, so the acceptance of the run can
+share their fsync, and a short run needs one fsync instead of two. Entries that no caller awaits are collected first:
+for `IDLE_DELAY` seconds if the writer was idle, otherwise until `PACE` seconds after the start of the
+last flush, because an fsync takes as much interpreter time as fifty entries.
+
+Failures. There are three kinds:
+
+- A job that must be rejected (`Fenced`, `NotFound`, …) raises *before* it changes anything. So a rejection needs no
+  savepoint and does not affect the other jobs in the batch.
+- Any other failure (a full disk, a bug) rolls back the whole batch. Each job is then retried in a transaction of its
+  own, so that only the jobs that really cannot be executed fail. If an attempt loses a job this way, its fence is
+  broken: its later jobs are rejected too, or its log would be missing content without a gap in its numbers.
+- A failed fsync is fatal. The operating system may have dropped the pages that it could not write, so a second fsync
+  would succeed and mean nothing. Every job that is not synced fails and stays hidden. Which of them reached the disk is
+  found at the next start, by the checksums in the write-ahead log.
 """
 
 import asyncio
@@ -53,23 +63,26 @@ from threadwire.storage.sqlite.write_ahead_log import WriteAheadLog
 T = TypeVar("T")
 
 Batch: TypeAlias = tuple[list[Work], list[Transaction]]
-"""Works that were written together, and the transactions it took."""
+"""Jobs that were written together, and the transactions they were written in."""
 
 _log = structlog.get_logger(__name__)
 
 MAX_QUEUED = 1000
 MAX_QUEUED_BYTES = 16 * 1024 * 1024
 PACE = 0.010
-GATHER = 0.002
+"""Seconds from the start of one flush to the next, if no caller waits."""
+IDLE_DELAY = 0.002
+"""Seconds that an idle writer collects entries before it flushes them, if no caller waits."""
 _MAX_BATCH = 2000
 _MAX_HEADS = 20_000
+_BROKEN = "An earlier entry of this attempt could not be stored."
 
 
 class Writer:
     def __init__(
         self,
         db: apsw.Connection,
-        log: WriteAheadLog,
+        wal: WriteAheadLog,
         tails: Tails,
         watchers: Watchers,
         loop: asyncio.AbstractEventLoop,
@@ -79,51 +92,52 @@ class Writer:
         self._loop = loop
         self._heads: dict[ThreadId, Head] = {}
         self._turn = threading.Lock()
-        """Held while somebody is at the database."""
-        self._write_ahead = log
+        """Held while a thread uses the database connection."""
+        self._wal = wal
         self._lock = threading.Lock()
-        self._bell = threading.Lock()
-        self._bell.acquire()
-        # Everything below is changed under the lock.
+        self._wakeup = threading.Lock()
+        self._wakeup.acquire()
+        # Everything below is changed only while `_lock` is held.
         self._queue: deque[Work] = deque()
         self._queued = 0
-        """Entries and other works in the queue."""
-        self._load = 0
-        self._asleep = False
-        self._gathering = False
+        """Number of entries and other jobs in the queue."""
+        self._unsynced_bytes = 0
+        self._idle = False
+        self._pausing = False
         self._urgent = False
-        self._begun_at = 0.0
-        self._rung_at = 0.0
+        self._flush_started_at = 0.0
+        self._woken_at = 0.0
         self._closed = False
         self.death: StorageDied | None = None
-        self._taken = 0
+        self._last_position = 0
         self.settled = 0
-        """Works up to this position are synced, or have failed."""
+        """Jobs up to this position are synced or have failed."""
         self.written = 0
-        """Works up to this position are at least written."""
+        """Jobs up to this position are written, and maybe synced."""
         self.entries = 0
-        """How many entries have been published, and in how many commits."""
+        """Number of published entries."""
         self.commits = 0
+        """Number of published commits."""
         self._unsynced: list[Batch] = []
         self._hidden: dict[ThreadId, int] = {}
-        """From which number on a thread's entries are written, but not yet to be shown."""
+        """The first seq of each thread that is written but not yet published."""
         self._waiters = Waiters(watchers, loop)
-        self._held = _running(db)
+        self._held_threads = _load_held_threads(db)
         self._broken: set[Fence] = set()
-        self._dead = asyncio.Event()
+        self._failed = asyncio.Event()
         self._thread = threading.Thread(target=self._run, name="threadwire-sqlite-writer", daemon=True)
         self._thread.start()
 
-    # For callers, on any thread
+    # Called on any thread
 
-    def take(self, work: Work, *, urgent: bool = False) -> None:
-        """Put the work into the queue. Raises `Fenced` if it names a fence that does not hold the thread."""
+    def take(self, job: Work, *, urgent: bool = False) -> None:
+        """Enqueue a job. Raises `Fenced` if it names a fence that does not hold the thread."""
         with self._lock:
-            self._require(work.fence, work.thread_id)
-            self._enqueue(work, urgent=urgent)
+            self._require(job.fence, job.thread_id)
+            self._enqueue(job, urgent=urgent)
 
     def append(self, thread_id: ThreadId, entries: list[Encoded], fence: Fence | None) -> Appending:
-        """`take` for entries. What an attempt says in one go becomes one work, however many calls it takes to say."""
+        """`take` for entries. Consecutive appends of the same attempt are merged into one job."""
         weight = WORK_COST
         for entry in entries:
             weight += len(entry[1])
@@ -133,21 +147,21 @@ class Writer:
             if queue and type(last := queue[-1]) is Appending and last.takes_up(fence, weight):
                 last.entries += entries
                 last.weight += weight
-                self._load += weight
+                self._unsynced_bytes += weight
                 self._queued += len(entries)
-                if self._gathering and self.crowded:
-                    self._hurry()
+                if self._pausing and self.crowded:
+                    self._end_pause()
                 return last
-            work = Appending(thread_id, entries, fence, weight)
-            self._enqueue(work)
-        return work
+            job = Appending(thread_id, entries, fence, weight)
+            self._enqueue(job)
+        return job
 
     def _require(self, fence: Fence | None, thread_id: ThreadId | None) -> None:
         if fence is not None:
-            if self._held.get(fence) != thread_id:
+            if self._held_threads.get(fence) != thread_id:
                 raise Fenced()
             if self._broken and fence in self._broken:
-                raise StorageError("An earlier entry of this attempt could not be kept.")
+                raise StorageError(_BROKEN)
 
     async def do(
         self,
@@ -156,63 +170,67 @@ class Writer:
         then: Callable[[T], None] | None = None,
         patient: Callable[[T], bool] | None = None,
     ) -> T:
-        """Do it in its turn, and return once it is settled: at once, or with what comes next if the caller is `patient`
-        about that result. `then` is told the result as soon as it is written, on this loop, also if the caller is
-        cancelled before."""
-        work = Operation(operation)
+        """Execute `operation` in queue order and return its result once it is synced.
+
+        `then` is called with the result on this event loop once the job is written, even if the caller is
+        cancelled before that. The fsync is immediate, unless `patient` is given and returns True for the
+        result: then the job waits for the next fsync.
+        """
+        job = Operation(operation)
         with self._lock:
-            self._enqueue(work, quietly=True)
+            self._enqueue(job, wake=False)
             self._urgent = self._urgent or patient is None
-        self._write_now(work)
-        is_written = self.written >= work.position
+        self._write_now(job)
+        written = self.written >= job.position
         if then is not None:
-            if is_written:
-                _tell_result(work, then)
+            if written:
+                _call_with_result(job, then)
             else:
-                await asyncio.shield(asyncio.get_running_loop().create_task(_tell_when_settled(work, then)))
-        patiently = is_written and patient is not None and work.error is None and patient(work.result)
-        await work.kept(patiently=patiently)
-        return work.result
+                await asyncio.shield(asyncio.get_running_loop().create_task(_call_when_synced(job, then)))
+        deferred = written and patient is not None and job.error is None and patient(job.result)
+        await job.kept(patiently=deferred)
+        return job.result
 
     async def do_elsewhere(self, operation: Callable[[Transaction], T]) -> T:
-        """`do` for what may take long: it counts as much work, so that only the writer's thread does it."""
-        work = Operation(operation, weight=LITTLE)
-        self.take(work, urgent=True)
-        await work.kept()
-        return work.result
+        """`do` for long operations: their weight makes sure that only the writer thread executes them."""
+        job = Operation(operation, weight=LITTLE)
+        self.take(job, urgent=True)
+        await job.kept()
+        return job.result
 
     async def do_and_let_go(self, fence: Fence, operation: Callable[[Transaction, ThreadId], None]) -> bool:
-        """The last thing an attempt does: from the call on it has let go of its thread. False if it did not hold it."""
+        """Execute the last operation of an attempt, which releases its thread from this call on. Returns False if the
+        attempt does not hold the thread."""
         with self._lock:
-            thread_id = self._held.get(fence)
+            thread_id = self._held_threads.get(fence)
             if thread_id is None:
                 return False
-            work = Operation(lambda transaction: operation(transaction, thread_id), thread_id=thread_id, fence=fence)
-            work.gives_up = True
-            self._enqueue(work, quietly=True)
+            job = Operation(lambda transaction: operation(transaction, thread_id), thread_id=thread_id, fence=fence)
+            job.gives_up = True
+            self._enqueue(job, wake=False)
             self._urgent = True
-            del self._held[fence]
-        self._write_now(work)
-        await work.finished()
-        if isinstance(work.error, Fenced):
+            del self._held_threads[fence]
+        self._write_now(job)
+        await job.finished()
+        if isinstance(job.error, Fenced):
             return False
-        if work.error is not None:
-            raise work.error
+        if job.error is not None:
+            raise job.error
         return True
 
-    def _write_now(self, work: Work) -> None:
-        """Write it here if that can be done, or have the writer's thread do it at once."""
+    def _write_now(self, job: Work) -> None:
+        """Write the job on this thread if possible; otherwise make the writer thread do it immediately."""
         self.write_through()
-        if self.written < work.position:
+        if self.written < job.position:
             with self._lock:
-                self._summon()
+                self._wake_now()
 
     def is_broken(self, fence: Fence) -> bool:
         return fence in self._broken
 
     @property
     def crowded(self) -> bool:
-        return self._queued >= MAX_QUEUED or self._load >= MAX_QUEUED_BYTES
+        return self._queued >= MAX_QUEUED or self._unsynced_bytes >= MAX_QUEUED_BYTES
 
     async def room(self) -> None:
         while self.crowded:
@@ -229,23 +247,26 @@ class Writer:
                 return
             self._waiters.add(position, future, patient=patiently)
             if not patiently:
-                self._hurry()
+                self._end_pause()
         await future
 
     async def told(self) -> None:
-        """Return once everything that can be read by now is settled. For whoever has read something and is about to
-        tell of it: a state must not be known before the entries that led to it, nor before it outlives the machine."""
+        """Return once everything that is readable now is synced.
+
+        Call it after reading and before returning the result: a state must not become visible before the entries that
+        led to it, nor before it would survive a power failure.
+        """
         if self.settled < (position := self.written):
             await self.until(position)
         if self.death is not None:
-            raise self._died()
+            raise self._new_fatal_error()
 
     def told_here(self) -> None:
-        """`told` for callers without an event loop: blocks the thread."""
+        """`told` for callers without an event loop. Blocks the thread."""
         if self.settled < (position := self.written):
             self.block_until(position)
         if self.death is not None:
-            raise self._died()
+            raise self._new_fatal_error()
 
     def block_until(self, position: int) -> None:
         gate = threading.Lock()
@@ -254,242 +275,242 @@ class Writer:
             if self.settled >= position or self.death is not None:
                 return
             self._waiters.add(position, gate)
-            self._hurry()
+            self._end_pause()
         gate.acquire()
 
-    def write_through(self, patience: float = 0.0) -> None:
-        """Write what is queued, here on the caller's thread; syncing it is left to the writer's.
+    def write_through(self, timeout: float = 0.0) -> None:
+        """Write the queued jobs on the caller's thread; the fsync is left to the writer thread.
 
-        For a caller that could not go on before. Handing the work to another thread, and being woken by it, would take
-        longer than to do it. Not when there is much to write, nor when somebody is at the database already, and stays
-        there longer than the caller has patience.
+        For a caller that cannot continue before its job is written. Handing the job to another thread and being woken
+        by it would take longer than executing it. Does nothing if the queue is too large, or if the database is in use
+        for longer than `timeout` seconds.
         """
-        if self._load > LITTLE or not self._turn.acquire(timeout=patience):
+        if self._unsynced_bytes > LITTLE or not self._turn.acquire(timeout=timeout):
             return
         try:
             with self._lock:
                 batch = self._dequeue()
             if batch:
-                self._write_or_put_back(batch)
+                self._write_or_requeue(batch)
         finally:
             self._turn.release()
 
     def shown(self, thread_id: ThreadId) -> int | None:
-        """The last number of the thread that may be shown, if there are some that may not."""
+        """The last published seq of the thread, or None if all its entries are published."""
         with self._lock:
             first = self._hidden.get(thread_id)
         return None if first is None else first - 1
 
     async def lives(self) -> None:
-        """Wait for the writer's death, which is raised."""
-        await self._dead.wait()
-        raise self._died()
+        """Wait until the writer fails, and raise its fatal error."""
+        await self._failed.wait()
+        raise self._new_fatal_error()
 
     def close(self) -> None:
-        """Refuse what comes from now on, and return when everything taken in is done. Raises what the writer dies of
+        """Reject new jobs, and return when all queued jobs are synced. Raises the fatal error if the writer fails
         meanwhile."""
-        lived = self.death is None
+        was_healthy = self.death is None
         with self._lock:
             self._closed = True
-            self._summon()
+            self._wake_now()
         self._thread.join()
-        if lived and self.death is not None:
-            raise self._died()
+        if was_healthy and self.death is not None:
+            raise self._new_fatal_error()
 
-    def _died(self) -> StorageDied:
-        """Another one each time: whoever raises it adds to its traceback."""
+    def _new_fatal_error(self) -> StorageDied:
+        """Return a new exception each time, because raising one adds to its traceback."""
         assert self.death is not None
         return StorageDied(self.death.message)
 
-    def _enqueue(self, work: Work, *, urgent: bool = False, quietly: bool = False) -> None:
+    def _enqueue(self, job: Work, *, urgent: bool = False, wake: bool = True) -> None:
         if self._closed:
-            raise StorageError("The storage is closed.") if self.death is None else self._died()
-        work._writer = self
-        self._taken += 1
-        work.position = self._taken
-        self._load += work.weight
-        self._queued += work.size
-        self._queue.append(work)
-        if quietly:
+            raise StorageError("The storage is closed.") if self.death is None else self._new_fatal_error()
+        job._writer = self
+        self._last_position += 1
+        job.position = self._last_position
+        self._unsynced_bytes += job.weight
+        self._queued += job.size
+        self._queue.append(job)
+        if not wake:
             return
         if urgent:
             self._urgent = True
-        if self._asleep:
-            self._ring()
-        elif self._gathering and (urgent or self.crowded):
-            self._hurry()
+        if self._idle:
+            self._wake_if_idle()
+        elif self._pausing and (urgent or self.crowded):
+            self._end_pause()
 
-    def _ring(self) -> None:
-        """There is something to do."""
-        if self._asleep:
-            self._asleep = False
-            self._rung_at = time.monotonic()
-            self._bell.release()
+    def _wake_if_idle(self) -> None:
+        """Wake the writer thread if it has nothing to do."""
+        if self._idle:
+            self._idle = False
+            self._woken_at = time.monotonic()
+            self._wakeup.release()
 
-    def _hurry(self) -> None:
-        """And somebody waits for it."""
-        if self._gathering:
-            self._gathering = False
-            self._bell.release()
+    def _end_pause(self) -> None:
+        """Wake the writer thread if it is collecting jobs."""
+        if self._pausing:
+            self._pausing = False
+            self._wakeup.release()
 
-    def _summon(self) -> None:
-        """The writer's thread is to see to what is queued at once, whatever it is doing now."""
+    def _wake_now(self) -> None:
+        """Make the writer thread flush the queue immediately, or right after the current flush."""
         self._urgent = True
-        self._ring()
-        self._hurry()
+        self._wake_if_idle()
+        self._end_pause()
 
-    # The writer's own thread
+    # Called on the writer thread
 
     def _run(self) -> None:
         try:
             while self._wait_for_work():
-                self._settle_all()
-            with self._turn:  # somebody may still be writing in its place
+                self._flush()
+            with self._turn:  # wait for a caller that is still in `write_through`
                 pass
             if self._queue or self._unsynced:
-                self._settle_all()
+                self._flush()
         except BaseException as error:
-            self._die(error)
+            self._fail_permanently(error)
 
     def _wait_for_work(self) -> bool:
-        """Sleep while there is nothing to do. False once closed."""
+        """Sleep until a flush is due. Returns False once the writer is closed and the queue is empty."""
         while True:
             with self._lock:
-                pause = self._pause()
+                pause = self._remaining_pause()
                 if self._queue or self._unsynced:
                     if pause <= 0:
                         return True
-                    self._gathering = True
+                    self._pausing = True
                 elif self._closed:
                     return False
-                elif pause > 0:  # what comes before that is over would have to wait for it anyway, and need not ring
-                    self._gathering = True
+                elif pause > 0:  # jobs that arrive meanwhile have to wait anyway, so they need not wake this thread
+                    self._pausing = True
                 else:
                     pause = -1.0
-                    self._asleep = True
-            if not self._bell.acquire(timeout=pause):
+                    self._idle = True
+            if not self._wakeup.acquire(timeout=pause):
                 with self._lock:
-                    if self._gathering:
-                        self._gathering = False
-                    else:  # somebody rang at the last moment
-                        self._bell.acquire()
+                    if self._pausing:
+                        self._pausing = False
+                    else:  # woken just after the timeout: consume the wakeup
+                        self._wakeup.acquire()
 
-    def _settle_all(self) -> None:
+    def _flush(self) -> None:
         with self._turn:
             with self._lock:
-                self._begun_at = time.monotonic()
+                self._flush_started_at = time.monotonic()
                 self._urgent = False
                 batch = self._dequeue()
             if batch:
                 try:
-                    self._written(batch, self._commit(batch))
+                    self._mark_written(batch, self._commit(batch))
                 except BaseException:
-                    self._put_back(batch)
+                    self._requeue(batch)
                     raise
         with self._lock:
             written = self._unsynced[:]
-        self._write_ahead.sync()  # while others write on
+        self._wal.sync()  # without the database lock, so that callers can write meanwhile
         if written:
-            self._settle(written)
-        if self._write_ahead.is_long:
+            self._acknowledge(written)
+        if self._wal.is_long:
             with self._turn:
-                self._write_ahead.empty()
+                self._wal.empty()
 
-    def _pause(self) -> float:
+    def _remaining_pause(self) -> float:
         if self._urgent or self._waiters.impatient or self._closed or self.crowded:
             return 0.0
-        return max(self._begun_at + PACE, self._rung_at + GATHER) - time.monotonic()
+        return max(self._flush_started_at + PACE, self._woken_at + IDLE_DELAY) - time.monotonic()
 
     def _dequeue(self) -> list[Work]:
         if len(self._queue) > _MAX_BATCH:
             batch = [self._queue.popleft() for _ in range(_MAX_BATCH)]
-            self._queued -= sum(work.size for work in batch)
+            self._queued -= sum(job.size for job in batch)
             return batch
         batch = list(self._queue)
         self._queue.clear()
         self._queued = 0
         return batch
 
-    # Whoever has the turn
+    # Called with the database lock held
 
     def _perform(self, batch: list[Work]) -> Transaction:
         if len(self._heads) > _MAX_HEADS:
             self._heads.clear()
         transaction = Transaction(self._db, self._heads)
-        for work in batch:
-            if work.fence in self._broken and not work.gives_up:
-                work.error = StorageError("An earlier entry of this attempt could not be kept.")
+        for job in batch:
+            if job.fence in self._broken and not job.gives_up:
+                job.error = StorageError(_BROKEN)
                 continue
             try:
-                work.perform(transaction)
-            except ThreadwireError as refusal:
-                work.error = refusal
+                job.perform(transaction)
+            except ThreadwireError as rejection:
+                job.error = rejection
         transaction.write()
         return transaction
 
-    def _write_or_put_back(self, batch: list[Work]) -> None:
-        """If the database refuses something, the writer's thread is to find out what."""
+    def _write_or_requeue(self, batch: list[Work]) -> None:
+        """Write a batch. If that fails, the writer thread retries it and finds out which job failed."""
         try:
             transaction = self._perform(batch)
             transaction.commit()
         except BaseException as error:
-            self._put_back(batch)
-            self._undo(batch)
-            if not isinstance(error, Exception):  # somebody wants this thread to end, and the work is not his alone
+            self._requeue(batch)
+            self._roll_back(batch)
+            if not isinstance(error, Exception):  # such as KeyboardInterrupt: for this thread, not for the batch
                 raise
         else:
-            self._written(batch, [transaction])
+            self._mark_written(batch, [transaction])
 
-    def _put_back(self, batch: list[Work]) -> None:
+    def _requeue(self, batch: list[Work]) -> None:
         with self._lock:
             self._queue.extendleft(reversed(batch))
-            self._queued += sum(work.size for work in batch)
-            self._summon()
+            self._queued += sum(job.size for job in batch)
+            self._wake_now()
 
-    def _written(self, batch: list[Work], transactions: list[Transaction]) -> None:
+    def _mark_written(self, batch: list[Work], transactions: list[Transaction]) -> None:
         with self._lock:
             self.written = batch[-1].position
             self._unsynced.append((batch, transactions))
             for transaction in transactions:
                 self._hide(transaction)
                 for fence in transaction.dropped:
-                    self._held.pop(fence, None)
+                    self._held_threads.pop(fence, None)
                     self._broken.discard(fence)
-                self._held.update(transaction.taken)
-            self._ring()
+                self._held_threads.update(transaction.taken)
+            self._wake_if_idle()
 
     def _hide(self, transaction: Transaction) -> None:
         for segment in transaction.segments:
             self._hidden.setdefault(segment.thread_id, segment.first)
 
-    def _undo(self, batch: list[Work]) -> None:
+    def _roll_back(self, batch: list[Work]) -> None:
         if self._db.in_transaction:
             self._db.execute("ROLLBACK")
         self._heads.clear()
-        for work in batch:
-            work.error = None
+        for job in batch:
+            job.error = None
 
     def _commit(self, batch: list[Work]) -> list[Transaction]:
-        """Write a batch; what became of it. No work is lost without an error in it."""
+        """Write a batch and return its transactions. Every job that could not be written has its `error` set."""
         try:
             transaction = self._perform(batch)
             transaction.commit()
         except Exception as error:
-            self._undo(batch)
+            self._roll_back(batch)
             if len(batch) == 1:
                 self._fail(batch[0], error)
                 return []
-            return [transaction for work in batch for transaction in self._commit([work])]
+            return [transaction for job in batch for transaction in self._commit([job])]
         return [transaction]
 
-    def _fail(self, work: Work, error: Exception) -> None:
-        work.error = refusal(error, self._db.filename)
-        work.error.__cause__ = error
-        if work.fence is not None and not work.gives_up:
-            self._broken.add(work.fence)
+    def _fail(self, job: Work, error: Exception) -> None:
+        job.error = refusal(error, self._db.filename)
+        job.error.__cause__ = error
+        if job.fence is not None and not job.gives_up:
+            self._broken.add(job.fence)
 
-    def _publish(self, written: list[Batch]) -> set[ThreadId]:
-        """Show what has been synced; the threads that have grown, or are gone."""
+    def _add_to_tails(self, written: list[Batch]) -> set[ThreadId]:
+        """Make synced entries readable. Returns the threads that have grown or were deleted."""
         changed: set[ThreadId] = set()
         for transaction in (each for _, transactions in written for each in transactions):
             for thread_id in transaction.forgotten:
@@ -501,19 +522,19 @@ class Writer:
             changed.update(transaction.forgotten, (segment.thread_id for segment in transaction.segments))
         return changed
 
-    def _settle(self, written: list[Batch]) -> None:
-        works = [work for batch, _ in written for work in batch]
-        load = sum(work.weight for work in works)
-        grown = self._publish(written)
+    def _acknowledge(self, written: list[Batch]) -> None:
+        jobs = [job for batch, _ in written for job in batch]
+        weight = sum(job.weight for job in jobs)
+        grown = self._add_to_tails(written)
         with self._lock:
-            for work in works:
-                if work.gives_up and work.error is not None and not isinstance(work.error, Fenced):
-                    # It could not be ended after all, so it goes on holding its thread.
-                    assert work.fence is not None
-                    assert work.thread_id is not None
-                    self._held[work.fence] = work.thread_id
-            self.settled = works[-1].position
-            self._load -= load
+            for job in jobs:
+                if job.gives_up and job.error is not None and not isinstance(job.error, Fenced):
+                    # The attempt could not be ended, so it still holds its thread.
+                    assert job.fence is not None
+                    assert job.thread_id is not None
+                    self._held_threads[job.fence] = job.thread_id
+            self.settled = jobs[-1].position
+            self._unsynced_bytes -= weight
             del self._unsynced[: len(written)]
             self._hidden.clear()
             for _, transactions in self._unsynced:
@@ -522,38 +543,40 @@ class Writer:
             ready = self._waiters.take(self.settled)
         self._waiters.tell(ready, grown)
 
-    def _die(self, error: BaseException) -> None:
-        """Nobody must wait for a writer that is gone, nor be shown what it has not synced; so that stays hidden."""
-        foreseen = error if isinstance(error, StorageError) else None
-        reason = foreseen.message if foreseen else repr(error)
-        with self._turn, self._lock:  # somebody may be writing in its place
-            self.death = StorageDied(f"The storage has died. {reason}. The server ends, and has to be started again.")
+    def _fail_permanently(self, error: BaseException) -> None:
+        """Fail all unsynced jobs and resolve all waiters. Unsynced entries stay hidden."""
+        expected = error if isinstance(error, StorageError) else None
+        reason = expected.message if expected else repr(error)
+        with self._turn, self._lock:  # a caller may still be in `write_through`
+            message = f"The storage failed. {reason}. The server is stopping and must be restarted."
+            self.death = StorageDied(message)
             self._closed = True
-            self._write_ahead.leave()
-            for work in [*(work for works, _ in self._unsynced for work in works), *self._queue]:
-                work.error = self._died()
+            self._wal.leave()
+            for job in [*(job for jobs, _ in self._unsynced for job in jobs), *self._queue]:
+                job.error = self._new_fatal_error()
             self._unsynced.clear()
             self._queue.clear()
-            self._queued = self._load = 0
-            self.settled = self._taken
+            self._queued = self._unsynced_bytes = 0
+            self.settled = self._last_position
             waiting = self._waiters.take_all()
         self._waiters.tell(waiting)
-        with suppress(RuntimeError):  # the loop is closed: nobody is left there to tell
-            self._loop.call_soon_threadsafe(self._dead.set)
-        _log.critical("The storage has died", reason=reason, exc_info=None if foreseen else error)
+        with suppress(RuntimeError):  # the loop is closed, so there is no task left to notify
+            self._loop.call_soon_threadsafe(self._failed.set)
+        _log.critical("storage_failed", error=reason, exc_info=None if expected else error)
 
 
-async def _tell_when_settled(work: Operation[T], then: Callable[[T], None]) -> None:
-    await work.finished()
-    _tell_result(work, then)
+async def _call_when_synced(job: Operation[T], then: Callable[[T], None]) -> None:
+    await job.finished()
+    _call_with_result(job, then)
 
 
-def _tell_result(work: Operation[T], then: Callable[[T], None]) -> None:
-    if work.error is None:
-        then(work.result)
+def _call_with_result(job: Operation[T], then: Callable[[T], None]) -> None:
+    if job.error is None:
+        then(job.result)
 
 
-def _running(db: apsw.Connection) -> dict[Fence, ThreadId]:
-    """Who holds a thread when the storage is opened: the attempts of a process that died, until they are recovered."""
+def _load_held_threads(db: apsw.Connection) -> dict[Fence, ThreadId]:
+    """The attempts that hold a thread when the storage is opened: those of a crashed process, until they are
+    recovered."""
     rows = db.execute("SELECT run, attempt, thread FROM runs WHERE status = 'running'")
     return {Fence(RunId(name_of(run)), attempt): ThreadId(name_of(thread)) for run, attempt, thread in rows}

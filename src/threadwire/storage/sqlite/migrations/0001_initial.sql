@@ -1,5 +1,5 @@
--- Ids are the 16 bytes of their UUID (or text, if they are no UUID). Times are milliseconds since the epoch.
--- Columns that hold JSON are text, so that the file can be read with any SQLite shell.
+-- Ids are the 16 bytes of a UUID, or text if they are not a UUID. Times are milliseconds since the epoch.
+-- JSON columns are text, so that the file can be read with any SQLite shell.
 
 CREATE TABLE assistants (
   assistant   BLOB NOT NULL PRIMARY KEY,
@@ -19,8 +19,8 @@ CREATE TABLE threads (
   thread           BLOB NOT NULL PRIMARY KEY,
   created_at       INTEGER NOT NULL,
   updated_at       INTEGER NOT NULL,
-  status           TEXT NOT NULL,               -- what it settled on; it is busy while active > 0
-  active           INTEGER NOT NULL DEFAULT 0,  -- how many of its runs are pending or running
+  status           TEXT NOT NULL,               -- the last outcome; the thread is busy while active > 0
+  active           INTEGER NOT NULL DEFAULT 0,  -- number of its runs that are pending or running
   state_updated_at INTEGER,
   metadata         TEXT NOT NULL,
   config           TEXT NOT NULL,
@@ -30,7 +30,7 @@ CREATE TABLE threads (
 CREATE INDEX threads_created ON threads (created_at);
 CREATE INDEX threads_updated ON threads (updated_at);
 
--- Apart from its thread, because values can be large and most rows that touch a thread do not need them.
+-- In a table of its own, because values can be large and most queries on threads do not need them.
 CREATE TABLE thread_state (
   thread     BLOB NOT NULL PRIMARY KEY,
   vals       TEXT,
@@ -58,16 +58,16 @@ CREATE TABLE runs (
   ended_seq       INTEGER,
   idempotency_key TEXT,
   owner           TEXT,
-  first           INTEGER NOT NULL DEFAULT 0    -- 1: pending, the next one of its thread, and the thread is free
+  first           INTEGER NOT NULL DEFAULT 0    -- 1: pending, next of its thread, and no run of the thread is running
 );
 CREATE INDEX runs_of_thread ON runs (thread);
 CREATE UNIQUE INDEX runs_running ON runs (thread) WHERE status = 'running';
 CREATE INDEX runs_pending ON runs (thread, due_at) WHERE status = 'pending';
 CREATE INDEX runs_claimable ON runs (due_at) WHERE status = 'pending' AND first = 1;
--- No owner is an owner too, and x'' is no text anybody could be called.
+-- Runs without an owner share x'', which no owner can be equal to because it is not text.
 CREATE UNIQUE INDEX runs_idempotent ON runs (ifnull(owner, x''), idempotency_key) WHERE idempotency_key IS NOT NULL;
 
--- The thread log. The last number of a thread is the end of its last segment; there is no counter to keep in step.
+-- The thread log. The last seq of a thread is the end of its last segment; there is no separate counter.
 CREATE TABLE segments (
   thread    BLOB NOT NULL,
   first_seq INTEGER NOT NULL,
@@ -85,14 +85,14 @@ CREATE TABLE checkpoints (
   ns         TEXT NOT NULL,
   checkpoint TEXT NOT NULL,
   parent     TEXT,
-  run        BLOB,                              -- the run that made it, from its metadata
+  run        BLOB,                              -- the run that created it, from its metadata
   type       TEXT NOT NULL,
   data       BLOB NOT NULL,
   metadata   TEXT NOT NULL,
   PRIMARY KEY (thread, ns, checkpoint)
 );
 
--- One row for every version of a channel: what a step did not change is not written again.
+-- One row for every version of a channel, so that a step writes only the channels that it changed.
 CREATE TABLE checkpoint_blobs (
   thread  BLOB NOT NULL,
   ns      TEXT NOT NULL,
@@ -113,6 +113,6 @@ CREATE TABLE checkpoint_writes (
   channel    TEXT NOT NULL,
   type       TEXT NOT NULL,
   data       BLOB NOT NULL,
-  run        BLOB, -- who wrote it: an answer to an interrupt lies on a checkpoint that another run made
+  run        BLOB, -- the run that wrote it: an answer to an interrupt is attached to a checkpoint of another run
   PRIMARY KEY (thread, ns, checkpoint, task, idx)
 ) WITHOUT ROWID;

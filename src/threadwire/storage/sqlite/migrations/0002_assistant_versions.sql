@@ -1,4 +1,4 @@
--- All versions of an assistant; its row in `assistants` is the one that counts.
+-- All versions of an assistant. Its row in `assistants` is the current one.
 CREATE TABLE assistant_versions (
   assistant   BLOB NOT NULL,
   version     INTEGER NOT NULL,

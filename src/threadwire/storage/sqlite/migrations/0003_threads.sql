@@ -1,4 +1,4 @@
--- What a thread is found by, how many threads there are of a kind, and how long each is kept.
+-- Thread search by metadata labels, thread counts, and the time to live of threads.
 
 ALTER TABLE threads ADD COLUMN ttl_minutes REAL;
 ALTER TABLE threads ADD COLUMN ttl_strategy TEXT;
@@ -9,15 +9,15 @@ CREATE INDEX threads_state_updated ON threads (state_updated_at);
 CREATE INDEX threads_expiring ON threads (updated_at + ttl_minutes * 60000)
  WHERE ttl_minutes IS NOT NULL AND (pruned_at IS NULL OR pruned_at < updated_at);
 
--- One row for every plain value in a thread's metadata: see labels.py.
+-- One row for every plain value in a thread's metadata; see labels.py.
 CREATE TABLE thread_labels (
   label      BLOB NOT NULL,
-  created_at INTEGER NOT NULL,                  -- of the thread, so that a label's threads come in the usual order
+  created_at INTEGER NOT NULL,                  -- of the thread, so that the threads of a label are in the default order
   thread     BLOB NOT NULL,
   PRIMARY KEY (label, created_at, thread)
 ) WITHOUT ROWID;
 
--- How many threads have a label and have settled on a status. The label x'00' is every thread's.
+-- The number of threads with a label and a status. The label x'00' counts all threads.
 CREATE TABLE label_counts (
   label  BLOB NOT NULL,
   status TEXT NOT NULL,
@@ -32,7 +32,7 @@ SELECT l.label, t.status, count(*) FROM thread_labels AS l JOIN threads AS t ON 
 UNION ALL
 SELECT x'00', status, count(*) FROM threads GROUP BY 2;
 
--- Kept by the database itself, so that nobody who changes a thread can forget it.
+-- Maintained by triggers, so that no code that changes a thread can forget it.
 CREATE TRIGGER thread_made AFTER INSERT ON threads BEGIN
   INSERT INTO thread_labels
   SELECT unhex(value), NEW.created_at, NEW.thread FROM json_each(labels_in(NEW.metadata, NULL));
@@ -52,7 +52,7 @@ CREATE TRIGGER thread_gone AFTER DELETE ON threads BEGIN
    WHERE label IN (SELECT unhex(value) FROM json_each(labels_in(OLD.metadata, NULL))) AND status = OLD.status AND n = 0;
 END;
 
--- Those that follow may happen at once, in any order: they are about labels that went, came, and stayed.
+-- The following triggers may fire for the same update, in any order: they handle removed, added and unchanged labels.
 CREATE TRIGGER thread_lost_labels AFTER UPDATE OF metadata ON threads
 WHEN OLD.metadata <> NEW.metadata AND labels_in(OLD.metadata, NEW.metadata) <> '[]' BEGIN
   DELETE FROM thread_labels

@@ -1,4 +1,4 @@
--- The store. Put anew, an item gets a new position: the one put last has the highest.
+-- The store. An item gets a new position whenever it is put, so the last one put has the highest.
 CREATE TABLE items (
   position   INTEGER PRIMARY KEY,
   namespace  TEXT NOT NULL,             -- a JSON array of its labels, in ASCII
@@ -13,7 +13,7 @@ CREATE TABLE items (
 CREATE UNIQUE INDEX items_name ON items (namespace, key);
 CREATE INDEX items_expiring ON items (expires_at) WHERE expires_at IS NOT NULL;
 
--- What an item is found by in a search by meaning: 32-bit floats, of length one.
+-- Embeddings for semantic search: vectors of 32-bit floats with length one.
 CREATE TABLE item_vectors (
   item   INTEGER NOT NULL,
   n      INTEGER NOT NULL,

@@ -1,8 +1,9 @@
--- Runs whose thread goes when they end, runs that tell somebody; threads that are gone, but whose log can still be read until they are swept.
+-- Temporary runs, whose thread is discarded when they end, and runs with a webhook. The log of a discarded thread stays
+-- readable until the thread is swept.
 
 ALTER TABLE runs ADD COLUMN temporary INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE runs ADD COLUMN webhook TEXT;
-ALTER TABLE runs ADD COLUMN started_at INTEGER;      -- when its latest attempt began
+ALTER TABLE runs ADD COLUMN started_at INTEGER;      -- start of its latest attempt
 
 CREATE TABLE discarded_threads (
   thread BLOB NOT NULL PRIMARY KEY,
@@ -10,17 +11,17 @@ CREATE TABLE discarded_threads (
 ) WITHOUT ROWID;
 CREATE INDEX discarded_threads_at ON discarded_threads (at);
 
--- Runs that are started again and again.
+-- Recurring runs.
 CREATE TABLE crons (
   cron         BLOB NOT NULL PRIMARY KEY,
   assistant    BLOB NOT NULL,
-  thread       BLOB,                            -- null: each run gets a thread of its own
-  keep_threads INTEGER NOT NULL,                -- whether those stay
+  thread       BLOB,                            -- null: each run gets its own thread
+  keep_threads INTEGER NOT NULL,                -- whether those threads are retained after the run
   schedule     TEXT NOT NULL,
   timezone     TEXT,
   end_time     INTEGER,
-  next_run_at  INTEGER,                         -- the slot that comes next
-  last_run_at  INTEGER,                         -- the slot that was taken last
+  next_run_at  INTEGER,                         -- the next slot
+  last_run_at  INTEGER,                         -- the last slot that was taken
   enabled      INTEGER NOT NULL,
   multitask    TEXT NOT NULL,
   metadata     TEXT NOT NULL,
@@ -34,11 +35,11 @@ CREATE INDEX crons_due ON crons (next_run_at) WHERE enabled = 1;
 CREATE INDEX crons_of_thread ON crons (thread) WHERE thread IS NOT NULL;
 CREATE INDEX crons_of_assistant ON crons (assistant);
 
--- The outbox: what webhooks are to be told. Numbers are never used twice.
+-- The outbox of webhooks. Ids are never reused.
 CREATE TABLE deliveries (
   delivery INTEGER PRIMARY KEY AUTOINCREMENT,
-  run      TEXT NOT NULL,                       -- the run as it was when it had ended
-  vals     TEXT,                                -- what its thread held then
+  run      TEXT NOT NULL,                       -- the run when it ended
+  vals     TEXT,                                -- the values of its thread at that time
   due_at   INTEGER NOT NULL,
   tries    INTEGER NOT NULL
 );

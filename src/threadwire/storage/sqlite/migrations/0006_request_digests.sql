@@ -1,3 +1,3 @@
--- What was asked for with an idempotency key, so that the key cannot stand for something else.
+-- A digest of the request with an idempotency key, so that the key cannot be reused for another request.
 
-ALTER TABLE runs ADD COLUMN request_digest TEXT;     -- null also for runs that are older than this column
+ALTER TABLE runs ADD COLUMN request_digest TEXT;     -- also null for runs older than this column

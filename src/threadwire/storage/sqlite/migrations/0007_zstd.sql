@@ -1,4 +1,4 @@
--- Segments written from here on may be compressed with zstd (packed = 2), which an older Threadwire could not read.
--- The tables are as they were.
+-- From this version on, segments may be compressed with zstd (packed = 2), which older versions cannot read.
+-- The schema does not change.
 
 SELECT 1;

@@ -1,5 +1,5 @@
--- Runs that nobody asked to delay are due whatever the clock says, and take turns in the order of their acceptance; the
--- others in the order of their due times. So each kind is looked for in an index of its own.
+-- Runs that are not delayed are due regardless of the clock and start in the order of acceptance; delayed runs start in the
+-- order of their due times. So each kind has its own index.
 
 DROP INDEX runs_pending;
 DROP INDEX runs_claimable;
@@ -10,7 +10,7 @@ CREATE INDEX runs_delayed ON runs (thread, due_at) WHERE status = 'pending' AND 
 CREATE INDEX runs_claimable ON runs (due_at) WHERE status = 'pending' AND first = 1 AND due_at <= created_at;
 CREATE INDEX runs_claimable_later ON runs (due_at) WHERE status = 'pending' AND first = 1 AND due_at > created_at;
 
--- A run that has begun is not delayed any more, and thus the only one of its thread that may be next.
+-- A run that has started before is no longer delayed, so it is the only one of its thread that may be next.
 UPDATE runs SET due_at = min(due_at, created_at) WHERE status = 'pending' AND attempt > 0;
 UPDATE runs SET first = 0 WHERE status = 'pending' AND first = 1;
 UPDATE runs SET first = 1
