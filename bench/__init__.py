@@ -1,1 +1,1 @@
-"""The budget table of the design, measured: `python -m bench`."""
+"""Measures the performance budgets: `python -m bench`."""

@@ -1,7 +1,7 @@
-"""Print the budget table: `python -m bench`, or `python -m bench row1 row3` for some of it.
+"""Print the budget table: `python -m bench`, or `python -m bench row1 row3` for some rows.
 
-BENCH_STOCK names a `langgraph` executable to measure beside us; without it the one of `make stock` is used, if it is
-there.
+BENCH_STOCK is the path of a `langgraph` executable to compare with. The default is the one that `make stock` installs,
+if it exists.
 """
 
 import contextlib
@@ -16,25 +16,25 @@ from pathlib import Path
 
 import uvloop
 
-from bench import pages
+from bench.pages import attaching, connecting, speaking
 from bench.rows import ALIASES, ROWS, Bench, Row, Sample
 from bench.servers import HERE, bare, source_digest, stock, stock_command, threadwire
 
-ROWS |= {"connect": pages.connecting, "attach": pages.attaching, "ag-ui": pages.speaking}
+ROWS |= {"connect": connecting, "attach": attaching, "ag-ui": speaking}
 
 
 def main() -> None:
     wanted = [ALIASES.get(name.lower(), name.lower()) for name in sys.argv[1:]] or list(ROWS)
     if unknown := [name for name in wanted if name not in ROWS]:
-        raise SystemExit(f"There is no {unknown[0]}; choose from {', '.join([*ROWS, *ALIASES])}")
+        raise SystemExit(f"Unknown row: {unknown[0]}; choose from {', '.join([*ROWS, *ALIASES])}")
     source = source_digest()
     rows, notes, seconds = uvloop.run(_measure(list(dict.fromkeys(wanted))))
     print("\n" + table(rows))
     for note in notes:
         print(note)
     if source != source_digest():
-        print("The source changed while it was measured: rows 8a to 8d may be of newer code than the others.")
-    mode = os.environ.get("THREADWIRE_STORAGE", "sqlite, synced before it is shown")
+        print("The source changed during the benchmark: rows 8a to 8d may be measured with newer code than the others.")
+    mode = os.environ.get("THREADWIRE_STORAGE", "sqlite, fsynced before it is published")
     print(
         f"\nOne process, default settings, storage: {mode}."
         f" Source {source}, Python {platform.python_version()}, {os.cpu_count()} cores,"
@@ -66,12 +66,12 @@ async def _measure(wanted: list[str]) -> tuple[list[Row], list[str], float]:
                 data=Path(folder),
             )
             for name in wanted:
-                began = time.perf_counter()
+                row_start = time.perf_counter()
                 rows += await ROWS[name](bench)
-                print(f"{name}: {time.perf_counter() - began:.0f} s", file=sys.stderr, flush=True)
+                print(f"{name}: {time.perf_counter() - row_start:.0f} s", file=sys.stderr, flush=True)
     order = {
-        row: place
-        for place, row in enumerate(
+        row: position
+        for position, row in enumerate(
             "1 2 3 3b 4 5 6 6b 7 8a 8b 8c 8d 8e 8f 8g 9a 9b 9c 9d 9e 9f L3 P1 P1b P2 P2b P3 P4".split()
         )
     }

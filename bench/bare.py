@@ -1,4 +1,4 @@
-"""The graphs with nothing around them: does what it reads, a JSON line each, and says how long it took."""
+"""Runs the graphs without a server: reads commands as JSON lines from stdin, and prints how long each took."""
 
 import asyncio
 import json
@@ -61,7 +61,7 @@ async def steps(goal: int) -> dict[str, Any]:
 
 
 async def latency(asked: dict[str, Any], streams: int) -> dict[str, Any]:
-    """From the making of a token to whoever iterates over the stream, in seconds."""
+    """Measure the seconds from creating a token to receiving it from the stream."""
     graph = _with_saver(graphs.tokens)
     found: list[float] = []
 
@@ -75,7 +75,7 @@ async def latency(asked: dict[str, Any], streams: int) -> dict[str, Any]:
 
 
 async def ag_ui(count: int) -> dict[str, Any]:
-    """The same tokens through the usual adapter, in process: what it would send. Nothing if it is not installed."""
+    """Encode the same tokens in process with `ag-ui-langgraph`; `bytes` is None if it is not installed."""
     if find_spec("ag_ui_langgraph") is None:
         return {"bytes": None}
     from ag_ui.core import RunAgentInput
@@ -83,9 +83,9 @@ async def ag_ui(count: int) -> dict[str, Any]:
     from ag_ui_langgraph import LangGraphAgent
 
     agent = LangGraphAgent(name="tokens", graph=_with_saver(graphs.tokens))
-    said = [{"id": "u", "role": "user", "content": "hi"}]
+    messages = [{"id": "u", "role": "user", "content": "hi"}]
     empty: dict[str, Any] = {"tools": [], "context": [], "forwardedProps": {}}
-    asked = RunAgentInput(threadId=str(uuid4()), runId="r", messages=said, state={"count": count}, **empty)
+    asked = RunAgentInput(threadId=str(uuid4()), runId="r", messages=messages, state={"count": count}, **empty)
     encoder, size, start = EventEncoder(), 0, time.perf_counter()
     async for event in agent.run(asked):
         size += len(encoder.encode(event))
@@ -96,14 +96,14 @@ _WORK = {"ag_ui": ag_ui, "tokens": tokens, "trivial": trivial, "steps": steps, "
 
 
 async def main() -> None:
-    # Imports, caches and compiled validators are not what is measured.
+    # Warm up imports, caches and compiled validators: they are not measured.
     await tokens({"messages": "hi", "count": 200}, 1, False)
     await trivial(20)
     print("ready", flush=True)
     loop = asyncio.get_running_loop()
     while line := await loop.run_in_executor(None, sys.stdin.readline):
-        asked = json.loads(line)
-        print(json.dumps(await _WORK[asked.pop("do")](**asked)), flush=True)
+        command = json.loads(line)
+        print(json.dumps(await _WORK[command.pop("do")](**command)), flush=True)
 
 
 if __name__ == "__main__":

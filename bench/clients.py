@@ -1,4 +1,4 @@
-"""A raw HTTP client that is never the bottleneck: it counts events in what arrives and parses nothing."""
+"""A raw HTTP client that is never the bottleneck: it counts events in the received bytes and parses nothing."""
 
 import asyncio
 import json
@@ -15,12 +15,12 @@ _LAST_CHUNK = b"\r\n0\r\n\r\n"
 
 
 class Failed(Exception):
-    """A server did not do what was asked, so there is nothing to measure."""
+    """A server did not do what was requested, so there is nothing to measure."""
 
 
 @dataclass(slots=True)
 class Exchange:
-    """One request and what came back. Times are of `perf_counter`."""
+    """One request and its response. Times are from `perf_counter`."""
 
     done: "asyncio.Future[None]"
     count: bytes
@@ -28,11 +28,11 @@ class Exchange:
     keep: bool = False
     sent: float = 0.0
     first: float = 0.0
-    """The first byte of the body."""
+    """When the first byte of the body arrived."""
     first_event: float = 0.0
     last_event: float = 0.0
     failed: bool = False
-    """The stream said that the run ended in error."""
+    """Whether the stream reported that the run failed."""
     head_at: float = 0.0
     last: float = 0.0
     status: int = 0
@@ -85,7 +85,7 @@ class Exchange:
 
 
 class Connection(asyncio.Protocol):
-    """One kept-alive connection; one exchange at a time."""
+    """A keep-alive connection; one exchange at a time."""
 
     def __init__(self, host: str) -> None:
         self._host = host.encode()
@@ -158,7 +158,7 @@ class Connection(asyncio.Protocol):
 
 
 class Client:
-    """Talks to one server, in the LangGraph API that Threadwire and the stock server share."""
+    """A client for one server, for the LangGraph API that Threadwire and the stock server share."""
 
     def __init__(self, host: str, port: int) -> None:
         self._host, self._port = host, port
@@ -166,8 +166,8 @@ class Client:
 
     async def connection(self) -> Connection:
         while self._idle:
-            if (kept := self._idle.pop()).open:  # servers close what is idle for some seconds
-                return kept
+            if (idle := self._idle.pop()).open:  # servers close connections that are idle for some seconds
+                return idle
         loop = asyncio.get_running_loop()
         _, connection = await loop.create_connection(
             lambda: Connection(f"{self._host}:{self._port}"), self._host, self._port
@@ -175,10 +175,10 @@ class Client:
         return connection
 
     async def connections(self, count: int) -> None:
-        """Have so many open, so that connecting is not measured."""
+        """Open `count` connections in advance, so that connecting is not measured."""
         self._idle = [each for each in self._idle if each.open]
-        kept, self._idle = self._idle, []
-        self._idle = [*kept, *[await self.connection() for _ in range(count - len(kept))]]
+        idle, self._idle = self._idle, []
+        self._idle = [*idle, *[await self.connection() for _ in range(count - len(idle))]]
 
     async def ask(self, method: str, path: str, body: Any = None, **options: Any) -> Exchange:
         connection = await self.connection()
@@ -192,8 +192,8 @@ class Client:
         return exchange
 
     async def thread(self) -> str:
-        made = await self.ask("POST", "/threads", {}, keep=True)
-        return str(made.json()["thread_id"])
+        created = await self.ask("POST", "/threads", {}, keep=True)
+        return str(created.json()["thread_id"])
 
     async def start(self, thread: str, graph: str, asked: Any, **more: Any) -> str:
         started = await self.ask("POST", f"/threads/{thread}/runs", _run(graph, asked, more), keep=True)
@@ -206,14 +206,14 @@ class Client:
         return await self.ask("POST", f"/threads/{thread}/runs/stream", _run(graph, asked, more), **options)
 
     async def tokens(self, asked: dict[str, Any], thread: str | None = None, **more: Any) -> Exchange:
-        """Stream tokens, and see that all of them came."""
+        """Stream tokens, and check that all of them arrived."""
         streamed = await self.stream("tokens", asked, thread, stream_mode="messages-tuple", count=TOKEN, **more)
         if not more.get("keep") and streamed.events < asked["count"]:
-            raise Failed(f"{streamed.events} of {asked['count']} tokens came")
+            raise Failed(f"only {streamed.events} of {asked['count']} tokens arrived")
         return streamed
 
     async def wait(self, graph: str, asked: Any) -> Exchange:
-        """Run on a fresh thread and wait for what it leaves."""
+        """Run on a new thread and wait for the final values."""
         path = f"/threads/{uuid4()}/runs/wait"
         return await self.ask("POST", path, _run(graph, asked, {"if_not_exists": "create"}), keep=True)
 

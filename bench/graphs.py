@@ -1,6 +1,6 @@
-"""The graphs that are measured: the same ones bare, under Threadwire and under the stock server.
+"""The benchmark graphs: the same ones run bare, on Threadwire and on the stock server.
 
-They do next to nothing, so what is measured is what is around them. How much they do is in their input.
+They do almost nothing, so the benchmark measures the overhead around them. Their input sets the amount of work.
 """
 
 import asyncio
@@ -18,9 +18,9 @@ WORDS = [" the", " quick", " brown", " fox", " jumps", " over", " a", " lazy", "
 
 
 class LeanModel(BaseChatModel):
-    """Streams `count` tokens, `rate` a second (0: as fast as they are taken), `delay` seconds after it was asked.
+    """Streams `count` tokens at `rate` per second (0: unthrottled), after `delay` seconds.
 
-    With `stamp` each token is the time of its making, in nanoseconds.
+    With `stamp`, each token is the time at which it was created, in nanoseconds.
     """
 
     count: int
@@ -64,7 +64,7 @@ class Talk(MessagesState):
     delay: float
     stamp: bool
     forget: bool
-    """Stream the answer and do not keep it: a long log without a large state."""
+    """Stream the message but do not store it in the state: a long log without a large state."""
 
 
 async def talk(state: Talk) -> dict[str, Any]:
@@ -87,8 +87,7 @@ async def echo(state: Plain) -> Plain:
 
 
 class Counting(MessagesState):
-    """What an agent's loop keeps: a conversation that grows by one message with each step. About 1 ms per step,
-    bare."""
+    """The state of an agent loop: a conversation that grows by one message per step. About 1 ms per step, bare."""
 
     done: int
     goal: int
@@ -107,7 +106,7 @@ def _append(before: list[Any], more: list[Any]) -> list[Any]:
 
 
 class Heavy(TypedDict):
-    """A document that stays and a conversation that grows."""
+    """A document that stays the same and a conversation that grows."""
 
     done: int
     goal: int
@@ -116,7 +115,7 @@ class Heavy(TypedDict):
 
 
 async def load(state: Heavy) -> dict[str, Any]:
-    # Not text that compresses to nothing: what is measured is whether it is written again at all.
+    # Incompressible text: the benchmark measures whether it is written again at all.
     document = "".join(f"{number * 2654435761 % 2**64:016x}" for number in range(65_536))
     return {"document": document, "conversation": [HumanMessage(f"message {n}: " + "x" * 200) for n in range(400)]}
 

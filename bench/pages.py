@@ -1,4 +1,4 @@
-"""What is measured for pages: connecting, attaching, and what AG-UI costs on the wire."""
+"""Benchmarks for AG-UI: connecting, attaching to a live run, and the size of its events."""
 
 import asyncio
 import statistics
@@ -11,13 +11,13 @@ from bench.rows import FEWER, REPEAT, TALK, Bench, Row, Sample, percentile
 _TEXT = b'"type":"TEXT_MESSAGE_CONTENT"'
 
 
-def _asked(thread: str, **more: Any) -> dict[str, Any]:
+def _run_input(thread: str, **more: Any) -> dict[str, Any]:
     empty: dict[str, Any] = {"messages": [], "state": {}, "tools": [], "context": []}
     return {"threadId": thread, "runId": str(uuid4()), **empty, **more}
 
 
 async def _tokens(client: Client, count: int, **options: Any) -> Any:
-    asked = _asked(str(uuid4()), messages=[{"id": "u", "role": "user", "content": "hi"}], state={"count": count})
+    asked = _run_input(str(uuid4()), messages=[{"id": "u", "role": "user", "content": "hi"}], state={"count": count})
     return await client.ask("POST", "/ag-ui/tokens", asked, count=_TEXT, **options)
 
 
@@ -33,27 +33,27 @@ def _percentiles(row: str, work: str, found: list[list[float]]) -> list[Row]:
 
 
 async def connecting(bench: Bench) -> list[Row]:
-    """A thread of 400 messages, on which nothing happens."""
+    """Connect to an idle thread with 400 messages."""
     client, thread = bench.ours.client, str(uuid4())
-    said = [
+    messages = [
         {"id": f"m{at}", "role": ("user", "assistant")[at % 2], "content": f"message {at}: " + "words " * 30}
         for at in range(399)
     ]
-    await client.ask("POST", "/ag-ui/tokens", _asked(thread, messages=said, state={"count": 20}))
+    await client.ask("POST", "/ag-ui/tokens", _run_input(thread, messages=messages, state={"count": 20}))
     found: list[list[float]] = []
     for _ in range(REPEAT):
         turn = []
         for _ in range(40):
-            shown = await client.ask("POST", "/ag-ui/tokens/connect", _asked(thread), count=b'"role":')
+            shown = await client.ask("POST", "/ag-ui/tokens/connect", _run_input(thread), count=b'"role":')
             if shown.events != 400:
-                raise Failed(f"{shown.events} of 400 messages were shown")
+                raise Failed(f"only {shown.events} of 400 messages arrived")
             turn.append(shown.seconds * 1000)
         found.append(turn)
     return _percentiles("P1", "connect to 400 messages", found)
 
 
 async def attaching(bench: Bench) -> list[Row]:
-    """How far a page is behind a run that it did not start: from the making of a token to the page."""
+    """Measure the delay from creating a token to a client that attached to the run but did not start it."""
     client = bench.ours.client
     found: list[list[float]] = []
     for _ in range(FEWER):
@@ -63,16 +63,16 @@ async def attaching(bench: Bench) -> list[Row]:
             thread = await client.thread()
             asked = {**TALK, "count": 150, "rate": 50, "stamp": True, "delay": 0.3}
             await client.start(thread, "tokens", asked)
-            seen = await client.ask("POST", "/ag-ui/tokens/connect", _asked(thread), stamps=True)
-            return list(seen.latencies[:150])  # behind them comes what the run leaves
+            seen = await client.ask("POST", "/ag-ui/tokens/connect", _run_input(thread), stamps=True)
+            return list(seen.latencies[:150])  # the final snapshot repeats the tokens
 
         watched = await asyncio.gather(*(watch() for _ in range(20)))
         found.append([1000 * each for latencies in watched for each in latencies])
-    return _percentiles("P2", "behind an attached run", found)
+    return _percentiles("P2", "delay of an attached run", found)
 
 
 async def speaking(bench: Bench) -> list[Row]:
-    """Tokens as fast as they come: how many a second, and how many bytes each is on the wire."""
+    """Stream unthrottled tokens: measure tokens per second, and bytes per token on the wire."""
     count = 2000
     await _tokens(bench.ours.client, count)
     ours: list[float] = []
@@ -83,14 +83,14 @@ async def speaking(bench: Bench) -> list[Row]:
         bare.append(count / each["seconds"])
         streamed = await _tokens(bench.ours.client, count)
         if streamed.events < count:
-            raise Failed(f"{streamed.events} of {count} tokens came")
+            raise Failed(f"only {streamed.events} of {count} tokens arrived")
         ours.append(count / streamed.seconds)
         sizes.append(streamed.size / count)
     peer = await bench.bare("ag_ui", count=count)
     rows = [
         Row("P3", "one stream of 2 000 tokens, AG-UI", "tokens/s", Sample.of(ours), Sample.of(bare),
             figure=f"{statistics.median(ours) / statistics.median(bare):.0%} of bare"),
-        Row("P4", "bytes of a token, AG-UI", "B", Sample.of(sizes), figure=f"{statistics.median(sizes):.0f} B"),
+        Row("P4", "bytes per token, AG-UI", "B", Sample.of(sizes), figure=f"{statistics.median(sizes):.0f} B"),
     ]  # fmt: skip
     if peer["bytes"] is not None:
         rows[1].note = (

@@ -1,7 +1,8 @@
-"""What is measured: one function for each row of the budget table, in the design's order.
+"""The measurements: one function for each row of the budget table, in order.
 
-Every figure is taken several times, bare and ours in turn because machines are noisy, and the median counts. Where one
-turn follows the other within a moment, the ratio is taken of each pair: a machine that is slow then is slow for both.
+Every figure is measured several times, alternating between bare and Threadwire because machines are noisy, and reported
+as the median. Where two turns follow each other closely, the ratio is computed per pair: a machine that is slow at that
+time is slow for both.
 """
 
 import asyncio
@@ -52,9 +53,9 @@ class Row:
     bare: Sample | None = None
     stock: Sample | None = None
     budget: str = ""
-    """What is demanded, in words."""
+    """The required value, as text."""
     figure: str = ""
-    """What was reached, in the terms of the budget."""
+    """The measured value, in the terms of the budget."""
     passed: bool | None = None
     note: str = ""
 
@@ -70,9 +71,9 @@ class Bench:
     async def stock(self, measure: Callable[[Server], Awaitable[float]], times: int = FEWER) -> Sample | None:
         if self.stocked is None:
             return None
-        self.stocked.go_on()
+        self.stocked.resume()
         try:
-            await self.stocked.client.wait("trivial", {"text": "hi"})  # awake again
+            await self.stocked.client.wait("trivial", {"text": "hi"})  # warm up after the pause
             return Sample.of([await measure(self.stocked) for _ in range(times)])
         except Failed as failure:
             self.notes.append(f"stock: {failure}")
@@ -95,7 +96,7 @@ def _turn_by_turn(ours: Sample, bare: Sample) -> float:
 
 
 def _at_best(ours: Sample, bare: Sample, best: Callable[..., float]) -> str:
-    """The same ratio of the best turns. Neighbours only ever slow things down, so this one is steadier."""
+    """The same ratio for the best turns. Other load only ever slows things down, so this one is more stable."""
     return f"best against best: {best(ours.values) / best(bare.values):.2f} of bare"
 
 
@@ -103,7 +104,7 @@ def _at_best(ours: Sample, bare: Sample, best: Callable[..., float]) -> str:
 
 
 async def one_stream(bench: Bench) -> list[Row]:
-    """Rows 1 and 7: the same streams give the rate and, over all of them, the processor time."""
+    """Rows 1 and 7: the same streams give the token rate and the CPU time."""
     asked = {**TALK, "count": 2000}
     turns, streams = 12, 2
     rates: dict[str, list[float]] = {"bare": [], "ours": []}
@@ -158,7 +159,7 @@ async def twenty_streams(bench: Bench) -> list[Row]:
         return await all_at_once(server.client, 1000)
 
     return [
-        Row("2", "20 streams at once, summed", "tokens/s", sample, bare, await bench.stock(stock, 1),
+        Row("2", "20 concurrent streams, summed", "tokens/s", sample, bare, await bench.stock(stock, 1),
             ">= 35 % of bare", f"{share:.0%}", share >= 0.35,
             _at_best(sample, bare, max) + f"; bare {'one at a time' if bare is one_by_one else 'gathered'} is faster"
             f" ({one_by_one.median:,.0f} one at a time, {gathered.median:,.0f} gathered)"),
@@ -171,29 +172,29 @@ async def twenty_streams(bench: Bench) -> list[Row]:
 async def trivial_run(bench: Bench) -> list[Row]:
     asked = {"text": "hi"}
 
-    async def on_made(client: Client, times: int) -> float:
+    async def on_existing_thread(client: Client, times: int) -> float:
         return await median([await client.thread() for _ in range(times)], client)
 
-    async def making(client: Client, times: int) -> float:
+    async def creating_thread(client: Client, times: int) -> float:
         return await median([None] * times, client)
 
     async def median(threads: Sequence[str | None], client: Client) -> float:
         done = [await client.stream("trivial", asked, thread) for thread in threads]
-        if any(each.events < 3 for each in done):  # its metadata, and the values before and after
-            raise Failed("a trivial run did not say all it should")
+        if any(each.events < 3 for each in done):  # the metadata, and the values before and after
+            raise Failed("a trivial run did not send all events")
         return statistics.median(each.seconds for each in done) * 1000
 
-    await on_made(bench.ours.client, 10)
-    found: dict[str, list[float]] = {"bare": [], "on_made": [], "making": []}
+    await on_existing_thread(bench.ours.client, 10)
+    found: dict[str, list[float]] = {"bare": [], "existing": [], "creating": []}
     for _ in range(TURNS):
         found["bare"].append(statistics.median((await bench.bare("trivial", times=20))["each"]) * 1000)
-        found["on_made"].append(await on_made(bench.ours.client, 20))
-        found["making"].append(await making(bench.ours.client, 20))
+        found["existing"].append(await on_existing_thread(bench.ours.client, 20))
+        found["creating"].append(await creating_thread(bench.ours.client, 20))
     bare = Sample.of(found["bare"])
     rows = []
     for row, name, how, measure in (
-        ("3", "on_made", "on a fresh thread", on_made),
-        ("3b", "making", "if_not_exists=create", making),
+        ("3", "existing", "on a new thread", on_existing_thread),
+        ("3b", "creating", "if_not_exists=create", creating_thread),
     ):
         ours = Sample.of(found[name])
 
@@ -213,15 +214,15 @@ async def trivial_runs(bench: Bench) -> list[Row]:
         await client.connections(16)
         done, start = 0, time.perf_counter()
 
-        async def go_on() -> None:
+        async def run_repeatedly() -> None:
             nonlocal done
             while time.perf_counter() - start < seconds:
                 waited = await client.wait("trivial", {"text": "hi"})
                 if b'"hi!"' not in waited.body:
-                    raise Failed(f"a trivial run left {bytes(waited.body[:200])!r}")
+                    raise Failed(f"a trivial run returned {bytes(waited.body[:200])!r}")
                 done += 1
 
-        await asyncio.gather(*(go_on() for _ in range(16)))
+        await asyncio.gather(*(run_repeatedly() for _ in range(16)))
         return done / (time.perf_counter() - start)
 
     await rate(bench.ours.client, 0.5)
@@ -244,7 +245,7 @@ async def super_steps(bench: Bench) -> list[Row]:
         asked, config = {"done": 0, "goal": 100}, {"recursion_limit": 110}
         streamed = await client.stream("steps", asked, stream_mode="updates", config=config)
         if streamed.events < 100:
-            raise Failed(f"{streamed.events} of 100 steps came")
+            raise Failed(f"only {streamed.events} of 100 steps arrived")
         return 100 / streamed.seconds
 
     await rate(bench.ours.client)
@@ -265,11 +266,11 @@ async def super_steps(bench: Bench) -> list[Row]:
     ]  # fmt: skip
 
 
-# -- 6: many watchers ------------------------------------------------------------------------------------------------
+# -- 6: many subscribers ---------------------------------------------------------------------------------------------
 
 
-async def watchers(bench: Bench) -> list[Row]:
-    """At the budget's pace, and at twice that: a run at 200 tokens/s cannot show that more would go through."""
+async def subscribers(bench: Bench) -> list[Row]:
+    """At the rate of the budget, and at twice that: a run at 200 tokens/s cannot show that more is possible."""
     rows = []
     for row, pace, count in (("6", 200, 1000), ("6b", 400, 1200)):
         cpu: list[float] = []
@@ -283,7 +284,7 @@ async def watchers(bench: Bench) -> list[Row]:
             return await _fan_out(server, pace, 200, [])
 
         rows.append(
-            Row(row, f"100 watchers of {pace} tokens/s", "events/s", ours, None,
+            Row(row, f"100 subscribers of {pace} tokens/s", "events/s", ours, None,
                 await bench.stock(stock, 1) if row == "6" else None,
                 "all complete" if row == "6" else ">= 20 000/s",
                 f"{'NOT complete' if missed else 'complete'}, {ours.median:,.0f}/s",
@@ -304,7 +305,7 @@ async def _fan_out(server: Server, pace: int, count: int, cpu: list[float]) -> f
     joined = await asyncio.gather(*(client.ask("GET", path, count=TOKEN) for _ in range(100)))
     cpu.append((server.cpu() - before) / (time.perf_counter() - start))
     if short := [each.events for each in joined if each.events < count]:
-        raise Failed(f"{len(short)} of 100 watchers missed tokens, the worst got {min(short)} of {count}")
+        raise Failed(f"{len(short)} of 100 subscribers missed tokens, the worst got {min(short)} of {count}")
     first, last = min(each.first_event for each in joined), max(each.last_event for each in joined)
     return 100 * count / (last - first)
 
@@ -348,7 +349,7 @@ async def latency(bench: Bench) -> list[Row]:
 
 
 async def growth(bench: Bench) -> list[Row]:
-    """Each part on a server and a file of its own; those that mostly wait do so at the same time."""
+    """Each part uses its own server and file; the parts that mostly wait run concurrently."""
     if os.environ.get("THREADWIRE_STORAGE") == "memory":
         return []
     fast = await _file_growth(bench.data, {"count": 5000})
@@ -358,7 +359,7 @@ async def growth(bench: Bench) -> list[Row]:
         _idle_streams(bench.data),
     )
     return [
-        Row("8a", "file per token, as fast as they come", "bytes", fast, None, None, "<= 200", f"{fast.median:.0f}",
+        Row("8a", "file per token, unthrottled", "bytes", fast, None, None, "<= 200", f"{fast.median:.0f}",
             fast.median <= 200),
         Row("8b", "file per token, 200 tokens/s", "bytes", slow, None, None, "<= 200", f"{slow.median:.0f}",
             slow.median <= 200),
@@ -385,7 +386,7 @@ async def _log_of_heavy_state(data: Path) -> Sample:
             asked, config = {"done": 0, "goal": 100}, {"recursion_limit": 110}
             streamed = await server.client.stream("heavy", asked, stream_mode="values", config=config)
             if streamed.events < 103:  # the metadata, the input, the loading and every step
-                raise Failed(f"the heavy run showed {streamed.events} states")
+                raise Failed(f"the heavy run sent only {streamed.events} events")
         copy = shutil.copy(Path(folder) / "threadwire.db", Path(folder) / "copy.db")
         with apsw.Connection(str(copy)) as db:
             return Sample.of([db.execute("SELECT sum(length(data)) FROM segments").get / 1e6])
@@ -400,7 +401,7 @@ async def _idle_streams(data: Path) -> Sample:
             path = f"/threads/{thread}/runs/{run}/stream"
             found = []
             opened = [await client.connection() for _ in range(100)]
-            waiting = [each.send("GET", path) for each in opened]  # what the first ones need is not theirs alone
+            waiting = [each.send("GET", path) for each in opened]  # warm up: the first streams allocate shared memory
             await asyncio.sleep(1)
             before = server.memory()
             opened += [await client.connection() for _ in range(500)]
@@ -417,12 +418,12 @@ async def _idle_streams(data: Path) -> Sample:
 
 
 async def long_log(bench: Bench) -> list[Row]:
-    """Joining and appending at the end of a short and of a long thread, in turn."""
+    """Join and append at the end of a short and of a long thread, alternating."""
     client = bench.ours.client
     found: dict[str, dict[int, list[float]]] = {
         "first byte of a join": {},
-        "a trivial run more": {},
-        "1 000 tokens more": {},
+        "another trivial run": {},
+        "another 1 000 tokens": {},
     }
     threads: dict[int, tuple[str, str]] = {}
     for length in (100, 50_000):
@@ -439,14 +440,14 @@ async def long_log(bench: Bench) -> list[Row]:
             joined = await client.ask("GET", path, headers={"last-event-id": "-1"})
             found["first byte of a join"][length].append((joined.first - joined.sent) * 1000)
             ran = await client.stream("trivial", {"text": "hi"}, thread)
-            found["a trivial run more"][length].append(ran.seconds * 1000)
+            found["another trivial run"][length].append(ran.seconds * 1000)
             if turn % 4 == 0:
                 talked = await client.tokens({**TALK, "count": 1000, "forget": True}, thread)
-                found["1 000 tokens more"][length].append(talked.seconds * 1000)
+                found["another 1 000 tokens"][length].append(talked.seconds * 1000)
     rows = []
     for letter, (what, times) in zip("efg", found.items(), strict=True):
         short, long = (statistics.median(times[length]) for length in (100, 50_000))
-        # The design names no number; half as much again is well outside what interleaved medians differ by.
+        # 1.5 times is well outside the noise of interleaved medians.
         rows.append(
             Row(f"8{letter}", f"{what}, after 50 000 entries", "ms", Sample.of(times[50_000]), None, None,
                 "as after 100 (<= 1.5 x)", f"{long / short:.2f} x", long / short <= 1.5,
@@ -462,10 +463,10 @@ FEW_CHECKPOINTS, MANY_CHECKPOINTS = 10, 10_000
 
 
 async def many_threads(bench: Bench) -> list[Row]:
-    """Pages of threads and of a history, on a server that has few and on one that has many, in turn."""
+    """Search threads and read a history, alternating between a server with few and one with many of them."""
     if os.environ.get("THREADWIRE_STORAGE") == "memory":
         return []
-    asked: dict[str, dict[str, Any]] = {
+    searches: dict[str, dict[str, Any]] = {
         "a page of threads": {"sort_by": "updated_at"},
         "a page by graph": {"metadata": {"graph_id": "trivial"}, "sort_by": "updated_at"},
         "a page by user": {"metadata": {"user": "user-3"}},
@@ -482,7 +483,7 @@ async def many_threads(bench: Bench) -> list[Row]:
             servers[name] = (await stack.enter_async_context(threadwire(folder))).client, thread
         for _ in range(40):
             for name, (client, thread) in servers.items():
-                for what, body in asked.items():
+                for what, body in searches.items():
                     page = await client.ask("POST", "/threads/search", body, keep=True)
                     found.setdefault(what, {}).setdefault(name, []).append(page.seconds * 1000)
                 page = await client.ask("POST", f"/threads/{thread}/history", {"limit": 10}, keep=True)
@@ -492,7 +493,7 @@ async def many_threads(bench: Bench) -> list[Row]:
     rows = []
     for letter, (what, times) in zip("abcdef", found.items(), strict=True):
         few, many = (statistics.median(times[name]) for name in ("few", "many"))
-        # The design names no number; twice is well outside what interleaved medians differ by.
+        # Twice is well outside the noise of interleaved medians.
         rows.append(
             Row(f"9{letter}", f"{what}, of 100 000 threads or 10 000 checkpoints", "ms", Sample.of(times["many"]), None,
                 None, "as of 100 or 10 (<= 2 x)", f"{many / few:.2f} x", many / few <= 2, f"of few: {few:.2f} ms")
@@ -506,7 +507,7 @@ ROWS: dict[str, Callable[[Bench], Awaitable[list[Row]]]] = {
     "row3": trivial_run,
     "row4": trivial_runs,
     "row5": super_steps,
-    "row6": watchers,
+    "row6": subscribers,
     "latency": latency,
     "long": long_log,
     "growth": growth,

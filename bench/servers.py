@@ -1,4 +1,4 @@
-"""Starting and stopping what is measured, each in a process of its own."""
+"""Starts and stops the measured servers, each in its own process."""
 
 import asyncio
 import hashlib
@@ -29,7 +29,7 @@ class Server:
     client: Client
 
     def cpu(self) -> float:
-        """Seconds of processor time it has used, all its threads together."""
+        """CPU seconds used by all threads of the process."""
         return time.clock_gettime((~self.process.pid << 3) | 2)
 
     def memory(self) -> int:
@@ -39,15 +39,15 @@ class Server:
         return int(line.split()[1]) * 1024
 
     def pause(self) -> None:
-        """Let it use no processor time at all, so that it does not disturb what is measured now."""
+        """Suspend the process, so that it uses no CPU while something else is measured."""
         self.process.send_signal(signal.SIGSTOP)
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         self.process.send_signal(signal.SIGCONT)
 
 
 def source_digest() -> str:
-    """Which code was measured; it may change under a long run while people work on it."""
+    """A digest of the measured code, which may be edited during a long benchmark."""
     digest = hashlib.sha256()
     for path in sorted((ROOT / "src" / "threadwire").rglob("*.py")):
         digest.update(path.read_bytes())
@@ -56,7 +56,7 @@ def source_digest() -> str:
 
 @asynccontextmanager
 async def threadwire(data: Path) -> AsyncIterator[Server]:
-    """`threadwire serve` with default settings on `data`; ended as an operator would, so the file is settled then."""
+    """`threadwire serve` with default settings on `data`, stopped with SIGTERM so that the file is complete."""
     command = Path(sys.executable).with_name("threadwire")
     process = await asyncio.create_subprocess_exec(
         str(command), "serve", "--config", str(HERE / "langgraph.json"), "--port", "0", "--data", str(data),
@@ -64,7 +64,7 @@ async def threadwire(data: Path) -> AsyncIterator[Server]:
     )  # fmt: skip
     try:
         port = await asyncio.wait_for(_announced_port(process), _START_WITHIN)
-        drain = asyncio.create_task(_swallow(process))
+        drain = asyncio.create_task(_discard_output(process))
         server = Server("threadwire", process, Client("127.0.0.1", port))
         yield server
         server.client.close()
@@ -81,7 +81,7 @@ async def _announced_port(process: asyncio.subprocess.Process) -> int:
     raise Failed("threadwire did not start")
 
 
-async def _swallow(process: asyncio.subprocess.Process) -> None:
+async def _discard_output(process: asyncio.subprocess.Process) -> None:
     assert process.stdout is not None
     while await process.stdout.readline():
         pass
@@ -98,7 +98,7 @@ async def _stop(process: asyncio.subprocess.Process) -> None:
 
 
 def stock_command() -> str | None:
-    """The stock server's executable: from BENCH_STOCK, or where `make stock` puts it."""
+    """The executable of the stock server: BENCH_STOCK, or the one that `make stock` installs."""
     if given := os.environ.get("BENCH_STOCK"):
         return given
     installed = ROOT / ".venv-stock" / "bin" / "langgraph"
@@ -107,7 +107,7 @@ def stock_command() -> str | None:
 
 @asynccontextmanager
 async def stock(command: str) -> AsyncIterator[Server]:
-    """`langgraph dev` on a copy of the project, because it writes beside it."""
+    """`langgraph dev` on a copy of the project, because it writes into the project folder."""
     with tempfile.TemporaryDirectory(prefix="bench-stock-") as project:
         for name in ("graphs.py", "langgraph.json"):
             shutil.copy(HERE / name, project)
@@ -119,7 +119,7 @@ async def stock(command: str) -> AsyncIterator[Server]:
         )  # fmt: skip
         try:
             server = Server("stock", process, Client("127.0.0.1", port))
-            await asyncio.wait_for(_answers(server.client), _START_WITHIN)
+            await asyncio.wait_for(_until_ready(server.client), _START_WITHIN)
             server.pause()
             yield server
             server.client.close()
@@ -128,7 +128,7 @@ async def stock(command: str) -> AsyncIterator[Server]:
             await _stop(process)
 
 
-async def _answers(client: Client) -> None:
+async def _until_ready(client: Client) -> None:
     while True:
         try:
             await client.ask("GET", "/ok", keep=True)
@@ -146,7 +146,7 @@ def _free_port() -> int:
 
 
 class Bare:
-    """The graphs without a server, in a process that waits for orders."""
+    """The graphs without a server, in a process that executes commands."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
@@ -158,9 +158,9 @@ class Bare:
         stdin.write(json.dumps({"do": do, **asked}).encode() + b"\n")
         line = await stdout.readline()
         if not line:
-            raise Failed("the bare process died")
-        answer: dict[str, Any] = json.loads(line)
-        return answer
+            raise Failed("the bare process exited")
+        result: dict[str, Any] = json.loads(line)
+        return result
 
 
 @asynccontextmanager

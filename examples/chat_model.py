@@ -1,7 +1,7 @@
-"""The model that the examples talk to: a real one if the environment has a key for it, otherwise a script.
+"""The chat model of the examples: a real one if the environment has an API key, otherwise a script.
 
-A script is a function from a conversation to the answer. What all of them have to find in a conversation, and how
-they call tools, is here too.
+A script is a function that takes a conversation and returns the next message. The helpers that all scripts share are
+here too: finding the last question and the tool results in a conversation, and calling tools.
 """
 
 import logging
@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 
 
 def choose_model(reply: Reply) -> BaseChatModel:
-    """A real model, or the script `reply`."""
+    """Return a real model, or a model that plays the script `reply`."""
     name = os.environ.get("THREADWIRE_EXAMPLE_MODEL") or _model_with_a_key()
     if name not in (None, "scripted"):
         try:
@@ -43,7 +43,7 @@ def last_question(conversation: Sequence[BaseMessage]) -> str:
 
 
 def results_of_this_turn(conversation: Sequence[BaseMessage]) -> list[ToolMessage]:
-    """What the tools said since the model last spoke."""
+    """Return the tool messages since the last message of the model."""
     results: list[ToolMessage] = []
     for message in reversed(conversation):
         if not isinstance(message, ToolMessage):

@@ -1,7 +1,7 @@
-"""`make run`: the example agents served, and beside the server their page being built.
+"""`make run`: serve the example agents, and build their web page at the same time.
 
-Fetching what a page is made of takes longer than loading agents, and what npm says would hide what the server says. So
-the server comes first, and npm's words go to a file.
+Installing the page's packages takes longer than loading the agents, and npm's output would hide the server's. So the
+server starts first, and npm's output goes to a file.
 """
 
 import os
@@ -23,10 +23,11 @@ SERVE = ("-m", "threadwire", "dev", "--config", "examples/langgraph.json")
 
 def main() -> int:
     os.chdir(ROOT)
-    with page_being_built(), subprocess.Popen([sys.executable, *SERVE]) as server:
+    with page_build(), subprocess.Popen([sys.executable, *SERVE]) as server:
 
         def stop(number: int, frame: FrameType | None) -> None:
-            if number != signal.SIGINT:  # a terminal sends that to both, and to get it twice is to be hurried
+            # A terminal sends SIGINT to both processes. Forwarding it would be a second one, which skips the draining.
+            if number != signal.SIGINT:
                 server.send_signal(number)
 
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -35,35 +36,35 @@ def main() -> int:
 
 
 @contextmanager
-def page_being_built() -> Iterator[None]:
-    """If it is not built already. Whoever leaves does not wait for it: what was begun is begun again the next time."""
+def page_build() -> Iterator[None]:
+    """Build the page in the background, unless it is up to date. Exiting kills the build; the next start repeats it."""
     if subprocess.run(["make", "--question", "page"], capture_output=True).returncode == 0:
         yield
         return
     if shutil.which("npm") is None:
-        print(f"{PAGE} is not built: that takes Node 20 or later.", flush=True)
+        print(f"{PAGE} is not built: this requires Node 20 or later.", flush=True)
         yield
         return
-    print(f"{PAGE} is being built; what npm says is in {LOG}.", flush=True)
+    print(f"{PAGE} is being built; the output of npm is in {LOG}.", flush=True)
     LOG.parent.mkdir(exist_ok=True)
     with LOG.open("w") as log:
-        # A session of its own, to be ended as one: npm heeds neither Ctrl-C nor SIGTERM while it unpacks.
-        building = subprocess.Popen(["make", "page"], stdout=log, stderr=log, start_new_session=True)
-    told = threading.Thread(target=tell_when_built, args=(building,))
-    told.start()
+        # Its own session, so that the whole group can be killed: npm ignores Ctrl-C and SIGTERM while it unpacks.
+        build = subprocess.Popen(["make", "page"], stdout=log, stderr=log, start_new_session=True)
+    reporter = threading.Thread(target=report_build, args=(build,))
+    reporter.start()
     try:
         yield
     finally:
-        if building.poll() is None:
-            os.killpg(building.pid, signal.SIGKILL)
-        told.join()
+        if build.poll() is None:
+            os.killpg(build.pid, signal.SIGKILL)
+        reporter.join()
 
 
-def tell_when_built(building: "subprocess.Popen[bytes]") -> None:
-    ended = building.wait()
-    if ended == 0:
+def report_build(build: "subprocess.Popen[bytes]") -> None:
+    exit_code = build.wait()
+    if exit_code == 0:
         print(f"{PAGE} is built.", flush=True)
-    elif ended > 0:
+    elif exit_code > 0:  # negative: killed because the server exited
         print(f"{PAGE} could not be built: see {LOG}.", flush=True)
 
 

@@ -1,4 +1,4 @@
-"""The pages of the examples, at the same address as their agents. `make run` builds them while it serves."""
+"""The web pages of the examples, served at the same address as the agents. `make run` builds them in the background."""
 
 from pathlib import Path
 
@@ -11,13 +11,13 @@ from starlette.types import Receive, Scope, Send
 
 DASHBOARD = Path(__file__).parent / "dashboard-page" / "dist"
 NOT_BUILT = """\
-This page is not built yet. `make run` builds it beside the server, with Node 20 or later; the first time that takes a
-minute or two. It will show here by itself.
+This page is not built yet. `make run` builds it in the background, which requires Node 20 or later. The first build
+takes a minute or two. This page reloads automatically.
 """
 
 
 class BuiltPage(StaticFiles):
-    """A folder that may be built, and built again, while it is served. Its `index.html` is written last."""
+    """A folder that may be built and rebuilt while it is served. The build writes `index.html` last."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(directory=folder, html=True, check_dir=False)
@@ -25,12 +25,12 @@ class BuiltPage(StaticFiles):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         built = self._index.is_file()
-        answer = super().__call__ if built else PlainTextResponse(NOT_BUILT, 503, headers={"refresh": "2"})
-        await answer(scope, receive, send)
+        response = super().__call__ if built else PlainTextResponse(NOT_BUILT, 503, headers={"refresh": "2"})
+        await response(scope, receive, send)
 
 
-def with_slash(request: Request) -> Response:
-    return RedirectResponse("dashboard/")  # relative, so that it holds under a prefix
+def add_slash(request: Request) -> Response:
+    return RedirectResponse("dashboard/")  # relative, so that it works under a prefix
 
 
-app = Starlette(routes=[Route("/dashboard", with_slash), Mount("/dashboard", BuiltPage(DASHBOARD))])
+app = Starlette(routes=[Route("/dashboard", add_slash), Mount("/dashboard", BuiltPage(DASHBOARD))])

@@ -1,11 +1,11 @@
-"""An office assistant that never acts alone: it pays, buys and publishes what people have agreed to.
+"""An office assistant that never acts alone: it pays, buys and publishes only what people approve.
 
-The desk, a model, reads what is asked and hands each wish to a department. Every department asks people, and each
-does it in another of LangGraph's ways:
+The desk, a model, reads the request and passes each part of it to a department. Every department asks people for
+approval, each with a different mechanism of LangGraph:
 
-- `expenses` asks about each claim in a task of its own, so that several questions are open at once;
-- `purchasing` is a subgraph that asks one thing after another, in one node and then in the next;
-- `publishing` lets an agent work whose tool calls are reviewed by LangChain's human-in-the-loop middleware.
+- `expenses` interrupts in a separate task for each claim, so several interrupts are pending at the same time;
+- `purchasing` is a subgraph that interrupts several times in sequence, in one node and then in the next;
+- `publishing` runs an agent whose tool calls are reviewed with LangChain's human-in-the-loop middleware.
 """
 
 import json
@@ -29,7 +29,7 @@ from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.graph.message import add_messages
 from langgraph.types import Send, interrupt
 from pydantic import BaseModel, Field, ValidationError
-from typing_extensions import TypedDict  # pydantic wants this one before Python 3.12
+from typing_extensions import TypedDict  # required by pydantic before Python 3.12
 
 from chat_model import call_tools, choose_model, last_question, results_of_this_turn
 
@@ -47,10 +47,10 @@ CostCentre = Literal["Research", "Sales", "Office"]
 
 class Office(MessagesState):
     settled: Annotated[NotRequired[dict[str, float]], operator.or_]
-    """What was paid for each claim that has been decided; 0 for one that was refused."""
+    """The amount paid for each claim that has been decided; 0 for a rejected claim."""
 
 
-# --- What the desk can ask a department for -----------------------------------------------------------------
+# --- The requests that the desk can send to a department ----------------------------------------------------
 
 
 class Reimburse(BaseModel):
@@ -77,11 +77,11 @@ DEPARTMENTS = {"Reimburse": "expenses", "Purchase": "purchasing", "Announce": "p
 
 
 def result(call_id: str, message: str, **facts: Any) -> dict[str, Any]:
-    """What a department writes when it is done: its answer to the desk's call."""
+    """The update that a department writes when it is done: the result of the desk's tool call."""
     return {"messages": [ToolMessage(json.dumps({"message": message, **facts}), tool_call_id=call_id)]}
 
 
-# --- Expenses: several questions at once, each with a schema for the answer ---------------------------------
+# --- Expenses: interrupts in parallel, each with a schema for the answer ------------------------------------
 
 
 class Verdict(BaseModel):
@@ -98,7 +98,7 @@ def expenses(request: dict[str, Any]) -> dict[str, Any]:
     if claim is None:
         return result(call_id, f"There is no claim {claim_id}")
     question = f"Pay {claim['who']} {claim['amount']:.2f} for “{claim['what']}”?"
-    # An answer that does not fit the schema fails the run, and the question stays open.
+    # An answer that does not match the schema fails the run, and the interrupt stays pending.
     verdict = interrupt(
         {"type": "expense", "question": question, "claim_id": claim_id, **claim}, response_schema=Verdict
     )
@@ -110,7 +110,7 @@ def expenses(request: dict[str, Any]) -> dict[str, Any]:
     return {**result(call_id, message, claim_id=claim_id, paid=paid), "settled": {claim_id: paid}}
 
 
-# --- Purchasing: one question after another, inside a subgraph ----------------------------------------------
+# --- Purchasing: interrupts in sequence, inside a subgraph --------------------------------------------------
 
 
 class SignOff(BaseModel):
@@ -132,7 +132,7 @@ class Order(TypedDict, total=False):
 
 
 def specify(order: Order) -> Order:
-    """Two questions in one node. After each answer it runs again from its top: do nothing here that must not repeat."""
+    """Interrupt twice. The node runs again from its start after each answer, so it must have no side effects."""
     goods = _goods(order)
     cost_centre = interrupt(
         {"type": "choice", "question": f"Which cost centre pays for {goods}?"}, response_schema=CostCentre
@@ -207,9 +207,9 @@ def email_subscribers(subject: str) -> str:
 
 
 def edit(conversation: list[BaseMessage]) -> AIMessage:
-    """The script of the editor: post it, tell the subscribers, say what came of it."""
+    """The script of the editor: post the text, e-mail the subscribers, report the results."""
     if results := results_of_this_turn(conversation):
-        # Of what a reviewer changed, the result begins with a note for the model; its last line is the tool's own.
+        # If a reviewer edited a call, its result starts with a note for the model; the last line is the tool's result.
         return AIMessage("; ".join(each.text.splitlines()[-1] for each in results))
     text = last_question(conversation)
     title = text.partition(".")[0]
@@ -236,7 +236,7 @@ editor = create_agent(
 
 
 async def publishing(request: dict[str, Any]) -> dict[str, Any]:
-    """The editor is a graph of its own, called from a node: its conversation stays its own."""
+    """Call the editor, a separate graph: its messages do not become part of this conversation."""
     edited = await editor.ainvoke({"messages": [HumanMessage(request["text"])]})
     return result(request["call_id"], edited["messages"][-1].text)
 
@@ -285,7 +285,7 @@ async def desk(office: Office) -> dict[str, Any]:
 
 
 def hand_over(office: Office) -> list[Send] | Literal["__end__"]:
-    """Each call in a task of its own: whoever has to wait for people does not hold up the others."""
+    """Run each call in a separate task, so that one that waits for people does not delay the others."""
     return [_handed_over(call) for call in office["messages"][-1].tool_calls] or END
 
 
@@ -294,14 +294,14 @@ def _handed_over(call: ToolCall) -> Send:
         return Send("refuse", {"call_id": call["id"], "reason": f"Nobody here can {call['name']}"})
     try:
         form = FORMS[call["name"]].model_validate(call["args"])
-    except ValidationError as mistakes:
-        reason = "; ".join(f"{each['loc'][0]}: {each['msg']}" for each in mistakes.errors())
+    except ValidationError as error:
+        reason = "; ".join(f"{each['loc'][0]}: {each['msg']}" for each in error.errors())
         return Send("refuse", {"call_id": call["id"], "reason": reason})
     return Send(DEPARTMENTS[call["name"]], {"call_id": call["id"], **form.model_dump()})
 
 
 def refuse(request: dict[str, Any]) -> dict[str, Any]:
-    """A call that no department understands: the model reads why."""
+    """Return the reason to the model, for a call that no department can handle."""
     return result(request["call_id"], request["reason"], error=True)
 
 

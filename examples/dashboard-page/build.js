@@ -1,6 +1,6 @@
 /**
- * The page as static files in dist/. It needs `@threadwire/ag-ui` built beside it; elsewhere that comes from npm.
- * Another folder with a page in src/, if one is named, is built like this one and with its packages.
+ * Builds the page as static files in dist/. Requires a built `@threadwire/ag-ui` in this repository; other projects
+ * install it from npm. If the argument is another folder with a page in src/, builds that page with these packages.
  */
 import { copyFile, rm } from "node:fs/promises";
 import { join, resolve } from "node:path";
@@ -18,7 +18,7 @@ await build({
   outdir: dist,
   bundle: true,
   format: "esm",
-  splitting: true, // what markdown may need, such as diagrams and syntax colours, is loaded when it does
+  splitting: true, // loads optional parts of the markdown renderer, such as diagrams and highlighting, on demand
   minify: true,
   jsx: "automatic",
   define: { "process.env.NODE_ENV": '"production"', global: "window" },

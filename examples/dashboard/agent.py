@@ -1,8 +1,8 @@
-"""A dashboard of a small fund that keeps itself up to date, and an assistant that explains it.
+"""A dashboard of a small fund that is updated by background runs, and an assistant that explains it.
 
-Everything the page shows is in the thread's state, ready to be drawn: five metrics with labels and texts, a week of
-history for each, and when they were last looked at. A run with `{"refresh": true}` recomputes them, in the
-background, after some seconds, or as often as you like; a run with a message talks about them.
+Everything the page shows is in the thread's state, ready to be rendered: five metrics with labels and texts, a week of
+history for each, and the time of the last refresh. A run with `{"refresh": true}` recomputes the metrics: in the
+background, after a delay, or on a schedule. A run with a message answers questions about them.
 """
 
 import json
@@ -18,7 +18,7 @@ from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.prebuilt import InjectedState, ToolNode, tools_condition
 from langgraph.runtime import Runtime, get_runtime
 from langgraph.types import Command
-from typing_extensions import TypedDict  # pydantic wants this one before Python 3.12
+from typing_extensions import TypedDict  # required by pydantic before Python 3.12
 
 from chat_model import call_tools, choose_model, last_question, results_of_this_turn
 
@@ -42,9 +42,9 @@ class Metric(TypedDict):
     unit: Unit
     value: float
     text: str
-    """The value as people write it: "$17,940", "7.8 %", "1,310"."""
+    """The formatted value: "$17,940", "7.80 %", "1,310"."""
     change: float
-    """Against the day before, in percent."""
+    """Relative to the previous day, in percent."""
     history: list[float]
     """One value for each of `days`; the last is `value`."""
 
@@ -53,11 +53,11 @@ class Source(TypedDict, total=False):
     """The context of a run."""
 
     seed: int
-    """Which fund: another seed, other numbers."""
+    """Selects the fund: another seed gives other numbers."""
 
 
 class Request(MessagesState):
-    """What a run may be given. The metrics are not in it: a page cannot overwrite them, whatever it sends along."""
+    """The input of a run. It has no metrics, so a page that sends its whole state cannot overwrite them."""
 
     refresh: Annotated[NotRequired[bool], EphemeralValue(bool)]
 
@@ -71,11 +71,11 @@ class Board(Request):
 
 
 # --- Where the numbers come from ----------------------------------------------------------------------------
-# A made-up fund in which every refresh is the next day. The same seed and day always give the same numbers.
+# A fictional fund in which every refresh is the next day. The same seed and day always give the same numbers.
 
 
 def measure(refreshes: int, seed: int) -> dict[str, Any]:
-    """The board on the day of that refresh: the last of a whole week."""
+    """Return the board on the day of that refresh, with the week that ends on it."""
     days = range(refreshes, refreshes + DAYS)
     week = [_figures(day, seed) for day in days]
     return {
@@ -102,8 +102,8 @@ def _income(day: int, seed: int) -> float:
     return 2_500 + 15 * day + _noise("income", day, seed, 40_000) / 100
 
 
-def _noise(what: str, day: int, seed: int, most: int) -> int:
-    return random.Random(f"{what} {day} {seed}").randint(0, most)
+def _noise(what: str, day: int, seed: int, maximum: int) -> int:
+    return random.Random(f"{what} {day} {seed}").randint(0, maximum)
 
 
 def _metric(name: MetricName, history: list[float]) -> Metric:
@@ -133,19 +133,19 @@ CallId = Annotated[str, InjectedToolCallId]
 def read_metrics(names: list[MetricName], board: Annotated[Board, InjectedState], call_id: CallId) -> Command:
     """Read metrics from the board, each with its history of seven days."""
     fresh = {} if "metrics" in board else next_board(board, get_runtime(Source).context)
-    return _answer({**board, **fresh}, names, fresh, call_id)
+    return _result({**board, **fresh}, names, fresh, call_id)
 
 
 @tool
 def refresh_board(board: Annotated[Board, InjectedState], call_id: CallId) -> Command:
     """Recompute all metrics of the board."""
     fresh = next_board(board, get_runtime(Source).context)
-    return _answer(fresh, list(METRICS), fresh, call_id)
+    return _result(fresh, list(METRICS), fresh, call_id)
 
 
-def _answer(board: dict[str, Any], names: list[MetricName], update: dict[str, Any], call_id: str) -> Command:
-    said = {"updated_at": board["updated_at"], "metrics": {name: board["metrics"][name] for name in names}}
-    return Command(update={**update, "messages": [ToolMessage(json.dumps(said), tool_call_id=call_id)]})
+def _result(board: dict[str, Any], names: list[MetricName], update: dict[str, Any], call_id: str) -> Command:
+    result = {"updated_at": board["updated_at"], "metrics": {name: board["metrics"][name] for name in names}}
+    return Command(update={**update, "messages": [ToolMessage(json.dumps(result), tool_call_id=call_id)]})
 
 
 TOOLS = [read_metrics, refresh_board]
@@ -181,10 +181,10 @@ def reply(conversation: list[BaseMessage]) -> AIMessage:
     return call_tools("Let me look.", [("read_metrics", {"names": names})], conversation)
 
 
-def _summary(said: dict[str, Any]) -> str:
+def _summary(result: dict[str, Any]) -> str:
     return "\n".join(
         f"- **{metric['label']}**: {metric['text']} ({metric['change']:+.2f} % since the day before)"
-        for metric in said["metrics"].values()
+        for metric in result["metrics"].values()
     )
 
 

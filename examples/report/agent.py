@@ -1,8 +1,8 @@
-"""A report that takes its time: while sources are read, a progress widget moves; then the text is streamed.
+"""A long-running report: while sources are read, a progress widget moves; then the text is streamed.
 
-It shows what a long job sends to those who watch it: progress events (`get_stream_writer`), widgets that are also kept
-in the state (`push_ui_message`), steps inside a subgraph, and at the end the words of a model. Each source is a step
-with a checkpoint of its own, so a server that is killed goes on with the source it was reading.
+It shows what a long job can send to its clients: progress events (`get_stream_writer`), widgets that are also stored in
+the state (`push_ui_message`), steps inside a subgraph, and finally the text of a model. Each source is a separate step
+with its own checkpoint, so after a crash the run resumes with the source it was reading.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from langgraph.config import get_stream_writer
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.graph.ui import AnyUIMessage, push_ui_message, ui_message_reducer
 from langgraph.runtime import Runtime
-from typing_extensions import TypedDict  # pydantic wants this one before Python 3.12
+from typing_extensions import TypedDict  # required by pydantic before Python 3.12
 
 from chat_model import choose_model, last_question
 
@@ -32,13 +32,13 @@ class Pace(TypedDict, total=False):
     """The context of a run."""
 
     seconds: float
-    """How long reading all sources takes."""
+    """How long it takes to read all sources."""
 
 
 class Research(TypedDict):
     topic: str
     number: int
-    """Which report of this conversation it is. Its widgets have it in their ids."""
+    """The number of this report in the conversation; part of the ids of its widgets."""
     findings: list[Finding]
     ui: Annotated[list[AnyUIMessage], ui_message_reducer]
 
@@ -50,7 +50,7 @@ class Report(MessagesState):
     ui: Annotated[list[AnyUIMessage], ui_message_reducer]
 
 
-def say_progress(doing: str, done: int) -> None:
+def send_progress(doing: str, done: int) -> None:
     get_stream_writer()({"type": "progress", "doing": doing, "done": done, "of": len(SOURCES)})
 
 
@@ -58,22 +58,22 @@ def widget_id(state: Research | Report, widget: str) -> str:
     return f"report-{state['number']}-{widget}"
 
 
-# --- Research: one source is one step -----------------------------------------------------------------------
+# --- Research: one step per source --------------------------------------------------------------------------
 
 
 async def read_source(research: Research, runtime: Runtime[Pace]) -> dict[str, Any]:
     findings = research["findings"]
     source = SOURCES[len(findings)]
-    say_progress(f"Reading: {source}", len(findings))
+    send_progress(f"Reading: {source}", len(findings))
     await asyncio.sleep((runtime.context or {}).get("seconds", SECONDS) / len(SOURCES))
     findings = [*findings, Finding(source=source, demand=_demand(research["topic"], source))]
-    # The widget that `plan` has made changes in place: its id is the same, also when a crash makes this step run twice.
+    # Updates the widget that `plan` created: the id is the same, even if a crash makes this step run twice.
     push_ui_message("progress", {"done": len(findings), "last": source}, id=widget_id(research, "progress"), merge=True)
     return {"findings": findings}
 
 
 def _demand(topic: str, source: str) -> int:
-    """Made up, but always the same."""
+    """A fictional but deterministic number."""
     return hashlib.sha256(f"{topic} {source}".encode()).digest()[0] % 101
 
 
@@ -94,7 +94,7 @@ research = (
 
 
 def reply(conversation: list[BaseMessage]) -> AIMessage:
-    """The script that plays the writer: it knows what it was told, and nothing else."""
+    """The script that plays the writer: it returns its notes unchanged."""
     return AIMessage(last_question(conversation))
 
 
@@ -111,7 +111,7 @@ def plan(report: Report) -> dict[str, Any]:
 
 
 async def write(report: Report) -> dict[str, Any]:
-    say_progress("Writing", len(report["findings"]))
+    send_progress("Writing", len(report["findings"]))
     outline = SystemMessage("Turn these notes into a short report in markdown. Change no number.")
     message = await model.ainvoke([outline, HumanMessage(_notes(report))])
     bars = {finding["source"]: finding["demand"] for finding in report["findings"]}

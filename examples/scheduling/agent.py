@@ -1,7 +1,7 @@
-"""An academic scheduling assistant: who teaches what, how loaded everyone is, and where it clashes.
+"""An academic scheduling assistant: who teaches what, how the load is distributed, and which sections conflict.
 
-The timetable it starts from is the same for everybody; what a conversation changes is in that conversation's
-state, under `assignments`. Without an API key a script plays the model, so the example runs anywhere.
+Every conversation starts from the same timetable; its changes are stored in its own state, under `assignments`. Without
+an API key a script plays the model, so the example runs anywhere.
 """
 
 import json
@@ -47,7 +47,7 @@ Assignments = dict[str, str]  # section id → teacher id
 
 class Schedule(MessagesState):
     assignments: NotRequired[Assignments]
-    """What this conversation has changed; the rest is as in STARTING_ASSIGNMENTS."""
+    """The changes of this conversation, on top of STARTING_ASSIGNMENTS."""
 
 
 # The model never sees this argument; the tools node fills it from the state.
@@ -228,7 +228,7 @@ async def call_model(state: Schedule) -> dict[str, Any]:
 
 
 async def use_tools(state: Schedule) -> dict[str, Any]:
-    """One call after the other: two assignments of one turn must not overload a teacher together."""
+    """Execute the calls in sequence: two assignments of one turn must not overload a teacher together."""
     changed = dict(state.get("assignments", {}))
     results = []
     for call in state["messages"][-1].tool_calls:
@@ -242,10 +242,10 @@ async def _use_tool(call: ToolCall, assignments: Assignments) -> tuple[ToolMessa
     if call["name"] not in TOOLS:
         unknown = f"There is no tool {call['name']}. The tools are: {', '.join(TOOLS)}."
         return ToolMessage(json.dumps(_refusal(unknown)), tool_call_id=call["id"], status="error"), {}
-    # As a tool call, not as bare arguments: so whoever watches learns which call a result belongs to.
+    # Pass a tool call, not just its arguments, so that clients can match the result to the call.
     arguments = {**call["args"], "assignments": assignments}
     message = await TOOLS[call["name"]].ainvoke({**call, "args": arguments})
-    if message.status == "error":  # arguments the tool could not accept; the model reads why
+    if message.status == "error":  # invalid arguments; the message tells the model why
         return message, {}
     result = json.loads(message.text)
     if "error" in result:

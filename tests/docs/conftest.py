@@ -10,19 +10,19 @@ from threadwire.testing.server import RunningServer, running_server
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "langgraph.json"
 SCRIPTED = {"THREADWIRE_EXAMPLE_DELAY": "0", "THREADWIRE_EXAMPLE_MODEL": "scripted"}
-"""Also on a machine with a key: the scripts are what is tested."""
+"""The tests need the scripts, even on a machine with an API key."""
 
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    """The examples, served. Each test makes threads of its own."""
+    """A server with the examples. Each test creates its own threads."""
     with running_server(EXAMPLES, tmp_path_factory.mktemp("docs") / "data", env=SCRIPTED) as running:
         yield running
 
 
 @pytest.fixture
 def mortal_server(tmp_path: Path) -> Iterator[RunningServer]:
-    """The examples, served for one test, which may kill it."""
+    """A server with the examples for one test, which may kill it."""
     with running_server(EXAMPLES, tmp_path / "data", env=SCRIPTED) as running:
         yield running
 

@@ -1,4 +1,4 @@
-"""The documentation is true: what there is is described, what is described is there, and the snippets run."""
+"""The documentation matches the code: everything is documented, everything documented exists, and the snippets run."""
 
 import datetime
 import enum
@@ -71,11 +71,11 @@ def rows(page: Path) -> list[list[str]]:
 
 
 def row_of(page: Path, name: str) -> list[str]:
-    """The first row that begins with this name."""
+    """The first row that starts with this name."""
     return next(row for row in rows(page) if row[0] == f"`{name}`")
 
 
-# -- the reference says what there is --------------------------------------------------------------------------------
+# -- the reference is complete ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", Settings.model_fields)
@@ -88,7 +88,7 @@ def test_every_setting_is_documented(name: str) -> None:
     assert text.startswith(" ".join(field.description.split()))
 
 
-def test_no_setting_is_documented_that_does_not_exist() -> None:
+def test_every_documented_setting_exists() -> None:
     named = set(re.findall(rf"`{PREFIX}(\w+)`", (REFERENCE / "settings.md").read_text()))
     assert {name.lower() for name in named} == set(Settings.model_fields)
 
@@ -137,8 +137,8 @@ async def application(tmp_path: Path) -> AsyncIterator[FastAPI]:
 @pytest.mark.anyio
 async def test_every_route_is_documented_and_every_documented_route_exists(application: FastAPI) -> None:
     paths = application.openapi()["paths"]
-    there = {(method.upper(), path) for path, methods in paths.items() for method in methods}
-    assert set(_ROUTE.findall((REFERENCE / "http-api.md").read_text())) == there
+    existing = {(method.upper(), path) for path, methods in paths.items() for method in methods}
+    assert set(_ROUTE.findall((REFERENCE / "http-api.md").read_text())) == existing
 
 
 @pytest.mark.anyio
@@ -168,7 +168,7 @@ def _inputs(schema: dict[str, Any], operation: dict[str, Any]) -> Iterator[str]:
                 yield name
 
 
-# -- how values are encoded ------------------------------------------------------------------------------------------
+# -- encoding --------------------------------------------------------------------------------------------------------
 
 
 class Color(enum.Enum):
@@ -212,11 +212,11 @@ ENCODED = [row for row in rows(REFERENCE / "encoding.md") if row[0].startswith("
 
 @pytest.mark.parametrize(("python", "shown"), ENCODED, ids=[row[0] for row in ENCODED])
 def test_a_value_is_encoded_as_documented(python: str, shown: str) -> None:
-    value = eval(python.strip("`"), dict(NAMES))  # our own table, and nothing else
+    value = eval(python.strip("`"), dict(NAMES))  # safe: the expressions are from our own table
     assert dumps(value).decode() == shown.strip("`")
 
 
-# -- links and words -------------------------------------------------------------------------------------------------
+# -- links -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -227,13 +227,13 @@ def test_every_relative_link_resolves(page: Path) -> None:
             continue
         path, _, anchor = target.partition("#")
         found = (page.parent / path).resolve() if path else page
-        assert found.exists(), f"{target} is not there"
+        assert found.exists(), f"{target} does not exist"
         if anchor:
             assert anchor in _anchors(found), f"{target} has no such heading"
 
 
 @pytest.mark.parametrize("image", sorted((DOCS / "images").glob("*.png")), ids=lambda image: image.name)
-def test_every_picture_is_shown_somewhere(image: Path) -> None:
+def test_every_image_is_used(image: Path) -> None:
     shown = re.compile(rf"!\[[^\]]+\]\(\S*/{re.escape(image.name)}\)")
     assert any(shown.search(page.read_text()) for page in PAGES)
 
@@ -249,11 +249,11 @@ def test_every_page_of_the_docs_is_in_the_index() -> None:
     assert [page for page in pages if f"({page})" not in index] == []
 
 
-# -- what can be run is run ------------------------------------------------------------------------------------------
+# -- snippets --------------------------------------------------------------------------------------------------------
 
 
 def python(code: str, server: RunningServer) -> str:
-    """What a snippet prints when it is run against this server."""
+    """Run a snippet against this server and return its output."""
     assert URL in code
     return _printed([sys.executable, "-W", "error", "-c", code.replace(URL, server.url)], ROOT)
 
@@ -264,11 +264,11 @@ def _printed(command: list[str], folder: Path) -> str:
     return ended.stdout
 
 
-def test_the_server_tells_what_the_readme_shows(server: RunningServer) -> None:
+def test_the_server_prints_what_the_readme_shows(server: RunningServer) -> None:
     shown = re.search(r"^```\n(Threadwire is listening on .*?)^```$", (ROOT / "README.md").read_text(), re.M | re.S)
     assert shown is not None
-    told = shown[1].replace(URL, server.url).replace("  .threadwire", f"  {server.data}")
-    server.wait_for_log("^" + re.escape(told))
+    expected = shown[1].replace(URL, server.url).replace("  .threadwire", f"  {server.data}")
+    server.wait_for_log("^" + re.escape(expected))
 
 
 FOUND = """\
@@ -280,17 +280,17 @@ Conflicts: 1, unassigned sections: 2.
 
 
 @pytest.mark.parametrize("language", ["python", "js"])
-def test_a_client_of_the_readme_has_ten_lines(language: str) -> None:
+def test_the_readme_clients_have_at_most_ten_lines(language: str) -> None:
     (client,) = [block for block in blocks(ROOT / "README.md") if block.language == language]
     assert len(list(filter(None, client.text.splitlines()))) <= 10
 
 
-def test_the_python_client_of_the_readme_streams_an_answer(server: RunningServer) -> None:
+def test_the_python_client_in_the_readme_streams_a_response(server: RunningServer) -> None:
     (client,) = [block for block in blocks(ROOT / "README.md") if block.language == "python"]
     assert python(client.text, server) == FOUND
 
 
-def test_the_javascript_client_of_the_readme_streams_an_answer(server: RunningServer) -> None:
+def test_the_javascript_client_in_the_readme_streams_a_response(server: RunningServer) -> None:
     (client,) = [block for block in blocks(ROOT / "README.md") if block.language == "js"]
     node = shutil.which("node")
     assert node, "this test needs Node 20 or later"
@@ -301,7 +301,7 @@ def test_the_javascript_client_of_the_readme_streams_an_answer(server: RunningSe
     assert printed == FOUND
 
 
-def test_a_stream_is_resumed_as_the_how_to_says(server: RunningServer) -> None:
+def test_the_how_to_on_resuming_a_stream_works(server: RunningServer) -> None:
     run, thread = [block for block in blocks(DOCS / "how-to" / "resume-a-stream.md") if block.language == "python"]
     lines = [line.split() for line in python(run.text + 'print("-", "-")\n' + thread.text, server).splitlines()]
     middle = lines.index(["-", "-"])
@@ -313,7 +313,7 @@ def test_a_stream_is_resumed_as_the_how_to_says(server: RunningServer) -> None:
     assert [lines[middle + 1][1], lines[-1][1]] == ["metadata", "metadata"]
 
 
-def test_the_page_on_asking_people_is_a_program_that_prints_what_it_says(server: RunningServer) -> None:
+def test_the_how_to_on_asking_people_prints_the_documented_output(server: RunningServer) -> None:
     page = blocks(DOCS / "how-to" / "ask-people.md")
     program = "\n".join(block.text for block in page if block.language == "python")
     assert python(program, server) == "".join(block.text for block in page if block.language == "text")
@@ -327,12 +327,12 @@ def test_the_page_on_asking_people_is_a_program_that_prints_what_it_says(server:
         ("report", "7 of 8 Reading: Forums\n8 of 8 Writing\n# Demand for electric bicycles"),
     ],
 )
-def test_the_client_of_an_example_prints_its_answer(server: RunningServer, example: str, printed: str) -> None:
+def test_the_client_in_an_example_readme_prints_the_result(server: RunningServer, example: str, printed: str) -> None:
     (client,) = [block for block in blocks(ROOT / "examples" / example / "README.md") if block.language == "python"]
     assert printed in python(client.text, server)
 
 
-def test_every_example_is_in_the_table_and_has_a_page() -> None:
+def test_every_example_is_listed_and_has_a_readme() -> None:
     graphs = load_config(EXAMPLES).graphs
     listed = [re.sub(r"\W*(\w+).*", r"\1", row[0]) for row in rows(ROOT / "examples" / "README.md")]
     assert [name for name in listed if name in graphs] == list(graphs)
@@ -340,7 +340,7 @@ def test_every_example_is_in_the_table_and_has_a_page() -> None:
         assert (ROOT / "examples" / name / "README.md").is_file(), name
 
 
-def test_an_agent_remembers_as_the_how_to_says(tmp_path: Path) -> None:
+def test_the_how_to_on_memory_works(tmp_path: Path) -> None:
     files = {block.title: block.text for block in blocks(DOCS / "how-to" / "give-agents-a-memory.md") if block.title}
     for title, text in files.items():
         (tmp_path / title).write_text(text)
@@ -351,12 +351,12 @@ def test_an_agent_remembers_as_the_how_to_says(tmp_path: Path) -> None:
     assert json.loads(third.replace("'", '"')) == ["I hate the rain", "work"]
 
 
-def test_a_cron_is_made_changed_and_deleted_as_the_how_to_says(server: RunningServer) -> None:
+def test_the_how_to_on_schedules_creates_updates_and_deletes_a_cron(server: RunningServer) -> None:
     (snippet,) = [block for block in blocks(DOCS / "how-to" / "run-on-a-schedule.md") if block.language == "python"]
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT0[78]:00:00\+00:00\n", python(snippet.text, server))
 
 
-def test_the_webhook_rules_of_the_how_to_are_understood() -> None:
+def test_the_webhook_rules_in_the_how_to_are_valid_and_complete() -> None:
     (project,) = [block for block in blocks(DOCS / "how-to" / "call-a-webhook.md") if block.language == "json"]
     rules = read_webhooks(json.loads(project.text)["webhooks"])
     assert resolve_headers(rules, {"LG_WEBHOOK_TOKEN": "secret"}).headers == {"Authorization": "Bearer secret"}
@@ -364,8 +364,8 @@ def test_the_webhook_rules_of_the_how_to_are_understood() -> None:
     assert {field.name for field in fields(WebhookRules)} <= named
 
 
-def test_the_driver_test_of_the_how_to_collects_every_suite(tmp_path: Path) -> None:
-    """The suites themselves run in tests/conformance."""
+def test_the_driver_test_in_the_how_to_collects_every_suite(tmp_path: Path) -> None:
+    """Only collects the suites; tests/conformance runs them."""
     (snippet,) = [block for block in blocks(DOCS / "how-to" / "test-a-storage-driver.md") if block.title]
     (tmp_path / snippet.title).write_text(snippet.text)
     command = [sys.executable, "-m", "pytest", "--collect-only", "--quiet", "-p", "no:cacheprovider", snippet.title]
@@ -377,7 +377,7 @@ def test_the_driver_test_of_the_how_to_collects_every_suite(tmp_path: Path) -> N
     }  # fmt: skip
 
 
-def test_the_server_is_mounted_as_the_how_to_says(tmp_path: Path) -> None:
+def test_the_how_to_on_mounting_works(tmp_path: Path) -> None:
     host, client = [
         block for block in blocks(DOCS / "how-to" / "mount-in-your-application.md") if block.language == "python"
     ]
@@ -400,13 +400,13 @@ def test_the_server_is_mounted_as_the_how_to_says(tmp_path: Path) -> None:
             running.kill()
 
 
-# -- the tutorial, from an empty folder to the crash -----------------------------------------------------------------
+# -- the tutorial ----------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
 def tutorial(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    """The tutorial as somebody follows it: served once there is a project file, and never started again when there is
-    more. Each project file is checked on the way."""
+    """A server that follows the steps of the tutorial: it starts after the first project file is written, and reloads
+    the later files without a restart. Checks each project file."""
     folder = tmp_path_factory.mktemp("tutorial")
     files = [block for block in blocks(TUTORIAL) if block.title]
     first = next(number for number, block in enumerate(files) if block.title == "langgraph.json")
@@ -426,7 +426,7 @@ def _write(folder: Path, files: list[Block]) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_nobody_is_told_to_end_processes_that_may_not_be_theirs(page: Path) -> None:
+def test_no_page_kills_processes_by_name(page: Path) -> None:
     assert re.findall(r"pkill|killall", page.read_text()) == []
 
 
@@ -449,21 +449,21 @@ def test_the_tutorials_agent_asks_before_it_acts(tutorial: RunningServer) -> Non
 
 def test_the_tutorials_run_survives_a_kill(tutorial: RunningServer) -> None:
     lines = []
-    with watching(client_of(tutorial, "watch.py"), tutorial) as watcher:
-        assert watcher.stdout is not None
-        for line in watcher.stdout:
+    with running_client(client_of(tutorial, "watch.py"), tutorial) as running:
+        assert running.stdout is not None
+        for line in running.stdout:
             lines.append(line.strip())
             if line.strip() == "page 2":
                 tutorial.kill()
                 tutorial.start()
-    assert watcher.returncode == 0, lines
+    assert running.returncode == 0, lines
     assert [line for line in lines if line.startswith("page")] == [f"page {number}" for number in range(1, 9)]
     assert [line for line in lines if line.startswith("attempt")] == ["attempt 1", "attempt 2"]
     assert lines.index("attempt 2") > lines.index("page 2")
 
 
 @contextmanager
-def watching(code: str, server: RunningServer) -> "Iterator[subprocess.Popen[str]]":
+def running_client(code: str, server: RunningServer) -> "Iterator[subprocess.Popen[str]]":
     with subprocess.Popen(
         [sys.executable, "-c", code.replace(URL, server.url)],
         stdin=subprocess.DEVNULL,

@@ -1,4 +1,4 @@
-"""The dashboard: a state that a page can draw at once, kept fresh by runs that nobody watches."""
+"""The dashboard example: state that a page can render immediately, updated by background runs."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -15,7 +15,7 @@ METRICS = {
 
 
 def refresh(client, thread_id: str, **options: Any) -> dict[str, Any]:
-    """Refresh in the background, and return the state once that is done."""
+    """Refresh in a background run, wait for it, and return the state."""
     run = client.runs.create(thread_id, "dashboard", input={"refresh": True}, **options)
     client.runs.join(thread_id, run["run_id"])
     return client.threads.get_state(thread_id)["values"]
@@ -26,7 +26,7 @@ def ask(client, thread_id: str, text: str) -> list[dict[str, Any]]:
     return client.runs.wait(thread_id, "dashboard", input=question)["messages"]
 
 
-def test_a_refresh_gives_a_page_all_it_draws(client, thread_id):
+def test_a_refresh_provides_everything_a_page_renders(client, thread_id):
     before = datetime.now(UTC).replace(microsecond=0)
     board = refresh(client, thread_id)
     assert set(board) == {"messages", "metrics", "days", "updated_at", "refreshes"}
@@ -37,11 +37,11 @@ def test_a_refresh_gives_a_page_all_it_draws(client, thread_id):
         assert metric["text"]
     assert len(board["days"]) == 7
     assert datetime.fromisoformat(board["updated_at"]) >= before
-    # The same object is on the thread, for a list of threads that shows numbers.
+    # The thread has the same values, for a thread list that shows metrics.
     assert client.threads.get(thread_id)["values"] == board
 
 
-def test_the_texts_are_as_people_write_numbers(client, thread_id):
+def test_metric_texts_are_formatted(client, thread_id):
     metrics = refresh(client, thread_id)["metrics"]
     assert {name: each["text"] for name, each in metrics.items()} == {
         "income_7d": "$19,363",
@@ -61,14 +61,14 @@ def test_every_refresh_is_the_next_day(client, thread_id):
         assert metric["history"][:-1] == first["metrics"][name]["history"][1:]
 
 
-def test_the_same_fund_has_the_same_numbers_in_every_thread(client):
+def test_a_fund_has_the_same_metrics_in_every_thread(client):
     one, same, other = (client.threads.create()["thread_id"] for _ in range(3))
     metrics = refresh(client, one)["metrics"]
     assert refresh(client, same)["metrics"] == metrics
     assert refresh(client, other, context={"seed": 2})["metrics"] != metrics
 
 
-def test_a_refresh_may_be_due_later(client, thread_id):
+def test_a_refresh_can_be_delayed(client, thread_id):
     run = client.runs.create(thread_id, "dashboard", input={"refresh": True}, after_seconds=1)
     assert run["status"] == "pending"
     assert client.threads.get_state(thread_id)["values"] == {}
@@ -76,14 +76,14 @@ def test_a_refresh_may_be_due_later(client, thread_id):
     assert client.threads.get_state(thread_id)["values"]["refreshes"] == 1
 
 
-def test_whoever_watches_sees_the_numbers_of_a_background_run(client, thread_id):
+def test_a_subscriber_sees_the_metrics_of_a_background_run(client, thread_id):
     run = client.runs.create(thread_id, "dashboard", input={"refresh": True}, after_seconds=1)
     shown = [part.data for part in client.runs.join_stream(thread_id, run["run_id"]) if part.event == "values"]
     assert shown[-1] == client.threads.get_state(thread_id)["values"]
     assert shown[-1]["metrics"]["users"]["value"] == 1391
 
 
-def test_a_question_is_answered_from_the_board_in_pieces(client, thread_id):
+def test_a_question_is_answered_from_the_board_and_streamed(client, thread_id):
     refresh(client, thread_id)
     question = {"messages": [{"role": "user", "content": "What is our APY?"}]}
     parts = list(client.runs.stream(thread_id, "dashboard", input=question, stream_mode=["messages-tuple", "values"]))
@@ -96,7 +96,7 @@ def test_a_question_is_answered_from_the_board_in_pieces(client, thread_id):
     assert messages[-1]["content"] == "- **APY**: 8.31 % (-0.24 % since the day before)"
 
 
-def test_a_question_leaves_the_numbers_alone(client, thread_id):
+def test_a_question_does_not_change_the_metrics(client, thread_id):
     board = refresh(client, thread_id)
     ask(client, thread_id, "How are we doing?")
     after = client.threads.get_state(thread_id)["values"]
@@ -104,15 +104,15 @@ def test_a_question_leaves_the_numbers_alone(client, thread_id):
     assert len(after["messages"][-1]["content"].splitlines()) == 5
 
 
-def test_the_assistant_can_refresh_too(client, thread_id):
+def test_the_assistant_can_refresh_the_board(client, thread_id):
     answer = ask(client, thread_id, "Refresh the numbers, please")[-1]["content"]
     board = client.threads.get_state(thread_id)["values"]
     assert board["refreshes"] == 1
     assert f"- **AUM**: {board['metrics']['aum']['text']}" in answer
 
 
-def test_a_run_after_a_refresh_talks_again(client, thread_id):
-    """`refresh` lives for one run only."""
+def test_a_question_after_a_refresh_does_not_refresh_again(client, thread_id):
+    """`refresh` applies to one run only."""
     refresh(client, thread_id)
     assert "**Users**: 1,391" in ask(client, thread_id, "How many users?")[-1]["content"]
     assert client.threads.get_state(thread_id)["values"]["refreshes"] == 1
@@ -125,12 +125,12 @@ def test_an_empty_board_is_filled_by_the_first_question(client, thread_id):
     assert client.threads.get_state(thread_id)["values"]["refreshes"] == 1
 
 
-def test_anything_else_is_answered_with_what_it_can_do(client, thread_id):
+def test_any_other_message_is_answered_with_help(client, thread_id):
     assert "or say **refresh**" in ask(client, thread_id, "Hello!")[-1]["content"]
 
 
 @pytest.mark.parametrize("sent", [{"metrics": {}, "days": []}, {"refreshes": 40}], ids=["emptied", "advanced"])
-def test_a_page_that_sends_its_state_along_cannot_change_the_numbers(client, thread_id, sent):
+def test_a_page_that_sends_its_state_cannot_change_the_metrics(client, thread_id, sent):
     board = refresh(client, thread_id)
     question = {"messages": [{"role": "user", "content": "Hello!"}], **sent}
     client.runs.wait(thread_id, "dashboard", input=question)
@@ -139,7 +139,7 @@ def test_a_page_that_sends_its_state_along_cannot_change_the_numbers(client, thr
 
 
 def test_a_background_refresh_waits_for_the_conversation(client, thread_id):
-    """Both run on one thread: the second begins when the first has ended, and nothing is lost."""
+    """Both runs use one thread: the second starts when the first has ended, and no update is lost."""
     question = {"messages": [{"role": "user", "content": "Refresh the numbers"}]}
     client.runs.create(thread_id, "dashboard", input=question)
     board = refresh(client, thread_id)

@@ -1,4 +1,4 @@
-"""Which model plays in the examples."""
+"""The choice of the chat model in the examples."""
 
 import importlib
 import sys
@@ -24,7 +24,7 @@ def reply(conversation):
     return AIMessage("hello")
 
 
-def test_without_a_key_the_script_plays(choose_model):
+def test_without_a_key_the_scripted_model_is_used(choose_model):
     model = choose_model(reply)
     assert model._llm_type == "threadwire-scripted"
     assert model.invoke("hi").text == "hello"
@@ -38,17 +38,17 @@ def test_without_a_key_the_script_plays(choose_model):
         ("ANTHROPIC_API_KEY", "a key", "anthropic:claude-haiku-4-5"),
     ],
 )
-def test_a_model_that_is_not_installed_is_replaced_by_the_script(
+def test_the_scripted_model_replaces_a_model_that_is_not_installed(
     choose_model, monkeypatch, caplog, variable, value, name
 ):
-    monkeypatch.setitem(sys.modules, "langchain_openai", None)  # as if they were not installed
+    monkeypatch.setitem(sys.modules, "langchain_openai", None)  # simulates missing packages
     monkeypatch.setitem(sys.modules, "langchain_anthropic", None)
     monkeypatch.setenv(variable, value)
     assert choose_model(reply)._llm_type == "threadwire-scripted"
     assert f"The scripted model answers instead of {name}" in caplog.text
 
 
-def test_the_script_can_be_asked_for_although_there_is_a_key(choose_model, monkeypatch, caplog):
+def test_the_scripted_model_can_be_selected_despite_a_key(choose_model, monkeypatch, caplog):
     monkeypatch.setenv("OPENAI_API_KEY", "a key")
     monkeypatch.setenv("THREADWIRE_EXAMPLE_MODEL", "scripted")
     assert choose_model(reply)._llm_type == "threadwire-scripted"

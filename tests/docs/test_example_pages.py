@@ -1,4 +1,4 @@
-"""The pages of the examples are there as soon as they are built."""
+"""The web pages of the examples are served as soon as they are built."""
 
 import importlib.util
 import os
@@ -22,7 +22,7 @@ web = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(web)
 
 
-async def test_a_page_shows_itself_once_it_is_built(tmp_path: Path) -> None:
+async def test_a_page_is_served_once_it_is_built(tmp_path: Path) -> None:
     folder = tmp_path / "dist"
     app = Starlette(routes=[Mount("/page", web.BuiltPage(folder))])
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as browser:
@@ -37,12 +37,12 @@ async def test_a_page_shows_itself_once_it_is_built(tmp_path: Path) -> None:
         assert [(await browser.get(f"/page/{name}")).text for name in ("", "main.js")] == ["<p>hello", "run()"]
 
 
-async def test_the_dashboard_is_found_without_the_slash_too() -> None:
+async def test_the_dashboard_redirects_to_the_trailing_slash() -> None:
     async with httpx.AsyncClient(transport=httpx.ASGITransport(web.app), base_url="http://localhost") as browser:
-        led = await browser.get("/dashboard")
-        assert led.status_code == 307
-        assert led.next_request is not None
-        assert led.next_request.url.path == "/dashboard/"
+        redirect = await browser.get("/dashboard")
+        assert redirect.status_code == 307
+        assert redirect.next_request is not None
+        assert redirect.next_request.url.path == "/dashboard/"
 
 
 # -- make run --------------------------------------------------------------------------------------------------------
@@ -52,11 +52,11 @@ Run = Callable[[str], "subprocess.Popen[str]"]
 
 @pytest.fixture
 def run(tmp_path: Path) -> Iterator[Run]:
-    """What `make run` runs, with something else in place of what builds the page."""
+    """Run `examples/run.py` with a fake build of the page."""
     started = []
 
-    def start(building: str) -> "subprocess.Popen[str]":
-        for name, script in {"make": f'test "$1" = --question && exit 1\n{building}', "npm": ""}.items():
+    def start(build_script: str) -> "subprocess.Popen[str]":
+        for name, script in {"make": f'test "$1" = --question && exit 1\n{build_script}', "npm": ""}.items():
             (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")
             (tmp_path / name).chmod(0o755)
         environment = {name: value for name, value in os.environ.items() if not name.startswith("THREADWIRE_")}
@@ -76,8 +76,8 @@ def run(tmp_path: Path) -> Iterator[Run]:
         process.communicate(timeout=60)
 
 
-def told(process: "subprocess.Popen[str]", *sentences: str) -> str:
-    """What it prints until each of these has come."""
+def wait_for_output(process: "subprocess.Popen[str]", *sentences: str) -> str:
+    """Read the output until it contains every sentence, and return it."""
     printed = ""
     assert process.stdout is not None
     while not all(each in printed for each in sentences):
@@ -88,20 +88,21 @@ def told(process: "subprocess.Popen[str]", *sentences: str) -> str:
 
 
 @pytest.mark.parametrize(("code", "sentence"), [(0, "is built.\n"), (2, "could not be built: see build/page.log.\n")])
-def test_the_server_is_there_whatever_becomes_of_the_page_and_npms_words_are_not(
+def test_the_server_starts_whether_or_not_the_build_succeeds_and_hides_the_output_of_npm(
     run: Run, code: int, sentence: str
 ) -> None:
     process = run(f"echo many words; echo more >&2; exit {code}")
-    printed = told(process, f"The page /dashboard {sentence}", "Threadwire is listening on http://")
+    printed = wait_for_output(process, f"The page /dashboard {sentence}", "Threadwire is listening on http://")
     assert "words" not in printed
     process.terminate()
     assert process.wait(60) == 0
 
 
-def test_whoever_leaves_does_not_wait_for_the_page(run: Run, tmp_path: Path) -> None:
-    """npm heeds neither Ctrl-C nor SIGTERM while it unpacks."""
+def test_a_shutdown_kills_the_build_of_the_page(run: Run, tmp_path: Path) -> None:
+    """npm ignores Ctrl-C and SIGTERM while it unpacks."""
     process = run(f"trap '' INT TERM; echo $$ > {tmp_path}/started; mv {tmp_path}/started {tmp_path}/pid; sleep 600")
-    told(process, "The page /dashboard is being built; what npm says is in build/page.log.\n", "listening on http://")
+    expected = "The page /dashboard is being built; the output of npm is in build/page.log.\n"
+    wait_for_output(process, expected, "listening on http://")
     process.terminate()
     assert process.wait(60) == 0
     with pytest.raises(ProcessLookupError):

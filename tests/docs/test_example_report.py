@@ -1,4 +1,4 @@
-"""The report: what a long job shows while it works, also when the server dies under it."""
+"""The report example: what a long job streams while it runs, and that it survives a killed server."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import pytest
 from langgraph_sdk import get_sync_client
 
 SOURCES = ["Interviews", "Order books", "Price lists", "Patents", "Newspapers", "Customs data", "Job adverts", "Forums"]
-AT_ONCE = {"seconds": 0}
+NO_DELAY = {"seconds": 0}
 
 
 def topic(text: str) -> dict[str, Any]:
@@ -14,7 +14,7 @@ def topic(text: str) -> dict[str, Any]:
 
 
 def stream(client, thread_id: str, **options: Any) -> list[Any]:
-    options = {"input": topic("Report on electric bicycles"), "context": AT_ONCE, **options}
+    options = {"input": topic("Report on electric bicycles"), "context": NO_DELAY, **options}
     return list(client.runs.stream(thread_id, "report", **options))
 
 
@@ -23,7 +23,7 @@ def custom(parts: list[Any], kind: str) -> list[dict[str, Any]]:
     return [each for each in events if each["type"] == kind]
 
 
-def test_progress_comes_from_inside_the_subgraph(client, thread_id):
+def test_progress_is_streamed_from_inside_the_subgraph(client, thread_id):
     parts = stream(client, thread_id, stream_mode="custom", stream_subgraphs=True)
     progress = custom(parts, "progress")
     assert [each["doing"] for each in progress] == [*(f"Reading: {source}" for source in SOURCES), "Writing"]
@@ -33,7 +33,7 @@ def test_progress_comes_from_inside_the_subgraph(client, thread_id):
     assert namespace.startswith("custom|research:")
 
 
-def test_without_subgraphs_only_the_outer_steps_are_shown(client, thread_id):
+def test_without_subgraphs_only_root_steps_are_streamed(client, thread_id):
     parts = stream(client, thread_id, stream_mode="custom")
     assert [each["doing"] for each in custom(parts, "progress")] == ["Writing"]
     assert [each["id"] for each in custom(parts, "ui")] == ["report-1-progress", "report-1-chart"]
@@ -49,7 +49,7 @@ def test_a_widget_is_pushed_as_a_custom_event(client, thread_id):
     assert set(chart["props"]["bars"]) == set(SOURCES)
 
 
-def test_widgets_change_in_place_and_are_kept_in_the_state(client, thread_id):
+def test_widgets_are_updated_in_place_and_stored_in_the_state(client, thread_id):
     parts = stream(client, thread_id, stream_mode=["custom", "values"], stream_subgraphs=True)
     pushed = [each for each in custom(parts, "ui") if each["name"] == "progress"]
     assert {each["id"] for each in pushed} == {"report-1-progress"}
@@ -74,7 +74,7 @@ def test_the_text_is_streamed(client, thread_id):
     assert [finding["source"] for finding in parts[-1].data["findings"]] == SOURCES
 
 
-def test_a_second_report_has_widgets_of_its_own(client, thread_id):
+def test_a_second_report_has_its_own_widgets(client, thread_id):
     stream(client, thread_id)
     stream(client, thread_id, input=topic("Report on tea."))
     values = client.threads.get_state(thread_id)["values"]
@@ -86,7 +86,7 @@ def test_a_second_report_has_widgets_of_its_own(client, thread_id):
 
 
 @pytest.mark.parametrize("at", [0, 4])
-def test_a_killed_server_goes_on_with_the_source_it_was_reading(mortal_server, at):
+def test_after_a_kill_the_run_resumes_with_the_source_it_was_reading(mortal_server, at):
     attempts: list[list[Any]] = []
     with get_sync_client(url=mortal_server.url) as client:
         thread_id = client.threads.create()["thread_id"]
@@ -107,7 +107,7 @@ def test_a_killed_server_goes_on_with_the_source_it_was_reading(mortal_server, a
         values = client.threads.get_state(thread_id)["values"]
     before, after = ([each["done"] for each in custom(parts, "progress")] for parts in attempts)
     assert before == list(range(len(before)))
-    # The source that was being read is read again, unless it was finished in that very moment; those before are not.
+    # Only the source that was being read is read again, unless it was just finished.
     assert after in (list(range(before[-1], 9)), list(range(before[-1] + 1, 9)))
     assert [finding["source"] for finding in values["findings"]] == SOURCES
     assert [each["id"] for each in values["ui"]] == ["report-1-progress", "report-1-chart"]

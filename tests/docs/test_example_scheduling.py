@@ -16,7 +16,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 @pytest.fixture
 async def graph(monkeypatch):
-    # Also on a machine with a key: the script is what is tested.
+    # The tests need the script, even on a machine with an API key.
     monkeypatch.setenv("THREADWIRE_EXAMPLE_MODEL", "scripted")
     monkeypatch.setenv("THREADWIRE_EXAMPLE_DELAY", "0")
     config = load_config(EXAMPLES / "langgraph.json")
@@ -57,7 +57,7 @@ async def test_the_overview_lists_every_workload(graph):
     assert result["sections"]["s_algebra"]["teacher"] == "t_alice"
 
 
-async def test_the_load_distribution_says_who_has_most(graph):
+async def test_the_load_distribution_names_the_highest_and_lowest_load(graph):
     answer = await Thread(graph).ask("Show load distribution")
     assert "- **Dan**: 2.0h/6.0 (33.3%)" in answer
     assert "Alice has most, Dan least." in answer
@@ -69,7 +69,7 @@ async def test_conflicts_and_gaps_are_found(graph):
     assert "- **Nobody** teaches Ethics, Geometry" in answer
 
 
-async def test_an_assignment_changes_its_own_thread_only(graph):
+async def test_an_assignment_changes_only_its_own_thread(graph):
     thread, other = Thread(graph), Thread(graph)
     assert "- **Bob**: 10.0h/10.0 (100.0%)" in await thread.ask("Assign s_geometry to t_bob")
     assert await thread.assignments() == {"s_geometry": "t_bob"}
@@ -85,25 +85,25 @@ async def test_a_section_can_move_from_one_teacher_to_another(graph):
     assert answer.startswith("Conflicts: 0, unassigned sections: 2.")
 
 
-async def test_an_unknown_section_is_refused(graph):
+async def test_an_unknown_section_is_rejected(graph):
     thread = Thread(graph)
     assert (await thread.ask("Assign s_magic to t_bob")).startswith("There is no section s_magic.")
     assert (await thread.last_tool_message()).status == "error"
     assert await thread.assignments() == {}
 
 
-async def test_an_unknown_teacher_is_refused(graph):
+async def test_an_unknown_teacher_is_rejected(graph):
     assert (await Thread(graph).ask("Assign s_ethics to t_zoe")).startswith("There is no teacher t_zoe.")
 
 
-async def test_an_overload_is_refused(graph):
+async def test_an_overload_is_rejected(graph):
     thread = Thread(graph)
     answer = await thread.ask("Assign s_french to t_dan")
     assert answer == "French would bring Dan to 7.0h, over the maximum of 6.0h. Nothing was changed."
     assert await thread.assignments() == {}
 
 
-async def test_two_assignments_of_one_turn_do_not_overload_together(graph):
+async def test_two_assignments_in_one_turn_cannot_overload_a_teacher_together(graph):
     thread = Thread(graph)
     answer = await thread.ask("Assign s_geometry to t_dan and assign s_ethics to t_dan")
     assert "Geometry is assigned to Dan." in answer
@@ -111,7 +111,7 @@ async def test_two_assignments_of_one_turn_do_not_overload_together(graph):
     assert await thread.assignments() == {"s_geometry": "t_dan"}
 
 
-async def test_anything_else_is_answered_with_what_it_can_do(graph):
+async def test_any_other_message_is_answered_with_help(graph):
     assert "- **show schedule overview**" in await Thread(graph).ask("Hello!")
 
 
@@ -121,14 +121,14 @@ def called(name: str, args: dict) -> dict:
 
 
 @pytest.mark.parametrize(("name", "args"), [("no_such_tool", {}), ("assign_section", {"section_id": "s_ethics"})])
-async def test_a_call_that_a_real_model_got_wrong_does_not_fail_the_run(graph, name, args):
-    """The tools node alone, on an answer that the script would never give."""
+async def test_an_invalid_tool_call_of_a_real_model_does_not_fail_the_run(graph, name, args):
+    """Calls only the tools node, with a message that the script would never produce."""
     update = await graph.nodes["tools"].bound.ainvoke(called(name, args))
     assert [message.status for message in update["messages"]] == ["error"]
     assert update["messages"][0].tool_call_id == "call_1"
 
 
-async def test_answers_and_tool_calls_stream_in_pieces(graph):
+async def test_text_and_tool_calls_are_streamed(graph):
     question = {"messages": [{"role": "user", "content": "Assign s_geometry to t_bob"}]}
     config = {"configurable": {"thread_id": str(uuid4())}}
     parts = [part async for part, _ in graph.astream(question, config, stream_mode="messages")]
