@@ -25,7 +25,7 @@ from threadwire.testing.conformance import (
 
 EXAMPLES = int(os.environ.get("THREADWIRE_HYPOTHESIS_EXAMPLES", "60"))
 _DIRECTORY = TemporaryDirectory()
-"""Of the stories: a crash in one reopens it, and so does the next story."""
+"""The stories' data: a crash within a story reopens it, and so does the next story."""
 
 
 class InOneFile:

@@ -1,10 +1,12 @@
-"""What a database must do for Threadwire, in small protocols whose words are exact.
+"""The storage contract: what a database driver must do for Threadwire, as small protocols.
 
-A driver is a folder (or file) that offers `open_*` returning an async context manager of `Storage`, and that passes
-`threadwire.testing.conformance`. Drivers share no base class; the numbers in brackets are sentences of spec/log.md.
+A driver is a folder (or file) that offers an `open_*` function returning an async context manager of `Storage`, and
+that passes `threadwire.testing.conformance`. Drivers share no base class. Numbers in parentheses refer to the rules of
+spec/log.md.
 
-Threads of control. A storage is opened on one event loop, and every `async` method is called there. `Log.append`, a
-checkpoint saver and `Items` are called from any thread and any loop, because graphs run elsewhere.
+Event loops and threads: a storage is opened on one event loop, and every `async` method is called on that loop unless
+its docstring says otherwise. `Log.append`, `Threads.settle`, checkpoint savers and `Items` are called from any
+thread and any loop, because graphs run on loops of their own.
 """
 
 from collections.abc import Callable, Sequence
@@ -47,62 +49,70 @@ if TYPE_CHECKING:
 
 
 class Commit(Protocol):
-    """Work that has been taken in and will be durable soon."""
+    """Work that has been enqueued and will be durable soon."""
 
     async def wait(self) -> None:
-        """Return once it is durable; raise `StorageError` if it never will be. Usable on any event loop."""
+        """Return once the work is durable. Raise `StorageError` if it never will be. Usable on any event loop."""
 
 
 class Settling(Protocol):
-    """A move of a state that has been taken in."""
+    """A state change, made outside a run, that has been enqueued."""
 
     async def wait(self) -> bool:
-        """Return True once it is durable, False if nothing was changed. Raises `NotFound` if there is no such thread,
-        `StorageError` if it could not be kept. Usable on any event loop."""
+        """Return True once the change is durable, or False if it was not applied. Usable on any event loop.
+
+        Raises `NotFound` if the thread does not exist, and `StorageError` if the change could not be stored.
+        """
 
 
 class Wakeup(Protocol):
     """A hint that a thread may have grown (3.3)."""
 
     async def wait(self, timeout: float) -> bool:
-        """Return True once a hint has come since the last call, or False after `timeout` seconds. Hints do not pile
-        up."""
+        """Return True once a hint has arrived since the last call, or False after `timeout` seconds.
+
+        Hints are not counted: several that arrive between two calls may be reported as one.
+        """
 
 
 class Log(Protocol):
     def append(self, thread_id: ThreadId, drafts: Sequence[Draft], fence: Fence | None = None) -> Commit:
-        """Take in `drafts`, all or none (2.1), without waiting for the disk (2.3).
+        """Enqueue `drafts`, all or none (2.1), without waiting for the disk (2.3).
 
         With a fence, the entries carry its run and attempt; raises `Fenced` unless that attempt holds the thread (2.5).
-        Without one they are changes outside a run, and raise `NotFound` if there is no such thread.
-        Thread-safe; entries of one thread are numbered in the order of the calls (2.2).
+        Without a fence, the entries are changes outside a run; raises `NotFound` if the thread does not exist.
+        Thread-safe. The entries of one thread are numbered in the order of the calls (2.2).
         """
 
     @property
     def crowded(self) -> bool:
-        """Whether the queue has reached its bound (2.7). Cheap; asked after every append."""
+        """Whether the queue has reached its limit (2.7). Must be cheap: it is checked after every append."""
 
     async def room(self) -> None:
-        """Return once the queue is below its bound. Usable on any event loop."""
+        """Return once the queue is below its limit. Usable on any event loop."""
 
     async def read(
         self, thread_id: ThreadId, after: Seq, *, limit: int = 1000, run_id: RunId | None = None
     ) -> list[Entry]:
-        """Committed entries with `seq > after`, in order, at most `limit` (3.1). With `run_id`, only that run's.
+        """Return the committed entries with `seq > after`, in order, at most `limit` of them (3.1).
 
-        An empty list means there is nothing (of that run) after `after` yet. A thread that does not exist reads as
-        empty; one that was discarded can be read until it is swept (5.10).
+        With `run_id`, return only the entries of that run; `limit` then counts only those. An empty list means that
+        there are no such entries yet. A thread that does not exist reads as empty. A discarded thread can be read until
+        it is swept (5.10).
         """
 
     async def last(self, thread_id: ThreadId) -> Seq:
-        """The highest committed number, 0 for a thread without entries."""
+        """Return the highest committed sequence number, or 0 if the thread has no entries."""
 
     def watch(self, thread_id: ThreadId) -> AbstractContextManager[Wakeup]:
-        """Be told when the thread grows. Watch, then read (3.2)."""
+        """Receive a wakeup whenever the thread grows. Watch first, then read (3.2)."""
 
     def figures(self) -> LogFigures:
-        """How many entries have become readable since the storage was opened, on all threads, and in how many
-        commits. A commit may carry several entries, or changes that are none; neither number ever goes down."""
+        """Return how many entries, on all threads, have become readable since the storage was opened, and in how many
+        commits.
+
+        One commit may hold several entries, or changes that add no entry. Neither counter ever decreases.
+        """
 
 
 class Threads(Protocol):
@@ -114,10 +124,12 @@ class Threads(Protocol):
         drafts: Sequence[Draft] = (),
         checkpoints_of: ThreadId | None = None,
     ) -> Thread:
-        """Keep a new thread. If the id is taken: `Conflict`, or the existing one with `if_exists="do_nothing"`.
+        """Store a new thread and return it.
 
-        In the same transaction `drafts` become its first entries, outside a run, and the checkpoints that were put
-        under the id `checkpoints_of` become its own and are no longer found there. If the id is taken neither happens.
+        If the id is taken, raise `Conflict`, or return the existing thread with `if_exists="do_nothing"`.
+
+        The same transaction appends `drafts` as the thread's first entries, outside a run, and moves the checkpoints
+        stored under the id `checkpoints_of` to the new thread. If the id is taken, neither happens.
         """
 
     async def get(self, thread_id: ThreadId) -> Thread | None: ...
@@ -125,38 +137,47 @@ class Threads(Protocol):
     async def update(
         self, thread_id: ThreadId, *, metadata: dict[str, Any], ttl: WantedTtl = "usual", now: int
     ) -> Thread:
-        """Merge `metadata` key by key into what is there; replace the ttl, or with None take it off, unless it is to be
-        the usual. Raises `NotFound`."""
+        """Merge `metadata` into the thread's metadata, key by key, and return the updated thread.
+
+        The TTL is replaced by `ttl`, or removed if that is None; `"usual"` leaves it unchanged. Raises `NotFound`.
+        """
 
     async def delete(self, thread_id: ThreadId) -> None:
-        """Remove the thread with its log, runs and checkpoints; whoever held it is fenced, whoever watches it is woken.
-        Raises `NotFound`."""
+        """Delete the thread with its log, runs, checkpoints and crons.
+
+        An attempt that held the thread is fenced, and watchers are woken. Raises `NotFound`.
+        """
 
     async def prune(self, thread_id: ThreadId, now: int) -> bool:
-        """Keep only the newest checkpoint of every namespace, and what it needs.
+        """Remove all checkpoints except the newest of each namespace and those it depends on.
 
-        If any were removed, a `state.reset` entry of cause `prune` says so and names the newest root checkpoint.
-        `updated_at` stays. False, and nothing changes, while the thread has active runs, or if there is no such thread.
+        If any were removed, append a `state.reset` entry with cause `prune` and the id of the newest root checkpoint.
+        `updated_at` does not change. Returns False, and changes nothing, if the thread has active runs or does not
+        exist.
         """
 
     async def due(self, now: int, limit: int) -> list[ThreadId]:
-        """Threads whose `expires_at` is not after `now` and that have no active runs, the longest due first. One that
-        was pruned since its last update is not due again before its next."""
+        """Return up to `limit` threads with `expires_at <= now` and no active runs, earliest `expires_at` first.
+
+        A thread that was pruned since its last update is not due until it has been updated again.
+        """
 
     async def expire(self, thread_id: ThreadId, now: int) -> ExpiryStrategy | None:
-        """Do what the ttl of a thread that is `due` says, as `delete` or `prune` would, and say what it was. None, and
-        nothing changes, if the thread is not due (any more)."""
+        """Apply the TTL strategy of a thread that is `due`, as `delete` or `prune` would, and return the strategy.
+
+        Returns None, and changes nothing, if the thread is not, or no longer, due.
+        """
 
     async def search(self, query: ThreadQuery) -> list[Thread]:
-        """Threads whose metadata and values contain those of the query (`contains` of this module), one page.
+        """Return one page of the threads whose metadata and values contain those of the query (see `contains`).
 
-        Rows that are alike in what they are sorted by follow their ids, and rows alike in status first their
-        `updated_at`, in the same direction. What has never happened comes before everything. Without `with_state`, rows
-        have neither values nor interrupts, whatever they hold.
+        Ties are broken by id; when sorting by status, first by `updated_at`. Tie-breakers follow the direction of the
+        sort. None sorts below every other value. Without `with_state`, the returned threads have neither values nor
+        interrupts, whatever is stored.
         """
 
     async def count(self, query: ThreadQuery) -> int:
-        """How many `search` would give without a limit."""
+        """Return how many threads `search` would find without a limit."""
 
     def settle(
         self,
@@ -168,46 +189,51 @@ class Threads(Protocol):
         since: Seq,
         now: int,
     ) -> Settling:
-        """The state was moved outside a run: put its checkpoints, as a saver without a fence would, note what the
-        thread now holds, and append `drafts`, in one transaction (7.6). Thread-safe; what is put is serialised here,
-        on the caller's thread.
+        """Enqueue a state change made outside a run: in one transaction, put its checkpoints as an unfenced saver
+        would, store `settled` on the thread's row, and append `drafts` (7.6).
 
-        Nothing changes if the thread has active runs, or if its log has entries after `since`: then it is not what the
-        state was moved from.
+        Nothing changes if the thread has active runs, or if its log has entries after `since`: the change was then
+        computed from a state that is no longer current. Thread-safe. `puts` are serialised during this call, on the
+        caller's thread.
         """
 
     async def discarded(
         self, *, before: int, but_not: frozenset[ThreadId] = frozenset(), limit: int = 100
     ) -> Sequence[ThreadId]:
-        """Up to `limit` threads that were discarded before that moment and are not swept yet, the oldest first; none of
-        `but_not` (5.10)."""
+        """Return up to `limit` threads that were discarded before the time `before` and have not been swept (5.10),
+        oldest first, without those in `but_not`."""
 
     async def sweep(self, thread_ids: Sequence[ThreadId]) -> None:
-        """Remove what is left of discarded threads: their logs, runs and checkpoints. One that was made anew since then
-        is left alone, and no longer one of them; so is one that never was."""
+        """Delete what is left of discarded threads: their logs, runs and checkpoints.
+
+        A thread that was created again since is left alone and no longer counts as discarded. An id that was never
+        discarded is ignored.
+        """
 
 
 class Runs(Protocol):
     async def accept(
         self, new: NewRun, *, start: Callable[[Run], None] | None = None, patient: bool = False
     ) -> Accepted:
-        """Take a run in: its row and its `run.queued` entry, durable on return (5.1), or nothing. What is in them,
-        `new` says: `row`, `queued`, and `thread` if that has to be made.
+        """Accept a run: store its row and its `run.queued` entry, durable on return (5.1), or nothing at all.
 
-        - The thread must exist, unless `create_thread`: `NotFound`. A thread that exists gains `thread_metadata` and
-          `thread_config`, key by key; one that is made has them, and `thread_ttl`.
-        - An `idempotency_key` seen before on that owner returns the run it made, `repeated`, with the `request_digest`
-          that it was made with; nothing else is looked at, and nothing changes.
-        - While the thread has active runs: `reject` raises `ThreadBusy`; `enqueue` waits its turn; `interrupt` and
-          `rollback` cancel every active run with that action, as `cancel` would, then wait their turn.
-        - A run whose `due_at` is not after its `created_at` was not asked to be delayed: it is due, whatever any clock
-          says later. Times are only compared, and need not ascend from call to call.
-        - With `start`, a run that is due at once on a thread without active runs is claimed in the same transaction, as
-          `claim` would, and says `started`. `start` is called with it, once and in a task of the storage's loop, as
-          soon as it outlives the process and before this returns; also if the caller is cancelled meanwhile, unless
-          nothing is kept then.
-        - A `patient` caller lets a run that is started be made durable together with its first entries, as soon as
-          those are.
+        `new` supplies their contents: `row`, `queued`, and `thread` if the thread has to be created.
+
+        - The thread must exist unless `create_thread` is set; otherwise raises `NotFound`. `thread_metadata` and
+          `thread_config` are merged into an existing thread key by key. A created thread gets them, and `thread_ttl`.
+        - If the owner has used the `idempotency_key` before, return the run created with it, as `repeated`. That run
+          carries the `request_digest` it was created with. Nothing else in `new` is checked, and nothing changes.
+        - While the thread has active runs, `reject` raises `ThreadBusy`; `enqueue` makes the run wait its turn;
+          `interrupt` and `rollback` cancel every active run with that action, as `cancel` would, and then make the run
+          wait its turn.
+        - A run with `due_at <= created_at` is not delayed: it is due whatever any clock says later. Timestamps are only
+          compared; they need not increase from call to call.
+        - With `start`, a run that is not delayed, on a thread without active runs, is claimed in the same transaction,
+          as `claim` would, and returned as `started`. `start` is called with it exactly once, in a task on the
+          storage's event loop, as soon as the run would survive a crash of the process and before this method returns.
+          If the caller is cancelled in the meantime, either `start` is still called or nothing is stored.
+        - With `patient`, the fsync of a run that was started may be deferred until its first entries are fsynced.
+          This method still returns only after that fsync.
         """
 
     async def get(self, run_id: RunId) -> Run | None: ...
@@ -215,124 +241,152 @@ class Runs(Protocol):
     async def list(
         self, thread_id: ThreadId, *, status: RunStatus | None = None, limit: int = 10, offset: int = 0
     ) -> list[Run]:
-        """A thread's runs, newest first."""
+        """Return one page of the thread's runs, newest first."""
 
     async def claim(self, limit: int, *, now: int, but_not: frozenset[ThreadId] = frozenset()) -> Sequence[Run]:
-        """Take up to `limit` runs that are due, in order of their due time, then of their acceptance; each becomes
-        `running` with the next attempt, and is not delayed any more: its `due_at` is its `created_at`, if it was later.
+        """Claim up to `limit` due runs, ordered by due time, then by acceptance. Durable on return.
 
-        Of a thread only the run whose turn it is (5.8): the first accepted of those that are not delayed, or the first
-        due of those that are; if both are due, the one with the earlier due time; and none that is delayed while one
-        that has begun before waits. Only threads with no running run and not in `but_not`; and of the suspects (5.7) at
-        most one, and none while another is running. Durable on return. Nothing due: empty.
+        Each claimed run becomes `running` with the next attempt number, and is no longer delayed: if its `due_at` is
+        later than its `created_at`, it is set to `created_at`. Returns an empty sequence if no run can be claimed.
+
+        - A thread offers only its next run (5.8): the earliest accepted of its runs that are not delayed, or the
+          earliest due of its delayed runs. If both are due, the one with the earlier due time is next. No delayed run
+          is next while a run that has started before is pending.
+        - Threads that have a running run or are in `but_not` are skipped.
+        - At most one suspect (5.7) is claimed, and none while another suspect is running.
         """
 
     async def next_due(self, *, but_not: frozenset[ThreadId] = frozenset()) -> int | None:
-        """The `due_at` of the earliest pending run that `claim` would take then with the same `but_not`, if nothing
-        changed meanwhile, or None: how long a worker may sleep."""
+        """Return the `due_at` of the earliest pending run that `claim`, with the same `but_not`, would take at that
+        time if nothing else changed, or None. A worker may sleep until then."""
 
     async def count_active(self) -> dict[RunStatus, int]:
-        """How many runs are `pending` and how many are `running`; both are named, also with 0. Cheap, however many
-        have ended."""
+        """Return how many runs are `pending` and how many are `running`; both keys are always present.
+
+        The cost must not grow with the number of finished runs.
+        """
 
     async def cancel(self, run_id: RunId, action: CancelAction, now: int) -> Cancelled | None:
-        """Ask a run to stop. Pending: it ends at once, as `finish` would end it. Running: `cancel` is noted on its row
-        for the worker, the first action wins. Already over, or unknown: None."""
+        """Cancel a run.
+
+        A pending run ends immediately, as `finish` would end it. For a running run, `cancel` is set on its row for the
+        worker to act on; the first action wins. Returns None if the run has ended or is unknown.
+        """
 
     async def cancel_many(self, wanted: RunSelection, action: CancelAction, now: int) -> Sequence[Cancelled]:
-        """Ask every active run that is wanted to stop, in one transaction, each as `cancel` would: no run of theirs is
-        claimed in between. Those that were asked; runs that are over or unknown are passed over."""
+        """Cancel every active run that `wanted` selects, each as `cancel` would. It is one transaction, so none of them
+        can be claimed in between.
+
+        Returns the runs that were cancelled or asked to stop. Runs that have ended or are unknown are ignored.
+        """
 
     async def finish(self, fence: Fence, ending: Ending, now: int, *, regardless: bool = False) -> bool:
-        """End a run in one transaction: its `run.ended` entry (`ending.entry`), its row, what its thread settles on
-        (5.3).
+        """End a run in one transaction: append its `run.ended` entry (`ending.entry`), and update its row and its
+        thread's state (5.3).
 
-        With `rollback`: a `state.reset` entry before it, its checkpoints and its row removed, the thread's values as
-        they were. So are `graph_id` and `assistant_id` in its metadata, if they are those of the run; but if a run that
-        was accepted after this one is active, they are its own, and are given back when that one is rolled back too.
-        A run with a `webhook` leaves a delivery, due at once, however it ended; so does one that ends in another way.
-        A `temporary` run that leaves no active run on its thread discards the thread (5.10), however it ended.
-        Takes effect after everything this attempt appended. False, and nothing changes, if the attempt does not hold
-        the thread. Raises `RollbackDue`, and nothing changes, if it was cancelled with `rollback` and ends otherwise,
-        as it may have been about to when that was promised; but not if it is to end so `regardless`, because it cannot
-        be rolled back.
+        Takes effect after everything the attempt has appended. Returns False, and changes nothing, if the attempt does
+        not hold the thread.
+
+        - With `ending.rollback`, a `state.reset` entry precedes `run.ended`, and the run's checkpoints and row are
+          deleted. The thread keeps the values it had before the run. `graph_id` and `assistant_id` in its metadata are
+          restored if they are still those of the run. If a run that was accepted later is active, they remain that
+          run's, and are restored when it is rolled back too.
+        - A run with a `webhook` leaves a delivery, due immediately, whatever its ending. So does a run that is ended by
+          `cancel` or `recover`.
+        - A `temporary` run discards its thread (5.10), whatever its ending, unless the thread has other active runs.
+        - If the run was cancelled with `rollback`, any other ending raises `RollbackDue` and changes nothing: the run
+          may have been about to end when the rollback was requested. `regardless` overrides this for a run that cannot
+          be rolled back.
         """
 
     async def release(self, fence: Fence, now: int) -> bool:
-        """Put a running run back to pending, uncharged (5.6), before all that were accepted after it. False if it does
-        not hold the thread."""
+        """Return a running run to pending without charging it (5.6). It keeps its turn before every run accepted after
+        it. Returns False if the attempt does not hold the thread."""
 
     async def recover(self, now: int) -> Sequence[Run]:
-        """At boot, when no worker can be alive: every `running` run is charged a crash and becomes pending again, or
-        ends: `interrupted` (or rolled back) if it had been asked to stop, in `error` at the third charge (5.6).
-        Returns them all as they are now."""
+        """Recover the `running` runs at startup, when no worker can be alive, and return all of them as they are
+        afterwards.
+
+        Each run is charged a crash. A run that had been cancelled ends `interrupted` or is rolled back; a run charged
+        for the third time ends in `error`; any other run becomes pending again (5.6).
+        """
 
     async def delete(self, run_id: RunId) -> None:
-        """Remove a finished run's row; its entries stay. `NotFound` if unknown, `Conflict` while it is active."""
+        """Delete a finished run's row; its entries stay. Raises `NotFound` if the run is unknown, and `Conflict` while
+        it is active."""
 
 
 class Assistants(Protocol):
-    """An assistant's row is the version of it that counts; `versions` are all there were since it was made."""
+    """An assistant's row holds its current version. `versions` lists every version since the assistant was created."""
 
     async def create(self, assistant: Assistant, *, if_exists: str = "raise") -> Assistant:
-        """Keep a new assistant, and its first version under the number it carries. If the id is taken: `Conflict`, or
-        the existing one, as it is, with `if_exists="do_nothing"`."""
+        """Store a new assistant, and its first version under the number it carries.
+
+        If the id is taken, raise `Conflict`, or return the existing assistant, unchanged, with
+        `if_exists="do_nothing"`.
+        """
 
     async def get(self, assistant_id: AssistantId) -> Assistant | None: ...
 
     async def update(self, assistant_id: AssistantId, change: Callable[[Assistant], Assistant], now: int) -> Assistant:
-        """Make the next version: what `change` gives for the row as it is, numbered one above the highest version there
-        is. It is the one that counts from then on; id, owner and `created_at` stay. Raises `NotFound`.
+        """Store `change(current row)` as a new version, numbered one above the highest, and make it current. The id,
+        owner and `created_at` do not change. Raises `NotFound`.
 
-        `change` does nothing but compute. It may be called on any thread and more than once. It may raise a
-        `ThreadwireError`, which goes to the caller, and nothing has changed.
+        `change` must be a pure function: it may be called on any thread and more than once. A `ThreadwireError` that
+        it raises is propagated, and nothing changes.
         """
 
     async def set_latest(self, assistant_id: AssistantId, version: int, now: int) -> Assistant:
-        """Let an earlier version count again: the row takes over all it holds, its number too. No version is made.
-        Raises `NotFound` if there is no such assistant or version."""
+        """Make an earlier version current again: the row takes over its contents and its number. No version is created.
+        Raises `NotFound` if the assistant or the version does not exist."""
 
     async def versions(
         self, assistant_id: AssistantId, *, metadata: dict[str, Any], limit: int = 10, offset: int = 0
     ) -> list[AssistantVersion]:
-        """Its versions whose metadata contain `metadata`, highest number first, one page. Empty if it is unknown."""
+        """Return one page of the versions whose metadata contain `metadata`, highest number first. Empty if the
+        assistant is unknown."""
 
     async def delete(self, assistant_id: AssistantId) -> None:
-        """Remove it with its versions and its crons. Its threads and runs stay. Raises `NotFound`."""
+        """Delete the assistant with its versions and its crons. Its threads and runs stay. Raises `NotFound`."""
 
     async def search(self, query: AssistantQuery) -> list[Assistant]:
-        """Assistants of the graph whose name has `name` in it (`named`) and whose metadata contain those of the query,
-        one page."""
+        """Return one page of the assistants of the query's graph whose name contains the query's (see `named`)
+        and whose metadata contain the query's (see `contains`)."""
 
     async def count(self, query: AssistantQuery) -> int:
-        """How many `search` would give without a limit."""
+        """Return how many assistants `search` would find without a limit."""
 
 
 class Crons(Protocol):
+    """Scheduled runs. A cron's slot is the time its next run is scheduled for, `next_run_at`."""
+
     async def create(self, cron: Cron) -> None:
-        """Keep a new cron. `NotFound` if it names a thread that does not exist. It goes with its thread."""
+        """Store a new cron. Raises `NotFound` if it names a thread that does not exist.
+
+        A cron is deleted with its thread and with its assistant.
+        """
 
     async def get(self, cron_id: CronId) -> Cron | None: ...
 
     async def update(self, cron_id: CronId, change: Callable[[Cron], Cron]) -> Cron:
-        """Replace a cron by what `change` makes of it, in one transaction; what it is now. `NotFound`.
+        """Replace a cron by `change(cron)` in one transaction, and return the result. Raises `NotFound`.
 
-        `change` is quick and has no effects: it may be called on any thread of control, and more than once. What it
-        raises is raised here, and nothing changes.
+        `change` must be a quick, pure function: it may be called on any thread and more than once. An exception that it
+        raises is propagated, and nothing changes.
         """
 
     async def delete(self, cron_id: CronId) -> None:
-        """Raises `NotFound`. Runs that it started stay."""
+        """Delete a cron. The runs it started stay. Raises `NotFound`."""
 
     async def search(self, query: CronQuery) -> list[Cron]: ...
 
     async def count(self, query: CronQuery) -> int: ...
 
     async def due(self, now: int, *, limit: int) -> list[Cron]:
-        """Up to `limit` enabled crons whose next slot is not after `now`, the earliest slots first."""
+        """Return up to `limit` enabled crons whose slot is not after `now`, earliest slot first."""
 
     async def next_due(self) -> int | None:
-        """The earliest next slot of an enabled cron."""
+        """Return the earliest slot of any enabled cron, or None."""
 
     async def fire(
         self,
@@ -342,76 +396,78 @@ class Crons(Protocol):
         *,
         start: Callable[[Run], None] | None = None,
     ) -> Fired | None:
-        """Take a cron's slot: in one transaction its run is accepted, as `Runs.accept` would, and the cron's slot is
-        noted as its last and replaced by the next. So a slot makes one run, whoever dies or competes.
+        """Take a cron's slot: in one transaction, accept its run as `Runs.accept` would, set `last_run_at` to the slot,
+        and set the next slot to `next_run_at`. So a slot creates one run, whatever crashes or competes for it.
 
-        None, and nothing changes, unless the cron is exactly as `cron` says: somebody else took the slot, or changed
-        it. Without `new`, or if the run is refused, the slot passes without a run.
+        Returns None, and changes nothing, unless the stored cron equals `cron`: another caller took the slot, or the
+        cron was changed or deleted. Without `new`, or if the run is rejected, the slot passes without a run.
         """
 
 
 class Deliveries(Protocol):
-    """The outbox: what webhooks are to be told. Filled by the transaction that ends a run."""
+    """The webhook outbox. The transaction that ends a run adds to it."""
 
     async def due(self, now: int, *, limit: int, but_not: frozenset[int] = frozenset()) -> list[Delivery]:
-        """Up to `limit` of those that are due and not in `but_not`, in the order of their due time."""
+        """Return up to `limit` due deliveries that are not in `but_not`, ordered by due time."""
 
     async def postpone(self, delivery_id: int, until: int) -> None:
-        """It was tried in vain: count the try, and let it be due then. Nothing happens if it is gone."""
+        """Count a failed try, and make the delivery due again at `until`. A no-op if it no longer exists."""
 
     async def remove(self, delivery_id: int) -> None:
-        """It was delivered, or given up. Nothing happens if it is gone."""
+        """Remove a delivery that succeeded or was abandoned. A no-op if it no longer exists."""
 
 
 class Checkpoints(Protocol):
     def saver(
         self, fence: Fence | None = None, durability: Durability = "async", *, empty: ThreadId | None = None
     ) -> "BaseCheckpointSaver[str]":
-        """A checkpoint saver over this storage, as LangGraph wants one.
+        """Return a LangGraph checkpoint saver backed by this storage.
 
-        Its writes go through the same queue as `Log.append`, in order (7.1), under `fence` if there is one (7.2:
-        `Fenced`).
-        `sync` durability returns from a put after its commit, the others at once (7.3). Its reads see its own writes.
-        It also has `async def written()`, which returns once everything put through it so far outlives the process:
-        it may still be on its way to the disk, as a machine that loses power would show, but nobody has been told of
-        it. `empty` names a thread that has no checkpoint, so that none need be looked for before one is put.
-
-        After `get_tuple`, whichever checkpoint it asks for, the ids that LangGraph makes come behind the newest of that
-        namespace, whatever the clock says (`let_new_ids_follow`).
-
-        It has LangGraph's extended capabilities too: `copy_thread`, `prune` and `delete_for_runs`, each one
-        transaction; under no fence. Without a fence it also serves ids that are no thread's, so that checkpoints can be
-        made before their thread (`Threads.create`).
+        - Its writes go through the same queue as `Log.append`, in order (7.1). With a fence, a put raises `Fenced`
+          unless the attempt holds the thread (7.2). Its reads see its own writes.
+        - With `sync` durability a put returns after its commit, otherwise immediately (7.3).
+        - `empty` names a thread that is known to have no checkpoints, so the saver need not query for any before
+          its first put.
+        - `async def written()` returns once everything put through the saver so far would survive a crash of
+          the process. It need not be fsynced: a power failure may still lose it, but it has not been published either.
+        - After `get_tuple`, for whichever checkpoint, the ids that LangGraph generates sort after the newest checkpoint
+          of that namespace, whatever the clock says (`let_new_ids_follow`).
+        - It has LangGraph's extended capabilities `copy_thread`, `prune` and `delete_for_runs`, each in one transaction
+          and never fenced.
+        - Without a fence it also accepts ids that belong to no thread, so that checkpoints can be stored before their
+          thread is created (`Threads.create`).
         """
 
     async def newest(self, thread_id: ThreadId) -> tuple[str, RunId | None] | None:
-        """The id of the thread's newest root checkpoint, and the run that made it (from its metadata)."""
+        """Return the id of the thread's newest root checkpoint, and the run that created it (from its metadata)."""
 
     async def has(self, thread_id: ThreadId, checkpoint_id: str, ns: str = "") -> bool:
-        """Whether the thread has a checkpoint of that id in that namespace. Any text is an id. Cheap."""
+        """Whether the thread has a checkpoint with that id in that namespace. Any string is a valid id. Must be
+        cheap."""
 
     async def sizes(self, thread_id: ThreadId) -> CheckpointSizes:
-        """How many bytes the thread's checkpoints take up, as they are stored."""
+        """Return how many bytes the thread's checkpoints occupy as stored."""
 
 
 class Items(Protocol):
-    """The store: values by namespace and key, apart from any thread. Usable from any thread and any loop."""
+    """The store: values by namespace and key, independent of threads. Usable from any thread and any event loop."""
 
     def batch(self, operations: Sequence[ItemOperation], now: int) -> list[ItemResult]:
-        """Carry out the operations; one result for each, None for a change. Blocks the caller's thread.
+        """Execute the operations and return one result for each, None for a write. Blocks the calling thread.
 
-        - What is read is as it was before the batch. The changes take effect together, in order, durable on return.
-        - An item expires at the moment its time is over: from then on it is as if it were not there.
-        - A read that refreshes gives what it returns its whole time again, if it has one, soon after it returned.
-        - Any text is a label or a key, also an empty one, and any key of a filter is only compared. The filter has
-          passed `check_filter`.
+        - Reads see the items as they were before the batch. Writes take effect together, in order, durable on return.
+        - An item expires when its TTL has elapsed; from then on it is treated as absent.
+        - A read with `refresh` restarts the TTL of every item it returns that has one. This may take effect shortly
+          after the read returns.
+        - Any string is a valid label or key, including the empty string. Keys of a filter are compared, never
+          interpreted. Filters have passed `check_filter`.
         """
 
     async def abatch(self, operations: Sequence[ItemOperation], now: int) -> list[ItemResult]:
-        """The same, without blocking."""
+        """Like `batch`, without blocking."""
 
     async def sweep(self, now: int, limit: int = 1000) -> int:
-        """Remove up to `limit` items that have expired, durable on return. How many there were."""
+        """Delete up to `limit` expired items, durable on return, and return how many were deleted."""
 
 
 class Storage(Protocol):
@@ -434,18 +490,23 @@ class Storage(Protocol):
 
     @property
     def death(self) -> StorageDied | None:
-        """What the storage has died of: from then on every write raises it, and only opening it anew may help. Nothing
-        that was taken in and not acknowledged before is ever acknowledged or shown."""
+        """The error that made the storage unusable, or None.
+
+        Once set, every write raises it, and only reopening the storage can help. Work that was enqueued but not
+        acknowledged before the failure is never acknowledged or published.
+        """
 
     async def lives(self) -> None:
-        """Wait for its death, which is raised. It does not return, also not when the storage is closed."""
+        """Wait until the storage fails, then raise its fatal error. Never returns, not even when the storage is
+        closed."""
 
 
 def contains(whole: Any, part: Any) -> bool:
-    """Whether `part` is contained in `whole`: objects key by key, lists element by element in any order, the rest by
+    """Whether `whole` contains `part`: objects key by key, lists element by element in any order, other values by
     equality.
 
-    This is PostgreSQL's `@>`, said once so that every driver filters alike. Keys are only ever compared.
+    These are the semantics of PostgreSQL's `@>`, defined once so that every driver filters alike. Keys are compared,
+    never interpreted.
     """
     if isinstance(part, dict):
         return isinstance(whole, dict) and all(
@@ -461,5 +522,5 @@ def _number(value: Any) -> bool:
 
 
 def named(name: str, part: str) -> bool:
-    """Whether a name has `part` in it, whichever is written in capitals. Nothing in `part` is a pattern."""
+    """Whether `name` contains `part`, ignoring case. `part` is literal text, not a pattern."""
     return part.lower() in name.lower()

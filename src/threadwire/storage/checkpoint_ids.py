@@ -1,8 +1,11 @@
-"""The ids of checkpoints. LangGraph makes them, with the time in them, and the newest checkpoint is the one whose id is
-the greatest. Were they made by a clock that has been set back, new checkpoints would come before those that are there,
-and nobody who asks for the newest would ever see them: what was acknowledged would be lost.
+"""Keeps checkpoint ids increasing even if the system clock is set back.
 
-LangGraph has ids ascend only within a process. So whoever reads a thread's checkpoints says which it has seen.
+LangGraph generates the ids from the current time, and the newest checkpoint of a thread is the one with the greatest
+id. After the clock has been set back, new checkpoints would sort before the existing ones, and a reader that asks for
+the newest would never find them: acknowledged state would be lost.
+
+LangGraph keeps ids increasing only within one process. So code that reads a thread's checkpoints reports the newest id
+it has seen to `let_new_ids_follow`.
 """
 
 import threading
@@ -12,45 +15,44 @@ from typing import Any
 from langgraph.checkpoint.base import id as langgraph_ids
 
 _EPOCH = 0x01B21DD213814000
-"""When Unix's time begins, in the time of these ids: hundreds of nanoseconds since 1582."""
+"""The Unix epoch in the time unit of these ids: intervals of 100 nanoseconds since 1582."""
 
 
 class _Clock:
-    """The system's clock; and one that goes on from the ids that were seen, for as long as the system's is behind."""
+    """Stands in for the module `time`: the system clock, but never behind the ids that were seen."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._ahead = 0
-        """Of the monotonic clock."""
+        """Offset in nanoseconds that is added to the monotonic clock while the system clock is behind."""
 
     def time_ns(self) -> int:
         return max(time.time_ns(), time.monotonic_ns() + self._ahead)
 
-    def go_on_from(self, moment: int) -> None:
+    def advance_to(self, time_ns: int) -> None:
         with self._lock:
-            self._ahead = max(self._ahead, moment - time.monotonic_ns())
+            self._ahead = max(self._ahead, time_ns - time.monotonic_ns())
 
     def __getattr__(self, name: str) -> Any:
-        """It stands for the module `time`."""
         return getattr(time, name)
 
 
 _clock = _Clock()
 
-# Not LangGraph's own floor, which another thread that makes an id at the same moment would set back. The name is
-# private to LangGraph, so a version without it is left as it is.
+# Why not raise LangGraph's own lower bound for ids: another thread that generates an id concurrently would reset it.
+# The name `time` is private to LangGraph, so a version without it is left unpatched.
 if hasattr(langgraph_ids, "time"):
     langgraph_ids.time = _clock
 
 
 def let_new_ids_follow(checkpoint_id: str) -> None:
-    """Have every id that is made from now on come behind this one. Costs a microsecond."""
+    """Ensure that every id generated from now on sorts after `checkpoint_id`. Takes about a microsecond."""
     if checkpoint_id[14:15] != "6":
         return
     try:
-        stamp = int(checkpoint_id[:8] + checkpoint_id[9:13] + checkpoint_id[15:18], 16)
-    except ValueError:  # somebody made it who has other ways
+        timestamp = int(checkpoint_id[:8] + checkpoint_id[9:13] + checkpoint_id[15:18], 16)
+    except ValueError:  # not an id that LangGraph generated
         return
-    moment = (stamp - _EPOCH) * 100
-    if moment >= _clock.time_ns():
-        _clock.go_on_from(moment + 100)
+    time_ns = (timestamp - _EPOCH) * 100
+    if time_ns >= _clock.time_ns():
+        _clock.advance_to(time_ns + 100)

@@ -1,1 +1,1 @@
-"""What people who test graphs or extend Threadwire need. The conformance suites need pytest and hypothesis besides."""
+"""Tools for testing graphs and Threadwire extensions. The conformance suites also need pytest and hypothesis."""

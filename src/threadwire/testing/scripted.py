@@ -1,7 +1,7 @@
-"""A chat model that answers by a script: for examples, tests and benchmarks that need no key.
+"""A chat model with scripted replies, for examples, tests and benchmarks that need no API key.
 
-It streams the way real models do — words, then tool calls whose JSON arrives in pieces, then the usage — so
-that what works with it works with them.
+It streams as real models do: text word by word, then tool calls whose JSON arrives in pieces, then the usage. So
+code that works with it works with real models.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ _ARGUMENT_PIECE = 12  # characters of a tool call's JSON in one chunk
 
 
 class ScriptedChatModel(BaseChatModel):
-    """Answers with `reply(conversation)`, `delay` seconds before each streamed chunk."""
+    """Replies with `reply(conversation)`, waiting `delay` seconds before each streamed chunk."""
 
     reply: Reply = Field(exclude=True, repr=False)
     delay: float = 0.0
@@ -54,9 +54,9 @@ class ScriptedChatModel(BaseChatModel):
         run_manager: CallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> ChatResult:
-        answer = self.reply(messages)
-        usage = answer.usage_metadata or _usage(messages, answer)
-        whole = answer.model_copy(update={"usage_metadata": usage})
+        message = self.reply(messages)
+        usage = message.usage_metadata or _usage(messages, message)
+        whole = message.model_copy(update={"usage_metadata": usage})
         return ChatResult(generations=[ChatGeneration(message=whole)])
 
     async def _agenerate(
@@ -66,7 +66,7 @@ class ScriptedChatModel(BaseChatModel):
         run_manager: AsyncCallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> ChatResult:
-        return self._generate(messages)  # the inherited one would spend a thread on it
+        return self._generate(messages)  # the inherited method would use a thread
 
     def _stream(
         self,
@@ -88,34 +88,34 @@ class ScriptedChatModel(BaseChatModel):
         **kwargs: Any,
     ) -> AsyncIterator[ChatGenerationChunk]:
         for chunk in _chunks(messages, self.reply(messages)):
-            # Also with no delay: a model always waits for its provider, and a graph that never lets go of the
-            # loop could be neither watched nor cancelled.
+            # Even without a delay: a real model always waits for its provider, and a graph that never yields to the
+            # event loop could be neither followed nor cancelled.
             await asyncio.sleep(self.delay)
             yield ChatGenerationChunk(message=chunk)
 
 
-def _chunks(conversation: list[BaseMessage], answer: AIMessage) -> Iterator[AIMessageChunk]:
-    if isinstance(answer.content, str):
-        for word in _WORD.findall(answer.content):
-            yield AIMessageChunk(content=word, id=answer.id)
+def _chunks(conversation: list[BaseMessage], message: AIMessage) -> Iterator[AIMessageChunk]:
+    if isinstance(message.content, str):
+        for word in _WORD.findall(message.content):
+            yield AIMessageChunk(content=word, id=message.id)
     else:
-        for at, block in enumerate(answer.content):
+        for at, block in enumerate(message.content):
             for piece in _pieces(block, at):
-                yield AIMessageChunk(content=[piece], id=answer.id)
-    for index, call in enumerate(answer.tool_calls):
-        yield from _tool_call_chunks(index, call, answer.id)
+                yield AIMessageChunk(content=[piece], id=message.id)
+    for index, call in enumerate(message.tool_calls):
+        yield from _tool_call_chunks(index, call, message.id)
     yield AIMessageChunk(
-        content="" if isinstance(answer.content, str) else [],
-        id=answer.id,
-        additional_kwargs=answer.additional_kwargs,
-        response_metadata=answer.response_metadata,
-        usage_metadata=answer.usage_metadata or _usage(conversation, answer),
+        content="" if isinstance(message.content, str) else [],
+        id=message.id,
+        additional_kwargs=message.additional_kwargs,
+        response_metadata=message.response_metadata,
+        usage_metadata=message.usage_metadata or _usage(conversation, message),
         chunk_position="last",
     )
 
 
 def _pieces(block: str | dict[str, Any], at: int) -> Iterator[str | dict[str, Any]]:
-    """A content block as models stream it: what is said or thought in it word by word, the rest at once."""
+    """Split a content block as models stream it: text and reasoning word by word, anything else whole."""
     if isinstance(block, str):
         yield block
         return
@@ -128,7 +128,7 @@ def _pieces(block: str | dict[str, Any], at: int) -> Iterator[str | dict[str, An
 
 
 def _tool_call_chunks(index: int, call: ToolCall, message_id: str | None) -> Iterator[AIMessageChunk]:
-    """The name and id first, then the arguments: as providers send them."""
+    """Yield the name and id first, then the arguments, as providers do."""
     opening = tool_call_chunk(name=call["name"], args="", id=call["id"], index=index)
     yield AIMessageChunk(content="", id=message_id, tool_call_chunks=[opening])
     arguments = json.dumps(call["args"])
@@ -137,8 +137,8 @@ def _tool_call_chunks(index: int, call: ToolCall, message_id: str | None) -> Ite
         yield AIMessageChunk(content="", id=message_id, tool_call_chunks=[piece])
 
 
-def _usage(conversation: list[BaseMessage], answer: AIMessage) -> UsageMetadata:
-    """Counted in words: no tokenizer, but the same text always costs the same."""
-    read = sum(len(message.text.split()) for message in conversation)
-    written = len(answer.text.split()) + sum(1 + len(call["args"]) for call in answer.tool_calls)
+def _usage(conversation: list[BaseMessage], message: AIMessage) -> UsageMetadata:
+    """Count words instead of tokens: no tokenizer is needed, and the same text always has the same usage."""
+    read = sum(len(each.text.split()) for each in conversation)
+    written = len(message.text.split()) + sum(1 + len(call["args"]) for call in message.tool_calls)
     return UsageMetadata(input_tokens=read, output_tokens=written, total_tokens=read + written)

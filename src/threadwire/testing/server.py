@@ -1,10 +1,10 @@
-"""A real `threadwire serve` in a process of its own: for end-to-end tests, and for tests that kill it.
+"""Runs `threadwire serve` in a separate process, for end-to-end tests and for tests that kill the server.
 
 with running_server(Path("langgraph.json"), tmp_path / "data") as server:
     client = get_client(url=server.url)
     ...
     server.kill()
-    server.start()  # again, on the same data and the same address
+    server.start()  # restarts on the same data and address
 """
 
 import http.client
@@ -20,14 +20,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-START_WITHIN = 30.0
-STOP_WITHIN = 30.0
+START_TIMEOUT = 30.0
+STOP_TIMEOUT = 30.0
 
 _ADDRESS = re.compile(r"Threadwire is listening on (http://\S+):(\d+)")
 
 
 class RunningServer:
-    """One server process, and after it ended, the next one on the same data."""
+    """A server process that can be restarted on the same data after it has ended."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class RunningServer:
         self._command = command
         self.env = dict(env or {})
         self.program = program
-        """A script to run in place of `python -m threadwire`, with the same arguments."""
+        """A script to run instead of `python -m threadwire`, with the same arguments."""
         self._port = 0
         self._lines: list[str] = []
         self._grew = threading.Condition()
@@ -57,7 +57,7 @@ class RunningServer:
         return self._process
 
     def start(self) -> None:
-        """Start the process and return once it answers. Started again, it keeps its address."""
+        """Start the process and return once it responds. A restart keeps the address."""
         assert self._process is None or self._process.poll() is not None, "the server is running"
         if self._process is not None:
             self._ended()
@@ -78,21 +78,21 @@ class RunningServer:
         self._reader = threading.Thread(target=self._read, args=(self._process.stdout,), daemon=True)
         self._reader.start()
         try:
-            address = self.wait_for_log(_ADDRESS, START_WITHIN)
+            address = self.wait_for_log(_ADDRESS, START_TIMEOUT)
             self._port = int(address[2])
             self.url = f"{address[1]}:{address[2]}"
-            self._wait_until_ok(time.monotonic() + START_WITHIN)
+            self._wait_until_ok(time.monotonic() + START_TIMEOUT)
         except BaseException:
             self.kill()
             raise
 
     def log(self) -> str:
-        """What the process has printed so far, since it was last started."""
+        """Return the output of the process since it was last started."""
         with self._grew:
             return "".join(self._lines)
 
     def wait_for_log(self, pattern: str | re.Pattern[str], timeout: float = 10.0) -> re.Match[str]:
-        """Wait until the process has printed what `pattern` matches. `TimeoutError` if it never does."""
+        """Wait until the output matches `pattern`, and return the match. Raise `TimeoutError` if it does not."""
         deadline = time.monotonic() + timeout
         with self._grew:
             while True:
@@ -105,24 +105,24 @@ class RunningServer:
                 self._grew.wait(min(left, 0.2))
 
     def kill(self) -> None:
-        """End the process at once, as a crash would. Nothing happens if it has ended."""
+        """Kill the process, as a crash would. A no-op if it has ended."""
         self.process.kill()
         self._ended()
 
-    def terminate(self, timeout: float = STOP_WITHIN) -> int:
-        """Ask the process to stop, wait until it has, and return its exit code."""
+    def terminate(self, timeout: float = STOP_TIMEOUT) -> int:
+        """Send SIGTERM, wait until the process has ended, and return its exit code."""
         self.process.send_signal(signal.SIGTERM)
         return self.wait(timeout)
 
-    def wait(self, timeout: float = STOP_WITHIN) -> int:
-        """Wait for the process to end by itself; return its exit code. `TimeoutExpired` if it does not."""
+    def wait(self, timeout: float = STOP_TIMEOUT) -> int:
+        """Wait for the process to end by itself, and return its exit code. Raise `TimeoutExpired` if it does not."""
         self.process.wait(timeout)
         return self._ended()
 
     def _ended(self) -> int:
-        code = self.process.wait(STOP_WITHIN)
+        code = self.process.wait(STOP_TIMEOUT)
         if self._reader is not None:
-            self._reader.join(STOP_WITHIN)
+            self._reader.join(STOP_TIMEOUT)
         if self.process.stdout is not None:
             self.process.stdout.close()
         return code
@@ -140,7 +140,7 @@ class RunningServer:
     def _wait_until_ok(self, deadline: float) -> None:
         while not self._is_ok():
             if time.monotonic() > deadline or self.process.poll() is not None:
-                raise TimeoutError(f"The server does not answer. It printed:\n{self.log()}")
+                raise TimeoutError(f"The server does not respond. It printed:\n{self.log()}")
             time.sleep(0.02)
 
     def _is_ok(self) -> bool:
@@ -164,8 +164,8 @@ def running_server(
     command: str = "serve",
     program: Path | None = None,
 ) -> Iterator[RunningServer]:
-    """A server that runs until the block ends. `env` is added to the environment, from which other settings of
-    Threadwire are removed."""
+    """Run a server until the block ends. `env` is added to the environment, from which all other `THREADWIRE_` settings
+    are removed."""
     server = RunningServer(config, data, env=env, command=command, program=program)
     server.start()
     try:

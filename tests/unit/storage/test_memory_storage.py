@@ -1,4 +1,4 @@
-"""What is the memory driver's own: it holds no more than what is there."""
+"""The memory driver must not retain data that was deleted."""
 
 from collections.abc import AsyncIterator
 
@@ -20,35 +20,35 @@ async def storage() -> AsyncIterator[Storage]:
         yield storage
 
 
-async def wrote(storage: Storage) -> Run:
-    """A run that has written on everything it can write on."""
+async def run_with_writes(storage: Storage) -> Run:
+    """Start a run that has written everything a run can write."""
     run = await start_on_new_thread(storage)
     saver = storage.checkpoints.saver(run.fence)
     stored = await save(saver, run.thread_id, run.run_id)
     await saver.aput_writes(stored, [("channel", 1)], "task")
-    await write(storage, run, "said")
+    await write(storage, run, "text")
     return run
 
 
-def held(storage: Storage) -> dict[str, int]:
-    """How much there is of everything."""
+def sizes(storage: Storage) -> dict[str, int]:
+    """Return the size of every table that is not empty."""
     assert isinstance(storage.log, MemoryLog)
     tables = storage.log._tables
-    everything = {**vars(tables), "saved": tables.checkpoints.storage, "blobs": tables.checkpoints.blobs}
-    return {name: len(part) for name, part in everything.items() if isinstance(part, dict) and part}
+    parts = {**vars(tables), "saved": tables.checkpoints.storage, "blobs": tables.checkpoints.blobs}
+    return {name: len(part) for name, part in parts.items() if isinstance(part, dict) and part}
 
 
 @pytest.mark.parametrize("ending", [Ending("success"), Ending("interrupted", rollback=True), None])
-async def test_nothing_is_left_of_a_thread_that_is_deleted(storage: Storage, ending: Ending | None) -> None:
-    run = await wrote(storage)
+async def test_nothing_is_left_of_a_deleted_thread(storage: Storage, ending: Ending | None) -> None:
+    run = await run_with_writes(storage)
     if ending is not None:
         await storage.runs.finish(run.fence, ending, NOW)
     await storage.threads.delete(run.thread_id)
-    assert held(storage) == {}
+    assert sizes(storage) == {}
 
 
-async def test_where_a_run_wrote_is_not_remembered_when_it_can_no_longer_be_rolled_back(storage: Storage) -> None:
-    run = await wrote(storage)
-    assert held(storage)["writes_of"] == 1
+async def test_writes_are_forgotten_once_a_run_can_no_longer_be_rolled_back(storage: Storage) -> None:
+    run = await run_with_writes(storage)
+    assert sizes(storage)["writes_of"] == 1
     await storage.runs.finish(run.fence, Ending("success"), NOW)
-    assert "writes_of" not in held(storage)
+    assert "writes_of" not in sizes(storage)

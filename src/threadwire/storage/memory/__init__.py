@@ -1,7 +1,7 @@
-"""The storage that forgets: the whole of `threadwire.storage.abc` in plain dictionaries.
+"""In-memory storage: all of `threadwire.storage.abc` in plain dictionaries.
 
-It passes the same suite as the databases, so it can stand in for them in any test. It is a reference: where
-it had to choose between fast and obvious it is obvious.
+It passes the same conformance suite as the database drivers, so it can replace them in any test. It is the reference
+implementation: where fast and obvious conflict, it is obvious.
 """
 
 from collections.abc import AsyncIterator
@@ -38,7 +38,7 @@ class _MemoryStorage:
 
     @property
     def death(self) -> None:
-        """It dies with its process only."""
+        """Always None: a memory storage cannot fail."""
         return None
 
     async def lives(self) -> None:

@@ -16,11 +16,11 @@ class MemoryAssistants:
 
     async def create(self, assistant: Assistant, *, if_exists: str = "raise") -> Assistant:
         with self._tables.lock:
-            if (kept := self._tables.assistants.get(assistant.assistant_id)) is None:
-                return self._keep(assistant, at=assistant.created_at)
+            if (existing := self._tables.assistants.get(assistant.assistant_id)) is None:
+                return self._store(assistant, at=assistant.created_at)
             if if_exists != "do_nothing":
                 raise Conflict(f"Assistant {assistant.assistant_id} already exists")
-            return as_kept(kept)
+            return as_kept(existing)
 
     async def get(self, assistant_id: AssistantId) -> Assistant | None:
         with self._tables.lock:
@@ -29,23 +29,23 @@ class MemoryAssistants:
 
     async def update(self, assistant_id: AssistantId, change: Callable[[Assistant], Assistant], now: int) -> Assistant:
         with self._tables.lock:
-            kept = self._require(assistant_id)
+            existing = self._require(assistant_id)
             changed = replace(
-                change(as_kept(kept)),
+                change(as_kept(existing)),
                 assistant_id=assistant_id,
-                created_at=kept.created_at,
+                created_at=existing.created_at,
                 updated_at=now,
                 version=max(self._tables.versions[assistant_id]) + 1,
-                owner=kept.owner,
+                owner=existing.owner,
             )
-            return self._keep(changed, at=now)
+            return self._store(changed, at=now)
 
     async def set_latest(self, assistant_id: AssistantId, version: int, now: int) -> Assistant:
         with self._tables.lock:
-            kept = self._require(assistant_id)
+            existing = self._require(assistant_id)
             if (wanted := self._tables.versions[assistant_id].get(version)) is None:
                 raise NotFound(f"Version {version} not found for assistant {assistant_id}")
-            self._tables.assistants[assistant_id] = restored = as_kept(wanted.restored(kept, now))
+            self._tables.assistants[assistant_id] = restored = as_kept(wanted.restored(existing, now))
             return as_kept(restored)
 
     async def versions(
@@ -71,11 +71,11 @@ class MemoryAssistants:
             return len(self._matching(query))
 
     def _require(self, assistant_id: AssistantId) -> Assistant:
-        if (kept := self._tables.assistants.get(assistant_id)) is None:
+        if (existing := self._tables.assistants.get(assistant_id)) is None:
             raise NotFound(f"Assistant {assistant_id} not found")
-        return kept
+        return existing
 
-    def _keep(self, assistant: Assistant, *, at: int) -> Assistant:
+    def _store(self, assistant: Assistant, *, at: int) -> Assistant:
         version = AssistantVersion.of(assistant, at)
         self._tables.versions.setdefault(assistant.assistant_id, {})[assistant.version] = as_kept(version)
         self._tables.assistants[assistant.assistant_id] = as_kept(assistant)

@@ -1,4 +1,4 @@
-"""LangGraph's own in-memory saver, fenced, and under the storage's lock."""
+"""LangGraph's in-memory saver, with fencing and under the storage's lock."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -40,7 +40,7 @@ class MemoryCheckpoints:
             if checkpoint_id is None:
                 return None
             _, metadata, _ = saver.storage[thread_id][""][checkpoint_id]
-            return checkpoint_id, _made_by(saver.serde.loads_typed(metadata))
+            return checkpoint_id, _created_by(saver.serde.loads_typed(metadata))
 
     async def has(self, thread_id: ThreadId, checkpoint_id: str, ns: str = "") -> bool:
         with self._tables.lock:
@@ -50,21 +50,21 @@ class MemoryCheckpoints:
         saver = self._tables.checkpoints
         with self._tables.lock:
             rows = [row for checkpoints in saver.storage.get(thread_id, {}).values() for row in checkpoints.values()]
-            writes = [one for place, of in saver.writes.items() if place[0] == thread_id for one in of.values()]
+            writes = [write for key, of in saver.writes.items() if key[0] == thread_id for write in of.values()]
             channels: dict[str, Size] = {}
             for (thread, _, channel, _), (_, data) in saver.blobs.items():
                 if thread == thread_id:
                     before = channels.get(channel, Size(0, 0))
                     channels[channel] = Size(before.count + 1, before.bytes + len(data))
         return CheckpointSizes(
-            checkpoints=Size(len(rows), sum(len(kept[1]) + len(metadata[1]) for kept, metadata, _ in rows)),
+            checkpoints=Size(len(rows), sum(len(checkpoint[1]) + len(metadata[1]) for checkpoint, metadata, _ in rows)),
             channels=channels,
             writes=Size(len(writes), sum(len(value[1]) for _, _, value, _ in writes)),
         )
 
 
 class FencedSaver(InMemorySaver):
-    """A view of the storage's one saver. Its async methods are InMemorySaver's, which call these."""
+    """A view of the saver that the storage shares. The async methods are those of `InMemorySaver`, which call these."""
 
     def __init__(self, tables: Tables, fence: Fence | None) -> None:
         shared = tables.checkpoints
@@ -93,7 +93,7 @@ class FencedSaver(InMemorySaver):
             with writing(writes):
                 super().put_writes(config, writes, task_id, task_path)
             if self._fence is not None:
-                self._note_writes(self._fence.run_id, config, writes, task_id)
+                self._record_writes(self._fence.run_id, config, writes, task_id)
 
     async def written(self) -> None:
         return None
@@ -101,8 +101,8 @@ class FencedSaver(InMemorySaver):
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         at = config["configurable"]
         with self._tables.lock:
-            kept = self.storage.get(at["thread_id"], {}).get(at.get("checkpoint_ns", ""), {})
-            let_new_ids_follow(max(kept, default=""))
+            checkpoints = self.storage.get(at["thread_id"], {}).get(at.get("checkpoint_ns", ""), {})
+            let_new_ids_follow(max(checkpoints, default=""))
             return super().get_tuple(config)
 
     def list(
@@ -113,7 +113,7 @@ class FencedSaver(InMemorySaver):
         before: RunnableConfig | None = None,
         limit: int | None = None,
     ) -> Iterator[CheckpointTuple]:
-        # All at once, so that no writer changes the dictionaries under a half-read list.
+        # Read eagerly: a writer could otherwise change the dictionaries while the caller iterates.
         with self._tables.lock:
             return iter([*super().list(config, filter=filter, before=before, limit=limit)])
 
@@ -154,13 +154,13 @@ class FencedSaver(InMemorySaver):
     async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
         self.delete_for_runs(run_ids)
 
-    def _note_writes(
+    def _record_writes(
         self, run_id: RunId, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str
     ) -> None:
         at = config["configurable"]
-        place = (at["thread_id"], at.get("checkpoint_ns", ""), at["checkpoint_id"])
-        noted = self._tables.writes_of.setdefault(run_id, set())
-        noted.update((place, (task_id, WRITES_IDX_MAP.get(channel, idx))) for idx, (channel, _) in enumerate(writes))
+        key = (at["thread_id"], at.get("checkpoint_ns", ""), at["checkpoint_id"])
+        recorded = self._tables.writes_of.setdefault(run_id, set())
+        recorded.update((key, (task_id, WRITES_IDX_MAP.get(channel, idx))) for idx, (channel, _) in enumerate(writes))
 
     def _check(self, config: RunnableConfig) -> None:
         if self._fence is None:
@@ -201,9 +201,10 @@ def move_thread(tables: Tables, source: str, target: str) -> None:
 
 
 def keep_latest(tables: Tables, thread_id: str) -> bool:
-    """Remove all but the newest checkpoint of each namespace, and what it needs. Whether there was anything.
+    """Remove all checkpoints except the newest of each namespace and those it depends on. Return whether any were
+    removed.
 
-    The values that the others named stay until the thread goes, as after a rollback.
+    The channel values of the removed checkpoints stay until the thread is deleted, as after a rollback.
     """
     saver = tables.checkpoints
     removed = False
@@ -216,36 +217,37 @@ def keep_latest(tables: Tables, thread_id: str) -> bool:
 
 
 def _needed(saver: InMemorySaver, thread_id: str, namespace: str, newest: str) -> set[str]:
-    """The checkpoint itself; and if it has delta channels, its ancestors back to where each of them has a value."""
+    """The newest checkpoint and, if it has delta channels, its ancestors back to where each channel has a value."""
     checkpoints = saver.storage[thread_id][namespace]
     needed: set[str] = set()
     deltas: set[str] | None = None
     current: str | None = newest
     while current is not None and current in checkpoints:
         needed.add(current)
-        kept, metadata, parent = checkpoints[current]
+        checkpoint, metadata, parent = checkpoints[current]
         if deltas is None:
             deltas = set(saver.serde.loads_typed(metadata).get("counters_since_delta_snapshot") or ())
-        versions = saver.serde.loads_typed(kept)["channel_versions"]
+        versions = saver.serde.loads_typed(checkpoint)["channel_versions"]
         deltas -= set(saver._load_blobs(thread_id, namespace, versions))
         current = parent if deltas else None
     return needed
 
 
 def forget_run(tables: Tables, thread_id: ThreadId, run_id: RunId) -> None:
-    """Remove what a run saved, in every namespace, and what it wrote on others' checkpoints (5.9).
+    """Remove a run's checkpoints, in every namespace, and its writes to the checkpoints of other runs (5.9).
 
-    The values its checkpoints named stay until the thread goes: versions are random, so nothing finds them.
+    The channel values of its checkpoints stay until the thread is deleted. Versions are random, so nothing refers to
+    them any more.
     """
     saver = tables.checkpoints
-    for place, write in tables.writes_of.pop(run_id, set()):
-        saver.writes.get(place, {}).pop(write, None)
+    for key, write in tables.writes_of.pop(run_id, set()):
+        saver.writes.get(key, {}).pop(write, None)
     for namespace, checkpoints in saver.storage.get(thread_id, {}).items():
         for checkpoint_id, (_, metadata, _) in list(checkpoints.items()):
-            if _made_by(saver.serde.loads_typed(metadata)) == run_id:
+            if _created_by(saver.serde.loads_typed(metadata)) == run_id:
                 del checkpoints[checkpoint_id]
                 saver.writes.pop((thread_id, namespace, checkpoint_id), None)
 
 
-def _made_by(metadata: CheckpointMetadata) -> RunId | None:
+def _created_by(metadata: CheckpointMetadata) -> RunId | None:
     return metadata.get("run_id")  # type: ignore[return-value]

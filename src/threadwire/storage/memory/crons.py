@@ -18,7 +18,7 @@ class MemoryCrons:
         with self._tables.lock:
             if cron.thread_id is not None:
                 self._tables.thread(cron.thread_id)
-            self._keep(cron)
+            self._store(cron)
 
     async def get(self, cron_id: CronId) -> Cron | None:
         with self._tables.lock:
@@ -27,7 +27,7 @@ class MemoryCrons:
 
     async def update(self, cron_id: CronId, change: Callable[[Cron], Cron]) -> Cron:
         with self._tables.lock:
-            return self._keep(change(as_kept(self._cron(cron_id))))
+            return self._store(change(as_kept(self._cron(cron_id))))
 
     async def delete(self, cron_id: CronId) -> None:
         with self._tables.lock:
@@ -43,12 +43,12 @@ class MemoryCrons:
 
     async def due(self, now: int, *, limit: int) -> list[Cron]:
         with self._tables.lock:
-            due = [(at, cron) for at, cron in self._waiting() if at <= now]
+            due = [(at, cron) for at, cron in self._scheduled() if at <= now]
             return [as_kept(cron) for _, cron in sorted(due, key=lambda pair: pair[0])[:limit]]
 
     async def next_due(self) -> int | None:
         with self._tables.lock:
-            return min((at for at, _ in self._waiting()), default=None)
+            return min((at for at, _ in self._scheduled()), default=None)
 
     async def fire(
         self,
@@ -61,7 +61,7 @@ class MemoryCrons:
         with self._tables.lock:
             if self._tables.crons.get(cron.cron_id) != as_kept(cron):
                 return None
-            self._keep(replace(cron, last_run_at=cron.next_run_at, next_run_at=next_run_at))
+            self._store(replace(cron, last_run_at=cron.next_run_at, next_run_at=next_run_at))
             fired = Fired() if new is None else self._accept(new, started=start is not None)
         if start is not None and fired.accepted is not None and fired.accepted.started:
             start(fired.accepted.run)
@@ -70,19 +70,19 @@ class MemoryCrons:
     def _accept(self, new: NewRun, *, started: bool) -> Fired:
         try:
             return Fired(accepted=self._runs.take_in(new, started=started))
-        except ThreadwireError as refusal:
-            return Fired(refused=refusal.message)
+        except ThreadwireError as error:
+            return Fired(refused=error.message)
 
     def _cron(self, cron_id: CronId) -> Cron:
         if (cron := self._tables.crons.get(cron_id)) is None:
             raise NotFound(f"Cron '{cron_id}' not found")
         return cron
 
-    def _keep(self, cron: Cron) -> Cron:
+    def _store(self, cron: Cron) -> Cron:
         self._tables.crons[cron.cron_id] = as_kept(cron)
         return as_kept(cron)
 
-    def _waiting(self) -> list[tuple[int, Cron]]:
+    def _scheduled(self) -> list[tuple[int, Cron]]:
         crons = self._tables.crons.values()
         return [(cron.next_run_at, cron) for cron in crons if cron.enabled and cron.next_run_at is not None]
 

@@ -11,15 +11,15 @@ class MemoryDeliveries:
 
     async def due(self, now: int, *, limit: int, but_not: frozenset[int] = frozenset()) -> list[Delivery]:
         with self._tables.lock:
-            kept = self._tables.deliveries.values()
-            due = [each for each in kept if each.due_at <= now and each.delivery_id not in but_not]
+            deliveries = self._tables.deliveries.values()
+            due = [each for each in deliveries if each.due_at <= now and each.delivery_id not in but_not]
             earliest = sorted(due, key=lambda each: each.due_at)[:limit]
             return [replace(each, run=as_kept(each.run), values=native(each.values)) for each in earliest]
 
     async def postpone(self, delivery_id: int, until: int) -> None:
         with self._tables.lock:
-            if (kept := self._tables.deliveries.get(delivery_id)) is not None:
-                self._tables.deliveries[delivery_id] = replace(kept, due_at=until, tries=kept.tries + 1)
+            if (delivery := self._tables.deliveries.get(delivery_id)) is not None:
+                self._tables.deliveries[delivery_id] = replace(delivery, due_at=until, tries=delivery.tries + 1)
 
     async def remove(self, delivery_id: int) -> None:
         with self._tables.lock:

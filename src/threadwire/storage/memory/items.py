@@ -35,7 +35,7 @@ class MemoryItems:
 
     async def sweep(self, now: int, limit: int = 1000) -> int:
         with self._tables.lock:
-            expired = [name for name, kept in self._tables.items.items() if kept.expired(now)][:limit]
+            expired = [name for name, stored in self._tables.items.items() if stored.expired(now)][:limit]
             for name in expired:
                 del self._tables.items[name]
             return len(expired)
@@ -47,7 +47,7 @@ class MemoryItems:
             case SearchItems():
                 return self._search(operation, now)
             case ListNamespaces():
-                return listed((kept.item.namespace for kept in self._alive(now)), operation)
+                return listed((stored.item.namespace for stored in self._alive(now)), operation)
             case PutItem() | DropItem():
                 return None
 
@@ -62,7 +62,8 @@ class MemoryItems:
 
     def _put(self, put: PutItem, now: int) -> None:
         name = (put.namespace, put.key)
-        before = self._tables.items.pop(name, None)  # so that it comes last, whether it was there or not
+        # Removed first, so that the item comes last in the dictionary even if it existed before.
+        before = self._tables.items.pop(name, None)
         first = Item(put.namespace, put.key, {}, now, now, put.owner)
         if before is not None and not before.expired(now):
             first = before.item
@@ -70,22 +71,25 @@ class MemoryItems:
         self._tables.items[name] = KeptItem(item, put.ttl, _expiry(put.ttl, now), put.vectors)
 
     def _get(self, get: GetItem, now: int) -> Item | None:
-        kept = self._tables.items.get((get.namespace, get.key))
-        if kept is None or kept.expired(now):
+        stored = self._tables.items.get((get.namespace, get.key))
+        if stored is None or stored.expired(now):
             return None
         if get.refresh:
             self._refresh((get.namespace, get.key), now)
-        return kept.shown()
+        return stored.shown()
 
     def _search(self, search: SearchItems, now: int) -> list[Item]:
         inside = [
-            kept
-            for kept in self._alive(now)
-            if kept.item.namespace[: len(search.prefix)] == search.prefix and satisfies(kept.item.value, search.filter)
+            stored
+            for stored in self._alive(now)
+            if stored.item.namespace[: len(search.prefix)] == search.prefix
+            and satisfies(stored.item.value, search.filter)
         ]
         inside.reverse()
         scored = ranked(
-            ((kept.item.namespace, kept.item.key), score) for kept in inside for score in _scores(kept, search.near)
+            ((stored.item.namespace, stored.item.key), score)
+            for stored in inside
+            for score in _scores(stored, search.near)
         )
         page = scored[search.offset : search.offset + search.limit]
         found = [self._tables.items[name].shown(score) for name, score in page]
@@ -95,15 +99,15 @@ class MemoryItems:
         return found
 
     def _alive(self, now: int) -> Iterator[KeptItem]:
-        return (kept for kept in self._tables.items.values() if not kept.expired(now))
+        return (stored for stored in self._tables.items.values() if not stored.expired(now))
 
     def _refresh(self, name: ItemName, now: int) -> None:
-        kept = self._tables.items[name]
-        self._tables.items[name] = replace(kept, expires_at=_expiry(kept.ttl, now))
+        stored = self._tables.items[name]
+        self._tables.items[name] = replace(stored, expires_at=_expiry(stored.ttl, now))
 
 
-def _scores(kept: KeptItem, near: bytes | None) -> Sequence[float | None]:
-    return nearness(near, kept.vectors) or (None,) if near is not None else (None,)
+def _scores(stored: KeptItem, near: bytes | None) -> Sequence[float | None]:
+    return nearness(near, stored.vectors) or (None,) if near is not None else (None,)
 
 
 def _expiry(ttl: int | None, now: int) -> int | None:

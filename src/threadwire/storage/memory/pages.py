@@ -1,4 +1,4 @@
-"""Filtering and paging, alike for threads, assistants and crons."""
+"""Filtering and paging, shared by threads, assistants and crons."""
 
 from collections.abc import Iterable
 from typing import Any, TypeVar
@@ -10,14 +10,14 @@ Row = TypeVar("Row", Assistant, Thread, Cron)
 
 
 def holds(whole: Any, part: dict[str, Any]) -> bool:
-    """Whether `part` is contained; an empty one asks for nothing, also of a state that is no object."""
+    """Whether `whole` contains `part`. An empty `part` matches everything, including a state that is not an object."""
     return not part or contains(whole, part)
 
 
 def page(rows: Iterable[Row], query: AssistantQuery | ThreadQuery | CronQuery) -> list[Row]:
     def key(row: Row) -> tuple[Any, ...]:
         value = getattr(row, query.sort_by)
-        # None cannot be compared: it comes before everything.
+        # None cannot be compared, so it sorts below everything else.
         return (value is not None, value, *((row.updated_at,) if query.sort_by == "status" else ()), _id(row))
 
     ordered = sorted(rows, key=key, reverse=query.descending)

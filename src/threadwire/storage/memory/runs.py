@@ -1,4 +1,4 @@
-"""The queue of runs: how they come in, take their turn and end (section 5)."""
+"""The run queue: how runs are accepted, claimed and ended (section 5 of spec/log.md)."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -31,7 +31,7 @@ from threadwire.storage.memory.checkpoints import forget_run
 from threadwire.storage.memory.tables import Tables, as_kept
 
 RunList = list[Run]
-"""`MemoryRuns` has a method called `list`, which would hide the type."""
+"""`MemoryRuns` has a method named `list`, which would shadow the type."""
 
 
 class MemoryRuns:
@@ -47,21 +47,21 @@ class MemoryRuns:
         return accepted
 
     def take_in(self, new: NewRun, *, started: bool) -> Accepted:
-        """Accept a run, `started` if it may be; whoever calls this begins it then."""
+        """Accept a run, and claim it if `started` is set and the run can start. The caller then calls `start`."""
         with self._tables.lock:
-            if (made := self._made_with_key(new)) is not None:
-                return Accepted(as_kept(made), repeated=True)
-            # All that can refuse the run comes before anything changes: it is all or nothing (5.1).
+            if (existing := self._find_by_key(new)) is not None:
+                return Accepted(as_kept(existing), repeated=True)
+            # Every check that can reject the run comes before the first change: all or nothing (5.1).
             self._check(new)
             active = self._tables.active(new.thread_id)
             if active and new.multitask_strategy == "reject":
                 raise ThreadBusy
-            stopping = self._make_way(active, new)
-            self._take_over_thread(new)
+            stopping = self._cancel_active(active, new)
+            self._prepare_thread(new)
             run = self._enqueue(new)
             if started and not active and new.due_at <= new.created_at:
                 now = new.created_at
-                return Accepted(self._begin(run, now), started=True)
+                return Accepted(self._start(run, now), started=True)
             return Accepted(run, stopping=stopping)
 
     async def get(self, run_id: RunId) -> Run | None:
@@ -82,17 +82,17 @@ class MemoryRuns:
         with self._tables.lock:
             due = [run for run in self._next_in_turn() if run.is_due(now)]
             claimed: RunList = []
-            passed = set(but_not)
+            skipped = set(but_not)
             suspect_running = self._suspect_running()
             for run in due:
                 if (
                     len(claimed) < limit
-                    and run.thread_id not in passed
+                    and run.thread_id not in skipped
                     and not (suspect_running and is_suspect(run.crashes))
                 ):
                     suspect_running |= is_suspect(run.crashes)
-                    passed.add(run.thread_id)
-                    claimed.append(self._begin(run, now))
+                    skipped.add(run.thread_id)
+                    claimed.append(self._start(run, now))
             return claimed
 
     async def next_due(self, *, but_not: frozenset[ThreadId] = frozenset()) -> int | None:
@@ -113,7 +113,7 @@ class MemoryRuns:
 
     async def cancel_many(self, wanted: RunSelection, action: CancelAction, now: int) -> Sequence[Cancelled]:
         with self._tables.lock:
-            runs = [run for run in self._tables.runs.values() if run.active and _wanted(run, wanted)]
+            runs = [run for run in self._tables.runs.values() if run.active and _is_selected(run, wanted)]
             return [self._cancel(run, action, now) for run in runs]
 
     async def finish(self, fence: Fence, ending: Ending, now: int, *, regardless: bool = False) -> bool:
@@ -144,9 +144,9 @@ class MemoryRuns:
                 raise Conflict(f"Run {run_id} is {run.status}; cancel it or wait for it to end")
             del self._tables.runs[run_id]
 
-    # Coming in
+    # Accepting
 
-    def _made_with_key(self, new: NewRun) -> Run | None:
+    def _find_by_key(self, new: NewRun) -> Run | None:
         if new.idempotency_key is None:
             return None
         wanted = (new.owner, new.idempotency_key)
@@ -159,29 +159,29 @@ class MemoryRuns:
         if not new.create_thread:
             self._tables.thread(new.thread_id)
 
-    def _take_over_thread(self, new: NewRun) -> None:
+    def _prepare_thread(self, new: NewRun) -> None:
         if new.thread_id not in self._tables.threads:
             self._tables.keep_thread(new.thread())
             return
         thread = self._tables.thread(new.thread_id)
         metadata = thread.metadata | new.thread_metadata
-        if (was := belonging(thread.metadata)) != belonging(metadata):
-            self._tables.thread_was[new.run_id] = was
+        if (previous := belonging(thread.metadata)) != belonging(metadata):
+            self._tables.thread_was[new.run_id] = previous
         config = thread.config | new.thread_config
         self._tables.keep_thread(replace(thread, metadata=metadata, config=config, updated_at=new.created_at))
 
-    def _make_way(self, active: RunList, new: NewRun) -> tuple[RunId, ...]:
-        """Stop the active runs if the new one asks for it; which of them are now left to their workers."""
+    def _cancel_active(self, active: RunList, new: NewRun) -> tuple[RunId, ...]:
+        """Cancel the active runs if the new run's strategy asks for it. Return those that their workers must stop."""
         strategy = new.multitask_strategy
         if strategy not in ("interrupt", "rollback"):
             return ()
-        cancelled = [self._cancel(run, strategy, new.created_at, discards=False) for run in active]
-        return tuple(one.run.run_id for one in cancelled if not one.at_once)
+        cancelled = [self._cancel(run, strategy, new.created_at, discard=False) for run in active]
+        return tuple(each.run.run_id for each in cancelled if not each.at_once)
 
     def _enqueue(self, new: NewRun) -> Run:
         return self._tables.keep_run(new.row(self._tables.write(new.thread_id, [new.queued()], Fence(new.run_id, 0))))
 
-    # Taking turns
+    # Claiming
 
     def _running(self) -> RunList:
         return [run for run in self._tables.runs.values() if run.status == "running"]
@@ -190,17 +190,17 @@ class MemoryRuns:
         return any(is_suspect(run.crashes) for run in self._running())
 
     def _next_in_turn(self) -> RunList:
-        """Those that may be next on their threads, if no other is running there (5.8), in the order of the queue."""
+        """The runs that may be next on threads without a running run (5.8), in queue order."""
         busy = {run.thread_id for run in self._running()}
         pending: dict[ThreadId, RunList] = {}
         for run in self._tables.runs.values():
             if run.status == "pending" and run.thread_id not in busy:
                 pending.setdefault(run.thread_id, []).append(run)
         turns = {run.run_id for of_thread in pending.values() for run in next_in_turn(of_thread)}
-        # Sorting is stable, so between runs due at the same time acceptance decides.
+        # Sorting is stable, so runs due at the same time stay in the order of acceptance.
         return sorted((run for run in self._tables.runs.values() if run.run_id in turns), key=lambda run: run.due_at)
 
-    def _begin(self, run: Run, now: int) -> Run:
+    def _start(self, run: Run, now: int) -> Run:
         due_at = min(run.due_at, run.created_at)
         return self._change(run, status="running", attempt=run.attempt + 1, started_at=now, due_at=due_at, now=now)
 
@@ -214,22 +214,22 @@ class MemoryRuns:
 
     # Ending
 
-    def _cancel(self, run: Run, action: CancelAction, now: int, *, discards: bool = True) -> Cancelled:
+    def _cancel(self, run: Run, action: CancelAction, now: int, *, discard: bool = True) -> Cancelled:
         if run.status == "pending":
-            return Cancelled(self._end(run, _cancelled(action), now, discards=discards), at_once=True)
+            return Cancelled(self._end(run, _cancelled(action), now, discard=discard), at_once=True)
         return Cancelled(self._change(run, cancel=run.cancel or action, now=now), at_once=False)
 
-    def _end(self, run: Run, ending: Ending, now: int, *, discards: bool = True) -> Run:
-        """End a run, and discard its thread if that is temporary (5.10); not if it ends to make way for another."""
-        was = self._tables.thread_was.pop(run.run_id, None)
+    def _end(self, run: Run, ending: Ending, now: int, *, discard: bool = True) -> Run:
+        """End a run, and discard its thread if the run is temporary (5.10), unless it ends in favour of a new run."""
+        previous = self._tables.thread_was.pop(run.run_id, None)
         ended = self._roll_back(run, now) if ending.rollback else self._close(run, ending, now)
-        if ending.rollback and was is not None:
-            self._give_back(run, was)
+        if ending.rollback and previous is not None:
+            self._restore_metadata(run, previous)
         if run.webhook is not None:
             values = None if ending.rollback else self._tables.thread(run.thread_id).values
             self._tables.tell_of(ended, values=values, now=now)
-        if discards and run.temporary and not self._tables.active(run.thread_id):
-            del self._tables.threads[run.thread_id]  # its log and its runs stay until they are swept (5.10)
+        if discard and run.temporary and not self._tables.active(run.thread_id):
+            del self._tables.threads[run.thread_id]  # its log and runs stay until it is swept (5.10)
             self._tables.discarded[run.thread_id] = now
         return ended
 
@@ -238,13 +238,13 @@ class MemoryRuns:
         ended = ending.entry(now)
         seq = self._tables.write(run.thread_id, [ended], run.fence)
         if ending.settled is not None:
-            self._tables.settle(run.thread_id, ending.settled, now)
+            self._tables.store_state(run.thread_id, ending.settled, now)
         else:
-            self._tables.keep_thread(_left_by(self._tables.thread(run.thread_id), ending, now))
+            self._tables.keep_thread(_thread_after(self._tables.thread(run.thread_id), ending, now))
         return self._change(run, status=ending.status, error=ending.error, ended_seq=seq, now=now)
 
     def _roll_back(self, run: Run, now: int) -> Run:
-        """Leave nothing of the run but its entries (5.9). Returns the row as it would have been."""
+        """Remove everything of the run except its entries (5.9). Return the row as it would have been."""
         reset = Draft(Kind.STATE_RESET, {"cause": "rollback"}, at=now)
         ended = Draft(Kind.RUN_ENDED, {"status": "rolled_back"}, at=now)
         seq = self._tables.write(run.thread_id, [reset, ended], run.fence)
@@ -253,19 +253,19 @@ class MemoryRuns:
         error = user_interrupt("rollback")
         return replace(run, status="interrupted", error=error, ended_seq=seq, updated_at=now)
 
-    def _give_back(self, run: Run, was: dict[str, Any]) -> None:
+    def _restore_metadata(self, run: Run, previous: dict[str, Any]) -> None:
         later = [each for each in self._tables.active(run.thread_id) if each.queued_seq > run.queued_seq]
         if later:
-            self._tables.thread_was[later[0].run_id] = was
+            self._tables.thread_was[later[0].run_id] = previous
         else:
             thread = self._tables.thread(run.thread_id)
-            self._tables.keep_thread(replace(thread, metadata=given_back(thread.metadata, run, was)))
+            self._tables.keep_thread(replace(thread, metadata=given_back(thread.metadata, run, previous)))
 
     def _change(self, run: Run, *, now: int, **fields: Any) -> Run:
         return self._tables.keep_run(replace(run, updated_at=now, **fields))
 
 
-def _wanted(run: Run, wanted: RunSelection) -> bool:
+def _is_selected(run: Run, wanted: RunSelection) -> bool:
     return (
         wanted.status in (None, run.status)
         and wanted.thread_id in (None, run.thread_id)
@@ -277,8 +277,8 @@ def _cancelled(action: CancelAction) -> Ending:
     return Ending("interrupted", error=user_interrupt(action), rollback=action == "rollback")
 
 
-def _left_by(thread: Thread, ending: Ending, now: int) -> Thread:
-    """The thread after a run that brought no state: the values it had, but the run's status and error."""
+def _thread_after(thread: Thread, ending: Ending, now: int) -> Thread:
+    """The thread after a run that ended without a state: its values stay; status and error are the run's."""
     if ending.status == "success":
         return replace(thread, status="idle", error=ending.error, updated_at=now)
     failed = ending.status in ("error", "timeout")

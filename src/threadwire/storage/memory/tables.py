@@ -1,7 +1,7 @@
-"""Everything a memory storage holds, and the few moves that several protocols share.
+"""The data of a memory storage, and the operations that several protocols share.
 
-One lock makes every method of the protocols a transaction: whoever calls a method of `Tables` holds it. It is
-re-entrant because the checkpoint saver takes it too, also from inside a rollback.
+One lock makes every method of the protocols a transaction: callers of `Tables` methods must hold it. The lock is
+re-entrant because the checkpoint saver acquires it too, even from within a rollback.
 """
 
 import threading
@@ -30,7 +30,7 @@ _JSON_FIELDS = frozenset({"metadata", "config", "context", "kwargs", "payload", 
 
 
 class _Committed:
-    """Nothing here can be lost without everything being lost, so what is taken in is durable."""
+    """An append is as durable as the storage itself, so there is nothing to wait for."""
 
     async def wait(self) -> None:
         return None
@@ -57,33 +57,33 @@ class Tables:
     def __init__(self, serializer: SerializerProtocol | None = None) -> None:
         self.lock = threading.RLock()
         self.writes_of: dict[RunId, set[tuple[Any, Any]]] = {}
-        """Where an active run wrote on checkpoints, its own and those it started from: it may be rolled back."""
+        """Which checkpoint writes an active run made, to its own and earlier checkpoints, in case it is rolled back."""
         self.assistants: dict[AssistantId, Assistant] = {}
         self.versions: dict[AssistantId, dict[int, AssistantVersion]] = {}
-        # A thread's row holds the status it settled on; `shown` is what clients see.
+        # A row holds the thread's status without active runs. `shown` returns the status clients see.
         self.threads: dict[ThreadId, Thread] = {}
         self.pruned_at: dict[ThreadId, int] = {}
-        # In order of acceptance: replacing a row keeps its place.
+        # In the order of acceptance: replacing a row keeps its position.
         self.runs: dict[RunId, Run] = {}
         self.thread_was: dict[RunId, dict[str, Any]] = {}
-        """What an active run's thread said of its graph and assistant before, if that was something else."""
+        """The graph and assistant in the thread's metadata before an active run changed them."""
         self.deliveries: dict[int, Delivery] = {}
         self.deliveries_made = 0
         self.crons: dict[CronId, Cron] = {}
-        # The entry `seq` of a thread is at `seq - 1`, its data JSON text that nobody can change (1.3).
+        # Entry `seq` is at index `seq - 1`. Its data is JSON text, which is immutable (1.3).
         self.logs: dict[ThreadId, list[Entry]] = {}
-        # When the threads that are no longer in `threads`, but not yet swept, were discarded.
+        # When each thread that is no longer in `threads`, but has not been swept, was discarded.
         self.discarded: dict[ThreadId, int] = {}
-        # In the order in which they were last put.
+        # In the order of their last put.
         self.items: dict[ItemName, KeptItem] = {}
         self.checkpoints = InMemorySaver(serde=serializer or JsonPlusSerializer(pickle_fallback=False))
         self.watchers = Watchers()
         self.entries = 0
-        """How many were ever written."""
+        """How many entries were ever written."""
         self.writes = 0
 
     def holder(self, fence: Fence) -> Run | None:
-        """The run whose attempt this is, if it holds its thread (2.6)."""
+        """Return the run of this attempt if the attempt holds its thread (2.6)."""
         run = self.runs.get(fence.run_id)
         return run if run is not None and run.status == "running" and run.fence == fence else None
 
@@ -107,7 +107,7 @@ class Tables:
         self.threads[thread.thread_id] = as_kept(thread)
 
     def remove_thread(self, thread_id: ThreadId) -> None:
-        """All there is of it."""
+        """Remove the thread and everything that belongs to it."""
         self.threads.pop(thread_id, None)
         self.pruned_at.pop(thread_id, None)
         self.logs.pop(thread_id, None)
@@ -117,7 +117,7 @@ class Tables:
             self.writes_of.pop(run.run_id, None)
             self.thread_was.pop(run.run_id, None)
         self.remove_crons(lambda cron: cron.thread_id == thread_id)
-        # Who follows the thread finds it gone sooner than by polling.
+        # So that followers notice the deletion before their next poll.
         self.watchers.wake(thread_id)
 
     def remove_crons(self, which: Callable[[Cron], bool]) -> None:
@@ -125,12 +125,12 @@ class Tables:
             del self.crons[cron.cron_id]
 
     def tell_of(self, run: Run, *, values: Json, now: int) -> None:
-        """Leave a delivery for the webhook of a run that has ended."""
+        """Enqueue a webhook delivery for a run that has ended."""
         self.deliveries_made += 1
         number = self.deliveries_made
         self.deliveries[number] = Delivery(number, as_kept(run), native(values), due_at=now)
 
-    def settle(self, thread_id: ThreadId, settled: Settled, now: int) -> None:
+    def store_state(self, thread_id: ThreadId, settled: Settled, now: int) -> None:
         self.keep_thread(
             replace(
                 self.thread(thread_id),
@@ -147,7 +147,7 @@ class Tables:
         return Seq(len(self.logs.get(thread_id, ())))
 
     def write(self, thread_id: ThreadId, drafts: Sequence[Draft], author: Fence | None = None) -> Seq:
-        """Number the drafts, keep them and wake who watches. Returns the last number."""
+        """Number and store the drafts, wake watchers, and return the last number."""
         log = self.logs.setdefault(thread_id, [])
         run_id, attempt = author or (None, 0)
         for draft in drafts:
@@ -164,7 +164,7 @@ def read_back(entries: Iterable[Entry]) -> list[Entry]:
 
 
 def as_kept(record: Record) -> Record:
-    """A copy that shares nothing with its original, and holds what a database would: JSON."""
+    """Return a copy that shares nothing with the original and holds what a database would return: plain JSON."""
     copies: dict[str, Any] = {
         field.name: native(getattr(record, field.name)) for field in fields(record) if field.name in _JSON_FIELDS
     }

@@ -12,15 +12,15 @@ from threadwire.storage.memory.tables import Tables
 
 
 @dataclass(frozen=True, slots=True)
-class _Settled:
+class _StateCommit:
     thread_id: ThreadId
-    known: bool
-    kept: bool
+    exists: bool
+    applied: bool
 
     async def wait(self) -> bool:
-        if not self.known:
+        if not self.exists:
             raise NotFound(f"Thread {self.thread_id} not found")
-        return self.kept
+        return self.applied
 
 
 class MemoryThreads:
@@ -56,8 +56,8 @@ class MemoryThreads:
     ) -> Thread:
         with self._tables.lock:
             thread = self._tables.thread(thread_id)
-            wanted = thread.ttl if ttl == "usual" else ttl
-            merged = replace(thread, metadata=thread.metadata | metadata, ttl=wanted, updated_at=now)
+            new_ttl = thread.ttl if ttl == "usual" else ttl
+            merged = replace(thread, metadata=thread.metadata | metadata, ttl=new_ttl, updated_at=now)
             self._tables.keep_thread(merged)
             return self._tables.shown(self._tables.thread(thread_id))
 
@@ -107,15 +107,15 @@ class MemoryThreads:
         *,
         since: Seq,
         now: int,
-    ) -> "_Settled":
+    ) -> "_StateCommit":
         with self._tables.lock:
-            known = thread_id in self._tables.threads
-            kept = known and not self._tables.active(thread_id) and self._tables.last(thread_id) <= since
-            if kept:
+            exists = thread_id in self._tables.threads
+            applied = exists and not self._tables.active(thread_id) and self._tables.last(thread_id) <= since
+            if applied:
                 put_all(self._tables, puts)
-                self._tables.settle(thread_id, settled, now)
+                self._tables.store_state(thread_id, settled, now)
                 self._tables.write(thread_id, drafts)
-        return _Settled(thread_id, known, kept)
+        return _StateCommit(thread_id, exists, applied)
 
     async def discarded(
         self, *, before: int, but_not: frozenset[ThreadId] = frozenset(), limit: int = 100
@@ -127,8 +127,8 @@ class MemoryThreads:
     async def sweep(self, thread_ids: Sequence[ThreadId]) -> None:
         with self._tables.lock:
             for thread_id in thread_ids:
-                known = self._tables.discarded.pop(thread_id, None) is not None
-                if known and thread_id not in self._tables.threads:
+                was_discarded = self._tables.discarded.pop(thread_id, None) is not None
+                if was_discarded and thread_id not in self._tables.threads:
                     self._tables.remove_thread(thread_id)
 
     def _matching(self, query: ThreadQuery) -> list[Thread]:

@@ -1,4 +1,4 @@
-"""Hints that a thread may have grown, across threads of control (3.2, 3.3)."""
+"""Hints, from any operating-system thread, that a thread's log may have grown (3.2, 3.3)."""
 
 import asyncio
 from collections.abc import Iterator
@@ -8,14 +8,14 @@ from threadwire.core.ids import ThreadId
 
 
 class Watcher:
-    """Lives on the loop that made it; `wake` is called from anywhere."""
+    """Belongs to the event loop that created it. `wake` is thread-safe."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._hint = asyncio.Event()
 
     def wake(self) -> None:
-        with suppress(RuntimeError):  # its loop has been closed: nobody waits there any more
+        with suppress(RuntimeError):  # the loop is closed, so nothing waits on it any more
             self._loop.call_soon_threadsafe(self._hint.set)
 
     async def wait(self, timeout: float) -> bool:
@@ -34,7 +34,7 @@ class Watchers:
 
     @contextmanager
     def watching(self, thread_id: ThreadId) -> Iterator[Watcher]:
-        # The sets are replaced, never changed, so `wake` may walk one while a watcher comes or goes.
+        # Sets are replaced, never mutated, so that `wake` can iterate over one while watchers are added or removed.
         watcher = Watcher()
         self._watchers[thread_id] = self._watchers.get(thread_id, set()) | {watcher}
         try:

@@ -1,12 +1,12 @@
-"""The proof that a storage driver keeps the words of `threadwire.storage.abc` and spec/log.md.
+"""Tests that prove that a storage driver fulfils `threadwire.storage.abc` and spec/log.md.
 
-A driver's test file subclasses each class with one async fixture, `storage`, that opens an empty storage, and
-hands the opener to `storage_state_machine`. The tests run with anyio's pytest plugin on asyncio.
+A driver's test file subclasses each class, adds an async fixture `storage` that opens an empty storage, and passes the
+function that opens it to `storage_state_machine`. The tests run with anyio's pytest plugin on asyncio.
 """
 
 import pytest
 
-# Before anything imports the suites: without it a failing assertion would not say what it compared.
+# Before the suites are imported: without the rewrite, a failing assertion would not show the compared values.
 pytest.register_assert_rewrite(
     *(
         f"{__name__}.{suite}"
@@ -14,6 +14,8 @@ pytest.register_assert_rewrite(
             "assistants",
             "checkpoints",
             "claims",
+            "crons",
+            "deliveries",
             "items",
             "log",
             "runs",

@@ -1,4 +1,4 @@
-"""What the checkpoint saver must do: section 7 of spec/log.md, and LangGraph's own suite."""
+"""Conformance tests for checkpoints: section 7 of spec/log.md, and LangGraph's own suite."""
 
 import asyncio
 from typing import Any
@@ -29,9 +29,9 @@ from threadwire.testing.conformance.steps import Saver, a_step, an_id_of_tomorro
 class CheckpointsConformance:
     pytestmark = pytest.mark.anyio
 
-    @pytest.mark.parametrize("capability", sorted(one.value for one in ALL_CAPABILITIES))
+    @pytest.mark.parametrize("capability", sorted(each.value for each in ALL_CAPABILITIES))
     async def test_the_saver_passes_langgraphs_own_suite(self, storage: Storage, capability: str) -> None:
-        """Without a fence a saver also serves threads that have no row, as that suite needs."""
+        """That suite relies on an unfenced saver accepting threads that have no row."""
 
         async def saver() -> Any:
             yield storage.checkpoints.saver()
@@ -41,7 +41,7 @@ class CheckpointsConformance:
         assert result.failures == []
         assert result.passed
 
-    async def test_a_checkpoint_is_there_or_not(self, storage: Storage) -> None:
+    async def test_has_finds_a_checkpoint_only_by_its_thread_namespace_and_id(self, storage: Storage) -> None:
         thread_id, other = await keep_thread(storage), await keep_thread(storage)
         saver = storage.checkpoints.saver(durability="sync")
         root = id_of(await save(saver, thread_id, None))
@@ -60,10 +60,10 @@ class CheckpointsConformance:
 
     @pytest.mark.parametrize("ns", ["", "child:1"])
     @pytest.mark.parametrize("forks", [False, True])
-    async def test_what_is_made_after_a_checkpoint_was_read_comes_behind_the_newest(
+    async def test_a_checkpoint_saved_after_a_read_becomes_the_newest(
         self, storage: Storage, ns: str, forks: bool
     ) -> None:
-        """Though the clock that the newest was made by has been set back since."""
+        """Even if the clock was set back after the previous newest one was created."""
         thread_id = await keep_thread(storage)
         saver = storage.checkpoints.saver(durability="sync")
         before = await save(saver, thread_id, None, ns=ns)
@@ -86,7 +86,7 @@ class CheckpointsConformance:
         assert found.checkpoint["channel_values"] == {"value": "v1"}
         assert found.pending_writes == [("task", "channel", {"n": 1})]
 
-    async def test_a_saver_that_is_told_of_an_empty_thread_sees_its_own_writes(self, storage: Storage) -> None:
+    async def test_a_saver_for_an_empty_thread_sees_its_own_writes(self, storage: Storage) -> None:
         run, other = await start_on_new_thread(storage), await keep_thread(storage)
         await save(storage.checkpoints.saver(durability="sync"), other, None)
         saver = storage.checkpoints.saver(run.fence, empty=run.thread_id)
@@ -98,12 +98,12 @@ class CheckpointsConformance:
         assert found.checkpoint["channel_values"] == {"value": "v1"}
         assert await saver.aget_tuple(config_of(run.thread_id, "child:1")) is None
 
-    async def test_a_saver_works_on_any_thread_and_loop(self, storage: Storage) -> None:
-        """7.1: graphs run elsewhere, and nodes that are not async call it without a loop."""
+    async def test_a_saver_works_on_any_thread_and_event_loop(self, storage: Storage) -> None:
+        """7.1: graphs run on other loops, and sync nodes call the saver without a loop."""
         run = await start_on_new_thread(storage)
         saver = storage.checkpoints.saver(run.fence, "sync")
 
-        async def elsewhere() -> None:
+        async def on_another_loop() -> None:
             stored = await save(saver, run.thread_id, run.run_id, value="async")
             await saver.aput_writes(stored, [("channel", 1)], "task")
             assert await saver.aget_tuple(config_of(run.thread_id)) is not None
@@ -117,7 +117,7 @@ class CheckpointsConformance:
             assert found.checkpoint["channel_values"] == {"value": "sync"}
             assert len(list(saver.list(config_of(run.thread_id)))) == 2
 
-        await asyncio.to_thread(lambda: asyncio.run(elsewhere()))
+        await asyncio.to_thread(lambda: asyncio.run(on_another_loop()))
         await asyncio.to_thread(without_a_loop)
 
     async def test_all_savers_of_a_storage_see_the_same_checkpoints(self, storage: Storage) -> None:
@@ -127,8 +127,8 @@ class CheckpointsConformance:
         assert found is not None
         assert found.checkpoint["channel_values"] == {"value": "shared"}
 
-    async def test_checkpoints_and_entries_are_one_queue(self, storage: Storage) -> None:
-        """7.1: who sees a later entry committed sees the checkpoint before it."""
+    async def test_checkpoints_and_entries_share_one_queue(self, storage: Storage) -> None:
+        """7.1: once a later entry is committed, so is the checkpoint before it."""
         run = await start_on_new_thread(storage)
         saver = storage.checkpoints.saver(run.fence)
         for step in range(30):
@@ -139,37 +139,37 @@ class CheckpointsConformance:
 
     # The fence
 
-    async def test_a_finished_attempt_can_save_nothing(self, storage: Storage) -> None:
+    async def test_a_finished_attempt_cannot_save(self, storage: Storage) -> None:
         """7.2"""
         run = await start_on_new_thread(storage)
         stored = await save(storage.checkpoints.saver(run.fence, "sync"), run.thread_id, run.run_id)
         await storage.runs.finish(run.fence, Ending("success"), NOW)
-        await _saves_nothing(storage, run, stored)
+        await _cannot_save(storage, run, stored)
 
-    async def test_a_released_attempt_can_save_nothing(self, storage: Storage) -> None:
-        """7.2: not even once the next attempt has begun."""
+    async def test_a_released_attempt_cannot_save(self, storage: Storage) -> None:
+        """7.2: not even after the next attempt has started."""
         run = await start_on_new_thread(storage)
         stored = await save(storage.checkpoints.saver(run.fence, "sync"), run.thread_id, run.run_id)
         await storage.runs.release(run.fence, NOW)
-        await _saves_nothing(storage, run, stored)
+        await _cannot_save(storage, run, stored)
         await storage.runs.claim(1, now=NOW)
-        await _saves_nothing(storage, run, stored)
+        await _cannot_save(storage, run, stored)
 
-    async def test_a_recovered_attempt_can_save_nothing(self, storage: Storage) -> None:
+    async def test_a_recovered_attempt_cannot_save(self, storage: Storage) -> None:
         """7.2"""
         run = await start_on_new_thread(storage)
         stored = await save(storage.checkpoints.saver(run.fence, "sync"), run.thread_id, run.run_id)
         await storage.runs.recover(NOW)
-        await _saves_nothing(storage, run, stored)
+        await _cannot_save(storage, run, stored)
 
-    async def test_an_attempt_can_save_nothing_on_another_thread(self, storage: Storage) -> None:
+    async def test_an_attempt_cannot_save_on_another_thread(self, storage: Storage) -> None:
         """7.2"""
         run, other = await start_on_new_thread(storage), await start_on_new_thread(storage)
         with pytest.raises(Fenced):
             await save(storage.checkpoints.saver(run.fence, "sync"), other.thread_id, run.run_id)
         assert await storage.checkpoints.newest(other.thread_id) is None
 
-    async def test_an_attempt_whose_thread_was_deleted_can_save_nothing(self, storage: Storage) -> None:
+    async def test_an_attempt_whose_thread_was_deleted_cannot_save(self, storage: Storage) -> None:
         """7.2"""
         run = await start_on_new_thread(storage)
         saver = storage.checkpoints.saver(run.fence, "sync")
@@ -178,9 +178,9 @@ class CheckpointsConformance:
             await save(saver, run.thread_id, run.run_id)
         assert await storage.checkpoints.newest(run.thread_id) is None
 
-    # The newest
+    # The newest checkpoint
 
-    async def test_the_newest_root_checkpoint_names_the_run_that_made_it(self, storage: Storage) -> None:
+    async def test_the_newest_root_checkpoint_names_the_run_that_created_it(self, storage: Storage) -> None:
         """5.5"""
         run = await start_on_new_thread(storage)
         saver = storage.checkpoints.saver(run.fence, "sync")
@@ -190,7 +190,7 @@ class CheckpointsConformance:
         expected = (id_of(newest), run.run_id)
         assert await storage.checkpoints.newest(run.thread_id) == expected
 
-    async def test_a_checkpoint_made_outside_a_run_names_none(self, storage: Storage) -> None:
+    async def test_a_checkpoint_created_outside_a_run_names_no_run(self, storage: Storage) -> None:
         thread_id = await keep_thread(storage)
         stored = await save(storage.checkpoints.saver(durability="sync"), thread_id, None)
         assert await storage.checkpoints.newest(thread_id) == (id_of(stored), None)
@@ -199,8 +199,8 @@ class CheckpointsConformance:
         assert await storage.checkpoints.newest(await keep_thread(storage)) is None
         assert await storage.checkpoints.newest(new_thread_id()) is None
 
-    async def test_a_run_found_in_the_config_counts_as_the_one_that_made_it(self, storage: Storage) -> None:
-        """LangGraph merges the config's metadata into the checkpoint's when it is put."""
+    async def test_the_run_in_the_config_is_the_one_that_created_the_checkpoint(self, storage: Storage) -> None:
+        """LangGraph merges the metadata of the config into the checkpoint's when it is put."""
         run = await start_on_new_thread(storage)
         config, checkpoint, metadata, versions = a_step(run.thread_id, None)
         config["metadata"] = {"run_id": run.run_id}
@@ -208,7 +208,7 @@ class CheckpointsConformance:
         await saver.aput(config, checkpoint, metadata, versions)
         assert await storage.checkpoints.newest(run.thread_id) == (checkpoint["id"], run.run_id)
 
-    async def test_sizes_tell_what_a_threads_checkpoints_take_up(self, storage: Storage) -> None:
+    async def test_sizes_report_what_the_checkpoints_of_a_thread_occupy(self, storage: Storage) -> None:
         thread_id, other = await keep_thread(storage), await keep_thread(storage)
         nothing = CheckpointSizes(Size(0, 0), {}, Size(0, 0))
         assert await storage.checkpoints.sizes(thread_id) == nothing
@@ -229,15 +229,15 @@ class CheckpointsConformance:
     # Removal
 
     async def test_deleting_a_thread_deletes_its_checkpoints(self, storage: Storage) -> None:
-        gone, stays = await keep_thread(storage), await keep_thread(storage)
+        deleted, other = await keep_thread(storage), await keep_thread(storage)
         saver = storage.checkpoints.saver(durability="sync")
-        for thread_id in (gone, stays):
+        for thread_id in (deleted, other):
             stored = await save(saver, thread_id, None)
             await saver.aput_writes(stored, [("channel", 1)], "task")
             await save(saver, thread_id, None, ns="child:1")
-        await storage.threads.delete(gone)
-        assert await _ids(saver, gone) == []
-        assert len(await _ids(saver, stays)) == 2
+        await storage.threads.delete(deleted)
+        assert await _ids(saver, deleted) == []
+        assert len(await _ids(saver, other)) == 2
 
     async def test_rolling_back_removes_the_checkpoints_of_the_run_in_every_namespace(self, storage: Storage) -> None:
         """5.9"""
@@ -246,7 +246,7 @@ class CheckpointsConformance:
         await storage.runs.finish(first.fence, Ending("success"), NOW)
         run = await start(storage, first.thread_id)
         saver = storage.checkpoints.saver(run.fence)
-        stored = await save(saver, run.thread_id, run.run_id, parent=kept, value="gone")
+        stored = await save(saver, run.thread_id, run.run_id, parent=kept, value="removed")
         await saver.aput_writes(stored, [("channel", 1)], "task")
         await save(saver, run.thread_id, run.run_id, ns="child:1")
         assert await storage.runs.finish(run.fence, Ending("interrupted", rollback=True), NOW)
@@ -259,21 +259,21 @@ class CheckpointsConformance:
         assert found is not None
         assert found.checkpoint["channel_values"] == {"value": "v"}
 
-    async def test_rolling_back_takes_an_answer_off_the_checkpoint_it_was_given_to(self, storage: Storage) -> None:
-        """5.9: a resumed run writes on the checkpoint of the run that asked."""
-        asking = await start_on_new_thread(storage)
-        saver = storage.checkpoints.saver(asking.fence, "sync")
-        stored = await save(saver, asking.thread_id, asking.run_id)
+    async def test_rolling_back_removes_the_answer_from_the_interrupted_checkpoint(self, storage: Storage) -> None:
+        """5.9: a resumed run writes to the checkpoint of the interrupted run."""
+        interrupted = await start_on_new_thread(storage)
+        saver = storage.checkpoints.saver(interrupted.fence, "sync")
+        stored = await save(saver, interrupted.thread_id, interrupted.run_id)
         await saver.aput_writes(stored, [("__interrupt__", "ok?")], "task")
-        await storage.runs.finish(asking.fence, Ending("success"), NOW)
-        answering = await start(storage, asking.thread_id)
-        await storage.checkpoints.saver(answering.fence).aput_writes(stored, [("__resume__", "yes")], "task")
-        assert await storage.runs.finish(answering.fence, Ending("interrupted", rollback=True), NOW)
+        await storage.runs.finish(interrupted.fence, Ending("success"), NOW)
+        resumed = await start(storage, interrupted.thread_id)
+        await storage.checkpoints.saver(resumed.fence).aput_writes(stored, [("__resume__", "yes")], "task")
+        assert await storage.runs.finish(resumed.fence, Ending("interrupted", rollback=True), NOW)
         found = await storage.checkpoints.saver().aget_tuple(stored)
         assert found is not None
         assert found.pending_writes == [("task", "__interrupt__", "ok?")]
 
-    async def test_recovering_a_run_to_be_rolled_back_removes_its_checkpoints(self, storage: Storage) -> None:
+    async def test_recovering_a_run_due_for_rollback_removes_its_checkpoints(self, storage: Storage) -> None:
         """5.9"""
         run = await start_on_new_thread(storage)
         await save(storage.checkpoints.saver(run.fence, "sync"), run.thread_id, run.run_id)
@@ -281,8 +281,8 @@ class CheckpointsConformance:
         await storage.runs.recover(NOW)
         assert await storage.checkpoints.newest(run.thread_id) is None
 
-    async def test_rolling_back_a_released_run_that_waits_removes_its_checkpoints(self, storage: Storage) -> None:
-        """5.9: pending, but not for the first time."""
+    async def test_rolling_back_a_released_run_removes_its_checkpoints(self, storage: Storage) -> None:
+        """5.9: the run is pending, but has started before."""
         run = await start_on_new_thread(storage)
         await save(storage.checkpoints.saver(run.fence, "sync"), run.thread_id, run.run_id)
         await storage.runs.release(run.fence, NOW)
@@ -303,7 +303,7 @@ async def _ids(saver: Saver, thread_id: ThreadId) -> list[str]:
     return [found.checkpoint["id"] async for found in saver.alist(config)]
 
 
-async def _saves_nothing(storage: Storage, run: Run, stored: RunnableConfig) -> None:
+async def _cannot_save(storage: Storage, run: Run, stored: RunnableConfig) -> None:
     saver = storage.checkpoints.saver(run.fence, "sync")
     before = [found async for found in saver.alist(config_of(run.thread_id))]
     with pytest.raises(Fenced):

@@ -1,4 +1,4 @@
-"""Who runs when, and what becomes of a run whose worker goes away: 5.6 to 5.8 of spec/log.md."""
+"""Conformance tests for claiming, releasing and recovering runs: 5.6 to 5.8 of spec/log.md."""
 
 import pytest
 
@@ -40,9 +40,9 @@ class ClaimsConformance:
             0,
         )
         assert claimed == await storage.runs.get(run.run_id)
-        assert len(await whole_log(storage, run.thread_id)) == 1, "`run.started` is the worker's to write"
+        assert len(await whole_log(storage, run.thread_id)) == 1, "the worker writes `run.started`"
 
-    async def test_the_pending_and_the_running_are_counted(self, storage: Storage) -> None:
+    async def test_pending_and_running_runs_are_counted(self, storage: Storage) -> None:
         assert await storage.runs.count_active() == {"pending": 0, "running": 0}
         run = await start_on_new_thread(storage)
         await accept(storage, run.thread_id)
@@ -51,31 +51,31 @@ class ClaimsConformance:
         await storage.runs.finish(run.fence, Ending("success"), NOW)
         assert await storage.runs.count_active() == {"pending": 2, "running": 0}
 
-    @pytest.mark.parametrize("patient", [False, True])
-    async def test_a_run_that_is_due_on_a_free_thread_can_be_claimed_as_it_is_accepted(
-        self, storage: Storage, patient: bool
+    @pytest.mark.parametrize("defer_sync", [False, True])
+    async def test_a_due_run_on_an_idle_thread_can_be_claimed_when_it_is_accepted(
+        self, storage: Storage, defer_sync: bool
     ) -> None:
         """2.6, 5.8"""
         thread_id = await keep_thread(storage)
         started: list[Run] = []
-        accepted = await storage.runs.accept(a_run(thread_id), start=started.append, patient=patient)
+        accepted = await storage.runs.accept(a_run(thread_id), start=started.append, patient=defer_sync)
         assert started == [accepted.run]
         assert (accepted.started, accepted.run.status, accepted.run.attempt) == (True, "running", 1)
         assert accepted.run == await storage.runs.get(accepted.run.run_id)
         await write(storage, accepted.run, "its attempt holds the thread")
         assert not await storage.runs.claim(10, now=NOW)
-        second = await storage.runs.accept(a_run(thread_id), start=started.append, patient=patient)
+        second = await storage.runs.accept(a_run(thread_id), start=started.append, patient=defer_sync)
         assert (second.started, second.run.status, len(started)) == (False, "pending", 1)
         await storage.runs.finish(accepted.run.fence, Ending("success"), NOW)
         assert await _claim(storage, 10) == [second.run.run_id]
 
-    async def test_a_run_due_later_is_not_claimed_as_it_is_accepted(self, storage: Storage) -> None:
+    async def test_a_delayed_run_is_not_claimed_when_it_is_accepted(self, storage: Storage) -> None:
         started: list[Run] = []
         accepted = await storage.runs.accept(a_run(await keep_thread(storage), due_at=NOW + 1), start=started.append)
         assert started == []
         assert (accepted.started, accepted.run.status) == (False, "pending")
 
-    async def test_nothing_due_claims_nothing(self, storage: Storage) -> None:
+    async def test_nothing_is_claimed_if_nothing_is_due(self, storage: Storage) -> None:
         assert not await storage.runs.claim(10, now=NOW)
         await start_on_new_thread(storage)
         assert not await storage.runs.claim(10, now=NOW)
@@ -87,14 +87,14 @@ class ClaimsConformance:
         assert not await storage.runs.claim(0, now=NOW)
         assert await _claim(storage, 2) == [runs[2].run_id]
 
-    async def test_runs_are_claimed_by_due_time_then_acceptance(self, storage: Storage) -> None:
+    async def test_runs_are_claimed_in_order_of_due_time_then_acceptance(self, storage: Storage) -> None:
         """5.8"""
         threads = [await keep_thread(storage) for _ in range(4)]
         due = (NOW, NOW - 5, NOW, NOW - 5)
         runs = [await accept(storage, thread_id, due_at=due_at) for thread_id, due_at in zip(threads, due, strict=True)]
         assert await _claim(storage, 10) == [runs[at].run_id for at in (1, 3, 0, 2)]
 
-    async def test_a_thread_has_one_running_run(self, storage: Storage) -> None:
+    async def test_a_thread_has_at_most_one_running_run(self, storage: Storage) -> None:
         """5.8"""
         thread_id = await keep_thread(storage)
         first, second = await accept(storage, thread_id), await accept(storage, thread_id)
@@ -109,11 +109,11 @@ class ClaimsConformance:
         due = (NOW - 1, NOW - 9, NOW - 1, NOW - 9, NOW)
         runs = [await accept(storage, thread_id, created_at=NOW - 10, due_at=due_at) for due_at in due]
         runs += [await accept(storage, thread_id, created_at=at, due_at=at) for at in (NOW - 5, NOW - 5, NOW)]
-        assert await _started(storage) == [runs[at].run_id for at in (1, 3, 5, 6, 0, 2, 4, 7)]
+        assert await _run_all(storage) == [runs[at].run_id for at in (1, 3, 5, 6, 0, 2, 4, 7)]
 
-    # When the clock is set back
+    # A clock that is set back
 
-    async def test_a_run_that_nobody_delayed_is_due_whatever_the_clock_says(self, storage: Storage) -> None:
+    async def test_a_run_that_is_not_delayed_is_due_whatever_the_clock_says(self, storage: Storage) -> None:
         """5.8"""
         runs = [await accept(storage, await keep_thread(storage)) for _ in range(3)]
         delayed = await accept(storage, await keep_thread(storage), due_at=NOW + 1)
@@ -125,54 +125,52 @@ class ClaimsConformance:
         [claimed_later] = await storage.runs.claim(10, now=NOW + 1)
         assert claimed_later.run_id == delayed.run_id
 
-    async def test_runs_of_a_thread_start_in_the_order_of_acceptance_whatever_the_clock_says(
+    async def test_runs_of_a_thread_start_in_order_of_acceptance_whatever_the_clock_says(
         self, storage: Storage
     ) -> None:
         """5.8"""
         thread_id = await keep_thread(storage)
         times = (NOW + 9, NOW, NOW + 3)
         runs = [await accept(storage, thread_id, created_at=at, due_at=at) for at in times]
-        assert await _started(storage) == [run.run_id for run in runs]
+        assert await _run_all(storage) == [run.run_id for run in runs]
 
-    async def test_a_delayed_run_does_not_hold_up_one_that_is_not_whatever_the_clock_says(
-        self, storage: Storage
-    ) -> None:
+    async def test_a_delayed_run_does_not_hold_up_other_runs_whatever_the_clock_says(self, storage: Storage) -> None:
         """5.8"""
         thread_id = await keep_thread(storage)
         delayed = await accept(storage, thread_id, created_at=NOW, due_at=NOW + 1)
         prompt = await accept(storage, thread_id, created_at=NOW + 9, due_at=NOW + 9)
         assert await _claim(storage, 10) == [prompt.run_id]
-        assert not await storage.runs.claim(10, now=NOW + 9), "the other has to wait for it"
+        assert not await storage.runs.claim(10, now=NOW + 9), "the delayed run has to wait for it"
         assert await storage.runs.next_due() is None
         await storage.runs.finish(Fence(prompt.run_id, 1), Ending("success"), NOW)
         assert not await storage.runs.claim(10, now=NOW)
         assert [run.run_id for run in await storage.runs.claim(10, now=NOW + 1)] == [delayed.run_id]
 
     @pytest.mark.parametrize("crashes", [False, True])
-    async def test_a_delay_that_is_over_does_not_come_back(self, storage: Storage, crashes: bool) -> None:
+    async def test_a_run_that_has_started_is_never_delayed_again(self, storage: Storage, crashes: bool) -> None:
         """5.8"""
         thread_id = await keep_thread(storage)
         run = await accept(storage, thread_id, due_at=NOW + 5)
-        sooner = await accept(storage, thread_id, due_at=NOW + 6)
-        [begun] = await storage.runs.claim(10, now=NOW + 5)
-        assert begun == await the_run(storage, run.run_id)
-        assert not begun.delayed
-        await (storage.runs.recover(NOW) if crashes else storage.runs.release(begun.fence, NOW))
+        later = await accept(storage, thread_id, due_at=NOW + 6)
+        [started] = await storage.runs.claim(10, now=NOW + 5)
+        assert started == await the_run(storage, run.run_id)
+        assert not started.delayed
+        await (storage.runs.recover(NOW) if crashes else storage.runs.release(started.fence, NOW))
         [again] = await storage.runs.claim(10, now=NOW - 9)
         assert again.run_id == run.run_id
         await storage.runs.finish(again.fence, Ending("success"), NOW)
         assert not await storage.runs.claim(10, now=NOW + 5)
-        assert [each.run_id for each in await storage.runs.claim(10, now=NOW + 6)] == [sooner.run_id]
+        assert [each.run_id for each in await storage.runs.claim(10, now=NOW + 6)] == [later.run_id]
 
-    # Which threads
+    # Delayed runs and excluded threads
 
-    async def test_a_run_due_later_is_not_claimed_before(self, storage: Storage) -> None:
+    async def test_a_delayed_run_is_not_claimed_before_it_is_due(self, storage: Storage) -> None:
         run = await accept(storage, await keep_thread(storage), due_at=NOW + 100)
         assert not await storage.runs.claim(10, now=NOW + 99)
         [claimed] = await storage.runs.claim(10, now=NOW + 100)
         assert claimed.run_id == run.run_id
 
-    async def test_a_run_due_later_does_not_hold_up_one_accepted_after_it(self, storage: Storage) -> None:
+    async def test_a_delayed_run_does_not_hold_up_a_run_accepted_after_it(self, storage: Storage) -> None:
         """5.8"""
         thread_id = await keep_thread(storage)
         later = await accept(storage, thread_id, due_at=NOW + 100)
@@ -184,7 +182,7 @@ class ClaimsConformance:
         [claimed] = await storage.runs.claim(10, now=NOW + 100)
         assert claimed.run_id == later.run_id
 
-    async def test_excluded_threads_wait(self, storage: Storage) -> None:
+    async def test_runs_of_excluded_threads_are_not_claimed(self, storage: Storage) -> None:
         one, other = await keep_thread(storage), await keep_thread(storage)
         first, second = await accept(storage, one), await accept(storage, other)
         [claimed] = await storage.runs.claim(10, now=NOW, but_not=frozenset({one}))
@@ -192,22 +190,22 @@ class ClaimsConformance:
         assert not await storage.runs.claim(10, now=NOW, but_not=frozenset({one, other}))
         assert await _claim(storage, 10) == [first.run_id]
 
-    async def test_exclusion_does_not_use_up_the_limit(self, storage: Storage) -> None:
+    async def test_excluded_threads_do_not_count_towards_the_limit(self, storage: Storage) -> None:
         threads = [await keep_thread(storage) for _ in range(5)]
         runs = [await accept(storage, thread_id) for thread_id in threads]
         [claimed] = await storage.runs.claim(1, now=NOW, but_not=frozenset(threads[:4]))
         assert claimed.run_id == runs[4].run_id
 
-    # When to look again
+    # The next due time
 
-    async def test_with_nothing_pending_nothing_is_due(self, storage: Storage) -> None:
+    async def test_there_is_no_next_due_time_without_pending_runs(self, storage: Storage) -> None:
         assert await storage.runs.next_due() is None
         run = await start_on_new_thread(storage)
         assert await storage.runs.next_due() is None
         await storage.runs.finish(run.fence, Ending("success"), NOW)
         assert await storage.runs.next_due() is None
 
-    async def test_the_earliest_pending_run_says_when_to_look_again(self, storage: Storage) -> None:
+    async def test_the_next_due_time_is_that_of_the_earliest_pending_run(self, storage: Storage) -> None:
         threads = [await keep_thread(storage) for _ in range(2)]
         await accept(storage, threads[0], due_at=NOW + 70)
         assert await storage.runs.next_due() == NOW + 70
@@ -216,8 +214,8 @@ class ClaimsConformance:
         await storage.runs.cancel(sooner.run_id, "interrupt", NOW)
         assert await storage.runs.next_due() == NOW + 70
 
-    async def test_a_run_behind_a_running_one_gives_no_reason_to_look(self, storage: Storage) -> None:
-        """Else a worker with nothing to claim would never sleep; the end of the running one wakes it."""
+    async def test_a_run_queued_behind_a_running_one_has_no_next_due_time(self, storage: Storage) -> None:
+        """Otherwise a worker with nothing to claim would never sleep. The end of the running run wakes it."""
         run = await start_on_new_thread(storage)
         await accept(storage, run.thread_id)
         assert await storage.runs.next_due() is None
@@ -226,8 +224,8 @@ class ClaimsConformance:
         await storage.runs.finish(run.fence, Ending("success"), NOW)
         assert await storage.runs.next_due() == NOW
 
-    async def test_a_run_of_an_excluded_thread_gives_no_reason_to_look(self, storage: Storage) -> None:
-        """Else a worker that must not touch it would look for it again and again."""
+    async def test_a_run_of_an_excluded_thread_has_no_next_due_time(self, storage: Storage) -> None:
+        """Otherwise a worker that must not claim it would poll continuously."""
         one, other = [await keep_thread(storage) for _ in range(2)]
         await accept(storage, one)
         await accept(storage, other, due_at=NOW + 60)
@@ -241,7 +239,7 @@ class ClaimsConformance:
     async def test_a_released_run_is_pending_again_and_not_charged(self, storage: Storage) -> None:
         """5.6"""
         run = await start_on_new_thread(storage)
-        await write(storage, run, "kept")
+        await write(storage, run, "stays")
         assert await storage.runs.release(run.fence, NOW + 1)
         released = await the_run(storage, run.run_id)
         assert (released.status, released.attempt, released.crashes) == ("pending", 1, 0)
@@ -249,24 +247,24 @@ class ClaimsConformance:
         [again] = await storage.runs.claim(1, now=NOW)
         assert (again.run_id, again.attempt, again.crashes) == (run.run_id, 2, 0)
 
-    async def test_a_released_run_goes_back_to_its_old_place(self, storage: Storage) -> None:
+    async def test_a_released_run_returns_to_its_position_in_the_queue(self, storage: Storage) -> None:
         """5.8"""
         run = await start_on_new_thread(storage)
-        behind = await accept(storage, run.thread_id)
+        waiting = await accept(storage, run.thread_id)
         elsewhere = await accept(storage, await keep_thread(storage))
         await storage.runs.release(run.fence, NOW + 1)
         assert await _claim(storage, 10) == [run.run_id, elsewhere.run_id]
         await storage.runs.finish(Fence(run.run_id, 2), Ending("success"), NOW)
-        assert await _claim(storage, 10) == [behind.run_id]
+        assert await _claim(storage, 10) == [waiting.run_id]
 
-    async def test_a_released_run_remembers_that_it_was_asked_to_stop(self, storage: Storage) -> None:
+    async def test_a_released_run_stays_cancelled(self, storage: Storage) -> None:
         run = await start_on_new_thread(storage)
         await storage.runs.cancel(run.run_id, "rollback", NOW)
         await storage.runs.release(run.fence, NOW)
         [again] = await storage.runs.claim(1, now=NOW)
         assert again.cancel == "rollback"
 
-    async def test_who_does_not_hold_the_thread_cannot_release(self, storage: Storage) -> None:
+    async def test_only_the_attempt_that_holds_the_thread_can_release(self, storage: Storage) -> None:
         """2.6"""
         run = await start_on_new_thread(storage)
         assert not await storage.runs.release(Fence(run.run_id, 2), NOW)
@@ -280,10 +278,10 @@ class ClaimsConformance:
 
     # Recovering
 
-    async def test_a_recovered_run_is_charged_and_goes_on_as_the_next_attempt(self, storage: Storage) -> None:
+    async def test_a_recovered_run_is_charged_and_resumes_as_the_next_attempt(self, storage: Storage) -> None:
         """5.5, 5.6"""
         run = await start_on_new_thread(storage)
-        await write(storage, run, "kept")
+        await write(storage, run, "stays")
         [recovered] = await storage.runs.recover(NOW)
         assert recovered == await the_run(storage, run.run_id)
         assert (recovered.status, recovered.attempt, recovered.crashes) == ("pending", 1, 1)
@@ -317,7 +315,7 @@ class ClaimsConformance:
         assert (thread.status, thread.error) == ("error", MAX_ATTEMPTS_ERROR)
         assert not await storage.runs.claim(10, now=NOW)
 
-    async def test_a_run_asked_to_stop_ends_when_it_is_recovered(self, storage: Storage) -> None:
+    async def test_a_cancelled_run_ends_when_it_is_recovered(self, storage: Storage) -> None:
         run = await start_on_new_thread(storage)
         await storage.runs.cancel(run.run_id, "interrupt", NOW)
         [recovered] = await storage.runs.recover(NOW)
@@ -326,11 +324,11 @@ class ClaimsConformance:
         assert ended.data == {"status": "interrupted", "error": user_interrupt("interrupt")}
         assert (await the_thread(storage, run.thread_id)).status == "interrupted"
 
-    async def test_a_run_asked_to_roll_back_is_gone_when_it_is_recovered(self, storage: Storage) -> None:
+    async def test_a_run_due_for_rollback_is_removed_when_it_is_recovered(self, storage: Storage) -> None:
         """5.9"""
         run = await start_on_new_thread(storage)
         await storage.runs.cancel(run.run_id, "rollback", NOW)
-        assert [gone.run_id for gone in await storage.runs.recover(NOW)] == [run.run_id]
+        assert [removed.run_id for removed in await storage.runs.recover(NOW)] == [run.run_id]
         assert await storage.runs.get(run.run_id) is None
         entries = await run_log(storage, run)
         assert kinds(entries) == [Kind.RUN_QUEUED, Kind.STATE_RESET, Kind.RUN_ENDED]
@@ -342,35 +340,35 @@ class ClaimsConformance:
     async def test_suspects_are_claimed_one_at_a_time(self, storage: Storage) -> None:
         """5.7"""
         suspects = await _suspects(storage, 3)
-        innocent = await accept(storage, await keep_thread(storage))
-        assert await _claim(storage, 10) == [suspects[0].run_id, innocent.run_id]
+        ordinary = await accept(storage, await keep_thread(storage))
+        assert await _claim(storage, 10) == [suspects[0].run_id, ordinary.run_id]
         assert await _claim(storage, 10) == []
         await storage.runs.finish((await the_run(storage, suspects[0].run_id)).fence, Ending("success"), NOW)
         assert await _claim(storage, 10) == [suspects[1].run_id]
 
-    async def test_a_suspect_that_must_wait_does_not_use_up_the_limit(self, storage: Storage) -> None:
+    async def test_a_waiting_suspect_does_not_count_towards_the_limit(self, storage: Storage) -> None:
         """5.7"""
         suspects = await _suspects(storage, 2)
-        innocent = await accept(storage, await keep_thread(storage))
+        ordinary = await accept(storage, await keep_thread(storage))
         assert await _claim(storage, 1) == [suspects[0].run_id]
-        assert await _claim(storage, 1) == [innocent.run_id]
+        assert await _claim(storage, 1) == [ordinary.run_id]
 
-    async def test_a_suspect_that_must_wait_keeps_its_place_in_its_thread(self, storage: Storage) -> None:
-        """5.7, 5.8: who waits behind it waits too."""
+    async def test_a_waiting_suspect_keeps_its_position_on_its_thread(self, storage: Storage) -> None:
+        """5.7, 5.8: runs queued behind it wait too."""
         first, second = await _suspects(storage, 2)
         await accept(storage, second.thread_id)
         assert await _claim(storage, 10) == [first.run_id]
-        assert await storage.runs.next_due() is None, "nothing to look for until the suspect has ended"
+        assert await storage.runs.next_due() is None, "nothing can be claimed until the suspect has ended"
 
-    async def test_an_innocent_run_does_not_hold_up_a_suspect(self, storage: Storage) -> None:
+    async def test_an_ordinary_run_does_not_hold_up_a_suspect(self, storage: Storage) -> None:
         """5.7"""
         [suspect] = await _suspects(storage, 1)
-        innocent = await start_on_new_thread(storage, due_at=NOW - 1)
-        assert innocent.crashes == 0
+        ordinary = await start_on_new_thread(storage, due_at=NOW - 1)
+        assert ordinary.crashes == 0
         assert await _claim(storage, 10) == [suspect.run_id]
 
     async def test_a_poison_run_does_not_end_its_neighbours(self, storage: Storage) -> None:
-        """5.7: after two common crashes only the run that is alone when the process dies is charged again."""
+        """5.7: after two crashes in common, only the suspect that runs alone is charged again."""
         poison, neighbour = await _suspects(storage, 2)
         assert await _claim(storage, 10) == [poison.run_id]
         [recovered] = await storage.runs.recover(NOW)
@@ -378,7 +376,7 @@ class ClaimsConformance:
         assert await _claim(storage, 10) == [neighbour.run_id]
         assert (await the_run(storage, neighbour.run_id)).crashes == 2
 
-    async def test_attempts_count_up_through_releases_and_crashes(self, storage: Storage) -> None:
+    async def test_attempts_increase_across_releases_and_crashes(self, storage: Storage) -> None:
         """1.3, 5.4"""
         run = await start(storage, await keep_thread(storage))
         await storage.runs.release(run.fence, NOW)
@@ -389,8 +387,8 @@ class ClaimsConformance:
         assert (again.attempt, again.crashes) == (3, 1)
 
 
-async def _started(storage: Storage) -> list[RunId]:
-    """In which order they start, each when the one before has ended."""
+async def _run_all(storage: Storage) -> list[RunId]:
+    """Run everything that is due, one run after another, and return the order in which the runs started."""
     started: list[RunId] = []
     while claimed := await storage.runs.claim(1, now=NOW):
         started.append(claimed[0].run_id)
@@ -403,7 +401,7 @@ async def _claim(storage: Storage, limit: int) -> list[RunId]:
 
 
 async def _suspects(storage: Storage, count: int) -> list[Run]:
-    """Runs on threads of their own that were in flight together in two crashes."""
+    """Create runs on separate threads that were in flight together during two crashes."""
     runs = [await accept(storage, await keep_thread(storage)) for _ in range(count)]
     for _ in range(2):
         assert await _claim(storage, count) == [run.run_id for run in runs]

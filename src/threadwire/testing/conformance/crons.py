@@ -1,4 +1,4 @@
-"""Crons: how they are kept and found, and that a slot makes one run."""
+"""Conformance tests for crons: storing and finding them, and creating one run per slot."""
 
 from dataclasses import replace
 from typing import Any
@@ -39,7 +39,7 @@ def a_cron(**fields: Any) -> Cron:
     return Cron(**defaults | fields)
 
 
-async def keep_cron(storage: Storage, **fields: Any) -> Cron:
+async def store_cron(storage: Storage, **fields: Any) -> Cron:
     cron = a_cron(**fields)
     await storage.crons.create(cron)
     return cron
@@ -65,10 +65,10 @@ def run_in(fired: Fired | None) -> Run:
 class CronsConformance:
     pytestmark = pytest.mark.anyio
 
-    # Keeping
+    # Storing
 
-    async def test_a_cron_is_kept_as_it_was_made(self, storage: Storage) -> None:
-        cron = await keep_cron(
+    async def test_a_cron_is_read_as_it_was_stored(self, storage: Storage) -> None:
+        cron = await store_cron(
             storage,
             thread_id=await keep_thread(storage),
             keep_threads=True,
@@ -87,57 +87,57 @@ class CronsConformance:
     async def test_an_unknown_cron_is_none(self, storage: Storage) -> None:
         assert await storage.crons.get(CronId(uuid7())) is None
 
-    async def test_a_cron_needs_the_thread_it_names(self, storage: Storage) -> None:
+    async def test_a_cron_for_an_unknown_thread_is_rejected(self, storage: Storage) -> None:
         with pytest.raises(NotFound):
-            await keep_cron(storage, thread_id=new_thread_id())
+            await store_cron(storage, thread_id=new_thread_id())
         assert await storage.crons.count(CronQuery()) == 0
 
-    async def test_a_cron_goes_with_its_thread(self, storage: Storage) -> None:
+    async def test_a_cron_is_deleted_with_its_thread(self, storage: Storage) -> None:
         thread_id = await keep_thread(storage)
-        gone, stays = await keep_cron(storage, thread_id=thread_id), await keep_cron(storage)
+        deleted, other = await store_cron(storage, thread_id=thread_id), await store_cron(storage)
         await storage.threads.delete(thread_id)
-        assert await storage.crons.get(gone.cron_id) is None
-        assert await the_cron(storage, stays.cron_id) == stays
+        assert await storage.crons.get(deleted.cron_id) is None
+        assert await the_cron(storage, other.cron_id) == other
 
-    async def test_a_cron_goes_with_its_assistant(self, storage: Storage) -> None:
+    async def test_a_cron_is_deleted_with_its_assistant(self, storage: Storage) -> None:
         assistant = await storage.assistants.create(an_assistant("agent"))
-        gone, stays = await keep_cron(storage, assistant_id=assistant.assistant_id), await keep_cron(storage)
+        deleted, other = await store_cron(storage, assistant_id=assistant.assistant_id), await store_cron(storage)
         await storage.assistants.delete(assistant.assistant_id)
-        assert await storage.crons.get(gone.cron_id) is None
-        assert await the_cron(storage, stays.cron_id) == stays
+        assert await storage.crons.get(deleted.cron_id) is None
+        assert await the_cron(storage, other.cron_id) == other
 
-    async def test_what_is_returned_is_nobody_elses(self, storage: Storage) -> None:
-        cron = await keep_cron(storage, metadata={"list": [1]})
+    async def test_mutating_shared_values_does_not_change_a_cron(self, storage: Storage) -> None:
+        cron = await store_cron(storage, metadata={"list": [1]})
         cron.metadata["list"].append(2)
         (await the_cron(storage, cron.cron_id)).metadata["list"].append(3)
         assert (await the_cron(storage, cron.cron_id)).metadata == {"list": [1]}
 
-    async def test_a_cron_is_changed_by_a_function_of_what_it_is(self, storage: Storage) -> None:
-        cron = await keep_cron(storage, metadata={"n": 1})
+    async def test_a_cron_is_updated_by_a_function_of_its_current_value(self, storage: Storage) -> None:
+        cron = await store_cron(storage, metadata={"n": 1})
         changed = await storage.crons.update(
-            cron.cron_id, lambda was: replace(was, metadata={"n": was.metadata["n"] + 1}, next_run_at=None)
+            cron.cron_id, lambda current: replace(current, metadata={"n": current.metadata["n"] + 1}, next_run_at=None)
         )
         assert changed == replace(cron, metadata={"n": 2}, next_run_at=None)
         assert await the_cron(storage, cron.cron_id) == changed
 
-    async def test_a_change_that_raises_changes_nothing(self, storage: Storage) -> None:
-        cron = await keep_cron(storage)
+    async def test_an_update_that_raises_changes_nothing(self, storage: Storage) -> None:
+        cron = await store_cron(storage)
 
-        def refuse(was: Cron) -> Cron:
+        def fail(current: Cron) -> Cron:
             raise Invalid("no")
 
         with pytest.raises(Invalid, match="no"):
-            await storage.crons.update(cron.cron_id, refuse)
+            await storage.crons.update(cron.cron_id, fail)
         assert await the_cron(storage, cron.cron_id) == cron
 
-    async def test_an_unknown_cron_is_neither_changed_nor_deleted(self, storage: Storage) -> None:
+    async def test_an_unknown_cron_can_be_neither_updated_nor_deleted(self, storage: Storage) -> None:
         with pytest.raises(NotFound):
-            await storage.crons.update(CronId(uuid7()), lambda was: was)
+            await storage.crons.update(CronId(uuid7()), lambda current: current)
         with pytest.raises(NotFound):
             await storage.crons.delete(CronId(uuid7()))
 
-    async def test_a_deleted_cron_is_gone_and_its_runs_stay(self, storage: Storage) -> None:
-        cron = await keep_cron(storage)
+    async def test_deleting_a_cron_keeps_its_runs(self, storage: Storage) -> None:
+        cron = await store_cron(storage)
         run = run_in(await storage.crons.fire(cron, run_of(cron), NEXT))
         await storage.crons.delete(cron.cron_id)
         assert await storage.crons.get(cron.cron_id) is None
@@ -145,11 +145,11 @@ class CronsConformance:
 
     # Finding
 
-    async def test_crons_are_found_by_what_they_are(self, storage: Storage) -> None:
+    async def test_crons_are_found_by_their_fields_and_metadata(self, storage: Storage) -> None:
         thread_id = await keep_thread(storage)
-        first = await keep_cron(storage, metadata={"a": 1, "b": {"c": [1, 2]}}, created_at=NOW)
-        second = await keep_cron(storage, thread_id=thread_id, enabled=False, created_at=NOW + 1)
-        third = await keep_cron(storage, assistant_id=OTHER_ASSISTANT, created_at=NOW + 2)
+        first = await store_cron(storage, metadata={"a": 1, "b": {"c": [1, 2]}}, created_at=NOW)
+        second = await store_cron(storage, thread_id=thread_id, enabled=False, created_at=NOW + 1)
+        third = await store_cron(storage, assistant_id=OTHER_ASSISTANT, created_at=NOW + 2)
 
         async def found(**fields: Any) -> list[CronId]:
             query = CronQuery(**fields)
@@ -167,14 +167,14 @@ class CronsConformance:
         assert await found(metadata={"a": 2}) == []
 
     @with_every_hostile_key
-    async def test_any_key_may_be_asked_for(self, storage: Storage, key: str) -> None:
-        cron = await keep_cron(storage, metadata={key: "x"})
-        await keep_cron(storage, metadata={"other": "x"})
+    async def test_a_hostile_key_is_treated_as_plain_text(self, storage: Storage, key: str) -> None:
+        cron = await store_cron(storage, metadata={key: "x"})
+        await store_cron(storage, metadata={"other": "x"})
         assert await storage.crons.search(CronQuery(metadata={key: "x"})) == [cron]
 
-    async def test_crons_come_in_pages_and_in_order(self, storage: Storage) -> None:
-        crons = [await keep_cron(storage, next_run_at=SLOT + n, created_at=NOW - n) for n in range(4)]
-        never = await keep_cron(storage, next_run_at=None, created_at=NOW - 4)
+    async def test_crons_are_sorted_and_paged(self, storage: Storage) -> None:
+        crons = [await store_cron(storage, next_run_at=SLOT + n, created_at=NOW - n) for n in range(4)]
+        never = await store_cron(storage, next_run_at=None, created_at=NOW - 4)
         ascending = CronQuery(sort_by="next_run_at", descending=False)
         assert await storage.crons.search(ascending) == [never, *crons]
         assert await storage.crons.search(replace(ascending, limit=2, offset=1)) == crons[:2]
@@ -183,22 +183,22 @@ class CronsConformance:
 
     # Firing
 
-    async def test_what_is_due_comes_in_the_order_of_its_slots(self, storage: Storage) -> None:
-        late, early = await keep_cron(storage, next_run_at=SLOT), await keep_cron(storage, next_run_at=SLOT - 5)
-        await keep_cron(storage, next_run_at=SLOT + 1)
-        await keep_cron(storage, next_run_at=None)
-        await keep_cron(storage, next_run_at=NOW, enabled=False)
+    async def test_due_crons_are_ordered_by_slot(self, storage: Storage) -> None:
+        late, early = await store_cron(storage, next_run_at=SLOT), await store_cron(storage, next_run_at=SLOT - 5)
+        await store_cron(storage, next_run_at=SLOT + 1)
+        await store_cron(storage, next_run_at=None)
+        await store_cron(storage, next_run_at=NOW, enabled=False)
         assert await storage.crons.due(SLOT, limit=10) == [early, late]
         assert await storage.crons.due(SLOT, limit=1) == [early]
         assert await storage.crons.due(NOW, limit=10) == []
         assert await storage.crons.next_due() == SLOT - 5
 
-    async def test_nothing_is_due_where_nothing_is(self, storage: Storage) -> None:
+    async def test_nothing_is_due_without_crons(self, storage: Storage) -> None:
         assert await storage.crons.due(SLOT, limit=10) == []
         assert await storage.crons.next_due() is None
 
-    async def test_taking_a_slot_accepts_its_run_and_moves_on(self, storage: Storage) -> None:
-        cron = await keep_cron(storage)
+    async def test_taking_a_slot_accepts_its_run_and_sets_the_next_slot(self, storage: Storage) -> None:
+        cron = await store_cron(storage)
         new = run_of(cron, temporary=True, metadata={"of": "cron"}, thread_metadata={"graph_id": "agent"})
         run = run_in(await storage.crons.fire(cron, new, NEXT))
         assert (run.run_id, run.status, run.temporary) == (new.run_id, "pending", True)
@@ -206,8 +206,8 @@ class CronsConformance:
         assert (await the_thread(storage, run.thread_id)).metadata == {"graph_id": "agent"}
         assert await the_cron(storage, cron.cron_id) == replace(cron, last_run_at=SLOT, next_run_at=NEXT)
 
-    async def test_a_slot_is_taken_once(self, storage: Storage) -> None:
-        cron = await keep_cron(storage)
+    async def test_a_slot_can_be_taken_only_once(self, storage: Storage) -> None:
+        cron = await store_cron(storage)
         run_in(await storage.crons.fire(cron, run_of(cron), NEXT))
         again = run_of(cron)
         assert await storage.crons.fire(cron, again, NEXT) is None
@@ -215,21 +215,21 @@ class CronsConformance:
         assert await storage.threads.get(again.thread_id) is None
 
     @pytest.mark.parametrize("change", [{"enabled": False}, {"next_run_at": NEXT}, {"payload": {"input": 2}}])
-    async def test_the_slot_of_a_cron_that_changed_is_not_taken(self, storage: Storage, change: dict[str, Any]) -> None:
-        cron = await keep_cron(storage)
-        changed = await storage.crons.update(cron.cron_id, lambda was: replace(was, **change))
+    async def test_the_slot_of_a_changed_cron_cannot_be_taken(self, storage: Storage, change: dict[str, Any]) -> None:
+        cron = await store_cron(storage)
+        changed = await storage.crons.update(cron.cron_id, lambda current: replace(current, **change))
         new = run_of(cron)
         assert await storage.crons.fire(cron, new, NEXT) is None
         assert await storage.runs.get(new.run_id) is None
         assert await the_cron(storage, cron.cron_id) == changed
 
-    async def test_the_slot_of_a_cron_that_is_gone_is_not_taken(self, storage: Storage) -> None:
-        cron = await keep_cron(storage)
+    async def test_the_slot_of_a_deleted_cron_cannot_be_taken(self, storage: Storage) -> None:
+        cron = await store_cron(storage)
         await storage.crons.delete(cron.cron_id)
         assert await storage.crons.fire(cron, run_of(cron), NEXT) is None
 
-    async def test_a_run_that_is_refused_lets_the_slot_pass(self, storage: Storage) -> None:
-        cron = await keep_cron(storage, thread_id=await keep_thread(storage))
+    async def test_the_slot_passes_if_the_run_is_rejected(self, storage: Storage) -> None:
+        cron = await store_cron(storage, thread_id=await keep_thread(storage))
         assert cron.thread_id is not None
         await accept(storage, cron.thread_id)
         new = run_of(cron, multitask_strategy="reject")
@@ -241,32 +241,32 @@ class CronsConformance:
         assert await storage.runs.get(new.run_id) is None
         assert (await the_cron(storage, cron.cron_id)).next_run_at == NEXT
 
-    async def test_a_slot_may_pass_without_a_run(self, storage: Storage) -> None:
-        cron = await keep_cron(storage)
+    async def test_a_slot_can_pass_without_a_run(self, storage: Storage) -> None:
+        cron = await store_cron(storage)
         assert await storage.crons.fire(cron, None, None) == Fired()
         assert await the_cron(storage, cron.cron_id) == replace(cron, last_run_at=SLOT, next_run_at=None)
         assert await storage.crons.next_due() is None
 
-    async def test_a_run_that_can_begin_at_once_does(self, storage: Storage) -> None:
-        cron = await keep_cron(storage)
-        begun: list[Run] = []
-        fired = await storage.crons.fire(cron, run_of(cron), NEXT, start=begun.append)
+    async def test_a_run_that_can_start_immediately_is_started(self, storage: Storage) -> None:
+        cron = await store_cron(storage)
+        started: list[Run] = []
+        fired = await storage.crons.fire(cron, run_of(cron), NEXT, start=started.append)
         run = run_in(fired)
-        assert begun == [run]
+        assert started == [run]
         assert (run.status, run.attempt) == ("running", 1)
 
     async def test_a_run_waits_its_turn_on_a_busy_thread(self, storage: Storage) -> None:
         thread_id = await keep_thread(storage)
         first = await accept(storage, thread_id)
-        cron = await keep_cron(storage, thread_id=thread_id)
-        begun: list[Run] = []
-        run = run_in(await storage.crons.fire(cron, run_of(cron), NEXT, start=begun.append))
-        assert (run.status, begun) == ("pending", [])
+        cron = await store_cron(storage, thread_id=thread_id)
+        started: list[Run] = []
+        run = run_in(await storage.crons.fire(cron, run_of(cron), NEXT, start=started.append))
+        assert (run.status, started) == ("pending", [])
         assert [each.run_id for each in await storage.runs.claim(5, now=SLOT)] == [first.run_id]
 
-    async def test_the_same_run_is_not_accepted_twice(self, storage: Storage) -> None:
-        """As `Runs.accept` has it: a refusal, and the slot passes."""
-        cron = await keep_cron(storage)
+    async def test_a_run_id_that_exists_is_rejected(self, storage: Storage) -> None:
+        """As by `Runs.accept`; the slot passes."""
+        cron = await store_cron(storage)
         run = run_in(await storage.crons.fire(cron, run_of(cron), NEXT))
         fired = await storage.crons.fire(
             await the_cron(storage, cron.cron_id), run_of(cron, run_id=RunId(run.run_id)), None

@@ -1,5 +1,5 @@
-"""The outbox: a run with a webhook leaves a delivery when it ends, in the same transaction, and it stays until it is
-removed."""
+"""Conformance tests for the webhook outbox: a run with a webhook leaves a delivery in the transaction that ends it, and
+the delivery stays until it is removed."""
 
 from dataclasses import replace
 from typing import Any
@@ -29,7 +29,7 @@ async def outbox(storage: Storage, now: int = LATER, **fields: Any) -> list[Deli
     return await storage.deliveries.due(now, **{"limit": 100, **fields})
 
 
-async def ended(storage: Storage, ending: Ending = SUCCESS, now: int = NOW) -> Run:
+async def finish_run(storage: Storage, ending: Ending = SUCCESS, now: int = NOW) -> Run:
     run = await start_on_new_thread(storage, webhook=HOOK)
     assert await storage.runs.finish(run.fence, ending, now)
     return run
@@ -38,36 +38,36 @@ async def ended(storage: Storage, ending: Ending = SUCCESS, now: int = NOW) -> R
 class DeliveriesConformance:
     pytestmark = pytest.mark.anyio
 
-    # Leaving
+    # Creation
 
-    async def test_a_run_keeps_its_webhook_and_when_it_began(self, storage: Storage) -> None:
+    async def test_a_run_records_its_webhook_and_start_time(self, storage: Storage) -> None:
         run = await start_on_new_thread(storage, webhook=HOOK)
         assert (run.webhook, run.started_at) == (HOOK, NOW)
         assert await the_run(storage, run.run_id) == run
         waiting = await accept(storage, run.thread_id)
         assert (waiting.webhook, waiting.started_at) == (None, None)
 
-    async def test_a_run_that_ends_leaves_itself_and_what_its_thread_holds(self, storage: Storage) -> None:
-        run = await ended(storage, now=LATER)
+    async def test_an_ended_run_leaves_a_delivery_with_its_row_and_values(self, storage: Storage) -> None:
+        run = await finish_run(storage, now=LATER)
         [delivery] = await outbox(storage)
         assert delivery.run == await the_run(storage, run.run_id)
         assert (delivery.run.status, delivery.run.updated_at, delivery.run.started_at) == ("success", LATER, NOW)
         assert (delivery.values, delivery.due_at, delivery.tries) == ({"answer": [1]}, LATER, 0)
 
-    async def test_a_run_without_a_webhook_leaves_nothing(self, storage: Storage) -> None:
+    async def test_a_run_without_a_webhook_leaves_no_delivery(self, storage: Storage) -> None:
         run = await start_on_new_thread(storage)
         await storage.runs.finish(run.fence, SUCCESS, NOW)
         assert await outbox(storage) == []
 
-    async def test_a_run_that_has_not_ended_leaves_nothing(self, storage: Storage) -> None:
+    async def test_a_run_that_has_not_ended_leaves_no_delivery(self, storage: Storage) -> None:
         run = await start_on_new_thread(storage, webhook=HOOK)
         await storage.runs.release(run.fence, NOW)
         await claim_only(storage, run.run_id)
         await storage.runs.recover(NOW)
         assert await outbox(storage) == []
 
-    async def test_a_run_that_fails_leaves_its_error_and_the_values_there_were(self, storage: Storage) -> None:
-        thread_id = (await ended(storage)).thread_id
+    async def test_a_failed_run_leaves_its_error_and_the_previous_values(self, storage: Storage) -> None:
+        thread_id = (await finish_run(storage)).thread_id
         new = a_run(thread_id, webhook=HOOK)
         await storage.runs.accept(new)
         run = await claim_only(storage, new.run_id)
@@ -76,8 +76,8 @@ class DeliveriesConformance:
         failed = (await outbox(storage))[-1]
         assert (failed.run.status, failed.run.error, failed.values) == ("error", error, {"answer": [1]})
 
-    async def test_a_run_rolled_back_leaves_no_values(self, storage: Storage) -> None:
-        run = await ended(storage, Ending("interrupted", rollback=True))
+    async def test_a_rolled_back_run_leaves_a_delivery_without_values(self, storage: Storage) -> None:
+        run = await finish_run(storage, Ending("interrupted", rollback=True))
         assert await storage.runs.get(run.run_id) is None
         [delivery] = await outbox(storage)
         assert (delivery.run.run_id, delivery.run.status, delivery.values) == (run.run_id, "interrupted", None)
@@ -99,12 +99,12 @@ class DeliveriesConformance:
         assert (delivery.run.status, delivery.run.crashes) == ("error", 3)
 
     async def test_a_delivery_outlives_its_run_and_thread(self, storage: Storage) -> None:
-        run = await ended(storage)
+        run = await finish_run(storage)
         await storage.runs.delete(run.run_id)
         await storage.threads.delete(run.thread_id)
         assert [each.values for each in await outbox(storage)] == [{"answer": [1]}]
 
-    async def test_a_temporary_run_leaves_its_values_too(self, storage: Storage) -> None:
+    async def test_a_temporary_run_leaves_a_delivery_with_its_values(self, storage: Storage) -> None:
         new = a_run(new_thread_id(), create_thread=True, temporary=True, webhook=HOOK)
         await storage.runs.accept(new)
         run = await claim_only(storage, new.run_id)
@@ -112,31 +112,31 @@ class DeliveriesConformance:
         await storage.threads.sweep([run.thread_id])
         assert [each.values for each in await outbox(storage)] == [{"answer": [1]}]
 
-    # Delivering
+    # Delivery
 
-    async def test_what_is_due_comes_in_order_and_in_pages(self, storage: Storage) -> None:
-        runs = [await ended(storage, now=NOW + number) for number in range(3)]
+    async def test_due_deliveries_are_ordered_and_limited(self, storage: Storage) -> None:
+        runs = [await finish_run(storage, now=NOW + number) for number in range(3)]
         due = await outbox(storage)
         assert [each.run.run_id for each in due] == [run.run_id for run in runs]
         assert await outbox(storage, limit=2) == due[:2]
         assert await outbox(storage, now=NOW + 1) == due[:2]
         assert await outbox(storage, but_not=frozenset({due[0].delivery_id}), limit=1) == due[1:2]
 
-    async def test_what_was_tried_in_vain_is_due_later(self, storage: Storage) -> None:
-        await ended(storage)
+    async def test_a_postponed_delivery_is_due_later(self, storage: Storage) -> None:
+        await finish_run(storage)
         [delivery] = await outbox(storage)
         await storage.deliveries.postpone(delivery.delivery_id, LATER + 1)
         assert await outbox(storage) == []
         assert await outbox(storage, now=LATER + 1) == [replace(delivery, due_at=LATER + 1, tries=1)]
 
-    async def test_what_was_delivered_is_gone(self, storage: Storage) -> None:
-        await ended(storage)
+    async def test_a_removed_delivery_is_no_longer_due(self, storage: Storage) -> None:
+        await finish_run(storage)
         [delivery] = await outbox(storage)
         await storage.deliveries.remove(delivery.delivery_id)
         assert await outbox(storage) == []
         await storage.deliveries.remove(delivery.delivery_id)
         await storage.deliveries.postpone(delivery.delivery_id, LATER)
         assert await outbox(storage) == []
-        await ended(storage)
+        await finish_run(storage)
         [other] = await outbox(storage)
         assert other.delivery_id != delivery.delivery_id

@@ -1,4 +1,4 @@
-"""Metadata keys that would break a driver which puts them into a query instead of comparing them."""
+"""Metadata keys that break a driver that interpolates them into a query instead of comparing them."""
 
 from typing import Any
 
@@ -35,10 +35,10 @@ HOSTILE_KEYS = (
 with_every_hostile_key = pytest.mark.parametrize("key", HOSTILE_KEYS, ids=lambda key: ascii(key)[:24])
 
 INNOCENT: tuple[dict[str, Any], ...] = ({"a": {"b": 1}}, {"a": 1}, {"a": [1]}, {"b": 1}, {})
-"""What other rows hold, and a key that was read as a path or a pattern might hit."""
+"""Metadata of other rows, which a key that is misread as a path or pattern might match."""
 
 NEVER_STORED: list[dict[str, Any]] = [
-    {"\ud800": 1},  # half a character: JSON lets a client send one
+    {"\ud800": 1},  # a lone surrogate, which JSON lets a client send
     {"a": "\udfff"},
     {"a": {"b": {"c": {"d": 1}}}},
     {"a": 10**30},
@@ -46,4 +46,4 @@ NEVER_STORED: list[dict[str, Any]] = [
     {"a": [[[]]]},
     {"k" * 10_000: {"v" * 10_000: None}},
 ]
-"""Queries that match nothing in the suites and must say so rather than fail."""
+"""Queries that match nothing in the suites; a driver must return no rows rather than fail."""

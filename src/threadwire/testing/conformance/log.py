@@ -1,4 +1,4 @@
-"""What every thread log must do: sections 1 to 3 of spec/log.md."""
+"""Conformance tests for the thread log: sections 1 to 3 of spec/log.md."""
 
 import asyncio
 import threading
@@ -25,27 +25,27 @@ from threadwire.testing.conformance.samples import (
     write,
 )
 
-PATIENCE = 20.0
-"""How long a wakeup may take before the test calls it lost, in seconds."""
+WAKEUP_TIMEOUT = 20.0
+"""Seconds after which a wakeup counts as lost."""
 
 
 class LogConformance:
     pytestmark = pytest.mark.anyio
 
-    async def test_a_storage_that_is_written_and_read_lives(self, storage: Storage) -> None:
-        dying = asyncio.create_task(storage.lives())
+    async def test_a_working_storage_reports_no_failure(self, storage: Storage) -> None:
+        failure = asyncio.create_task(storage.lives())
         run = await start_on_new_thread(storage)
         await write(storage, run, "a")
         assert values(await whole_log(storage, run.thread_id)) == ["a"]
         assert storage.death is None
-        assert not dying.done()
-        dying.cancel()
+        assert not failure.done()
+        failure.cancel()
         with pytest.raises(asyncio.CancelledError):
-            await dying
+            await failure
 
     # Entries
 
-    async def test_an_entry_comes_back_as_it_was_written(self, storage: Storage) -> None:
+    async def test_an_entry_is_read_as_it_was_written(self, storage: Storage) -> None:
         """1.1, 1.5, 1.6"""
         run = await start_on_new_thread(storage)
         data: dict[str, Any] = {"value": [None, True, 1, 2.5, "ü\u0000\U0001f600", {"": {"nested": []}}]}
@@ -54,7 +54,7 @@ class LogConformance:
         [_, entry] = await whole_log(storage, run.thread_id)
         assert entry == Entry(Seq(2), run.run_id, 1, NOW + 7, ("outer:1", "inner|2"), Kind.CUSTOM, data)
 
-    async def test_numbers_are_dense_from_one_in_every_thread(self, storage: Storage) -> None:
+    async def test_sequence_numbers_are_dense_and_start_at_one_in_every_thread(self, storage: Storage) -> None:
         """1.2"""
         threads = [await keep_thread(storage) for _ in range(2)]
         for size in (1, 3, 2):
@@ -65,7 +65,7 @@ class LogConformance:
             assert [entry.seq for entry in entries] == [1, 2, 3, 4, 5, 6]
             assert await storage.log.last(thread_id) == 6
 
-    async def test_what_is_kept_is_counted(self, storage: Storage) -> None:
+    async def test_entries_and_commits_are_counted(self, storage: Storage) -> None:
         before = storage.log.figures()
         thread_id = await keep_thread(storage)
         await storage.log.append(thread_id, [note("one"), note("two")]).wait()
@@ -73,10 +73,10 @@ class LogConformance:
         assert middle.entries == before.entries + 2
         assert middle.commits > before.commits
         await storage.threads.delete(thread_id)
-        assert storage.log.figures().entries == middle.entries, "it counts what was kept, not what there is"
+        assert storage.log.figures().entries == middle.entries, "it counts what was committed, not what is stored"
 
-    async def test_an_entry_cannot_be_changed_through_the_values_it_shares(self, storage: Storage) -> None:
-        """1.3: neither by who wrote it nor by who read it."""
+    async def test_mutating_shared_values_does_not_change_an_entry(self, storage: Storage) -> None:
+        """1.3: neither the writer nor a reader can change it."""
         thread_id = await keep_thread(storage)
         draft = note(["first"])
         commit = storage.log.append(thread_id, [draft])
@@ -87,15 +87,15 @@ class LogConformance:
             assert entry.data == {"value": ["first"]}
             entry.data["value"].append("by a reader")
 
-    async def test_an_entry_outside_a_run_names_neither_run_nor_attempt(self, storage: Storage) -> None:
+    async def test_an_entry_outside_a_run_has_neither_run_nor_attempt(self, storage: Storage) -> None:
         """1.4"""
         thread_id = await keep_thread(storage)
         await storage.log.append(thread_id, [note("outside")]).wait()
         [entry] = await whole_log(storage, thread_id)
         assert (entry.run_id, entry.attempt) == (None, 0)
 
-    async def test_a_kind_nobody_knows_is_kept(self, storage: Storage) -> None:
-        """1.7: it is readers who ignore it."""
+    async def test_an_unknown_kind_is_stored(self, storage: Storage) -> None:
+        """1.7: only readers ignore it."""
         thread_id = await keep_thread(storage)
         await storage.log.append(thread_id, [Draft("from.the.future", {"x": 1}, at=NOW)]).wait()
         [entry] = await whole_log(storage, thread_id)
@@ -104,7 +104,7 @@ class LogConformance:
     # Appending
 
     async def test_the_drafts_of_one_append_stay_together(self, storage: Storage) -> None:
-        """2.1, under two writers."""
+        """2.1, with two concurrent writers."""
         thread_id = await keep_thread(storage)
 
         def append(writer: int) -> None:
@@ -118,7 +118,7 @@ class LogConformance:
         assert len(triples) == 100
         assert all([[*triple[0][:2], part] for part in range(3)] == triple for triple in triples)
 
-    async def test_appends_of_one_writer_keep_their_order_among_many(self, storage: Storage) -> None:
+    async def test_appends_of_each_concurrent_writer_keep_their_order(self, storage: Storage) -> None:
         """2.2, and 1.2 under contention."""
         thread_id = await keep_thread(storage)
 
@@ -143,7 +143,7 @@ class LogConformance:
             assert len(await whole_log(storage, thread_id)) == number
 
     async def test_a_commit_can_be_awaited_twice_and_on_another_loop(self, storage: Storage) -> None:
-        """2.3: graphs append from a loop of their own."""
+        """2.3: graphs append from another event loop."""
         thread_id = await keep_thread(storage)
 
         async def append_and_wait() -> None:
@@ -154,7 +154,7 @@ class LogConformance:
         await asyncio.to_thread(lambda: asyncio.run(append_and_wait()))
         assert values(await whole_log(storage, thread_id)) == ["elsewhere"]
 
-    async def test_a_later_commit_is_durable_only_when_the_earlier_ones_are(self, storage: Storage) -> None:
+    async def test_a_commit_is_durable_only_after_all_earlier_ones(self, storage: Storage) -> None:
         """2.2, 2.4"""
         thread_id = await keep_thread(storage)
         commits = [storage.log.append(thread_id, [note(number)]) for number in range(200)]
@@ -169,18 +169,18 @@ class LogConformance:
         await storage.log.append(thread_id, []).wait()
         assert await storage.log.last(thread_id) == 0
 
-    async def test_appending_to_no_thread_is_refused(self, storage: Storage) -> None:
+    async def test_appending_to_an_unknown_thread_is_rejected(self, storage: Storage) -> None:
         thread_id = new_thread_id()
         with pytest.raises(NotFound):
             storage.log.append(thread_id, [note("lost")])
         assert await whole_log(storage, thread_id) == []
 
-    async def test_a_thread_can_be_written_as_soon_as_it_was_created(self, storage: Storage) -> None:
+    async def test_a_new_thread_can_be_appended_to_immediately(self, storage: Storage) -> None:
         thread_id = await keep_thread(storage)
-        await storage.log.append(thread_id, [note("at once")]).wait()
+        await storage.log.append(thread_id, [note("immediately")]).wait()
         assert await storage.log.last(thread_id) == 1
 
-    async def test_a_writer_that_waits_for_room_gets_everything_in(self, storage: Storage) -> None:
+    async def test_a_writer_that_waits_for_room_loses_nothing(self, storage: Storage) -> None:
         """2.7"""
         run = await start_on_new_thread(storage)
 
@@ -208,20 +208,20 @@ class LogConformance:
         entry = (await whole_log(storage, run.thread_id))[-1]
         assert Fence(run.run_id, 1) == (entry.run_id, entry.attempt)
 
-    async def test_a_run_that_was_never_claimed_holds_nothing(self, storage: Storage) -> None:
+    async def test_a_run_that_was_never_claimed_is_fenced(self, storage: Storage) -> None:
         """2.6"""
         run = await accept(storage, await keep_thread(storage))
         for attempt in (0, 1):
             await _is_fenced(storage, run.thread_id, Fence(run.run_id, attempt))
 
-    async def test_another_attempt_holds_nothing(self, storage: Storage) -> None:
+    async def test_another_attempt_is_fenced(self, storage: Storage) -> None:
         """2.5"""
         run = await start_on_new_thread(storage)
         for attempt in (0, 2, -1):
             await _is_fenced(storage, run.thread_id, Fence(run.run_id, attempt))
 
     async def test_an_attempt_holds_only_its_own_thread(self, storage: Storage) -> None:
-        """2.5: neither another thread nor one that does not exist."""
+        """2.5: neither another thread nor an unknown one."""
         run = await start_on_new_thread(storage)
         other = await start_on_new_thread(storage)
         await _is_fenced(storage, other.thread_id, run.fence)
@@ -239,7 +239,7 @@ class LogConformance:
         assert await storage.runs.finish(run.fence, Ending("interrupted", rollback=True), NOW)
         await _is_fenced(storage, run.thread_id, run.fence)
 
-    async def test_a_released_attempt_is_fenced_also_after_the_next_claim(self, storage: Storage) -> None:
+    async def test_a_released_attempt_stays_fenced_after_the_next_claim(self, storage: Storage) -> None:
         """2.6"""
         run = await start_on_new_thread(storage)
         assert await storage.runs.release(run.fence, NOW)
@@ -261,8 +261,8 @@ class LogConformance:
         await _is_fenced(storage, run.thread_id, run.fence)
         assert not await storage.runs.finish(run.fence, Ending("success"), NOW)
 
-    async def test_an_attempt_asked_to_stop_still_holds_its_thread(self, storage: Storage) -> None:
-        """2.6: it has yet to write how it stopped."""
+    async def test_a_cancelled_attempt_still_holds_its_thread(self, storage: Storage) -> None:
+        """2.6: it has not yet written how it ended."""
         run = await start_on_new_thread(storage)
         await storage.runs.cancel(run.run_id, "interrupt", NOW)
         await write(storage, run, "still writing")
@@ -270,7 +270,7 @@ class LogConformance:
 
     # Reading and following
 
-    async def test_reading_gives_what_follows_the_position_up_to_the_limit(self, storage: Storage) -> None:
+    async def test_reading_returns_the_entries_after_a_position_up_to_the_limit(self, storage: Storage) -> None:
         """3.1"""
         thread_id = await keep_thread(storage)
         await storage.log.append(thread_id, [note(number) for number in range(1, 11)]).wait()
@@ -284,8 +284,8 @@ class LogConformance:
         assert await numbers(10, 100) == []
         assert await numbers(10**17, 100) == []
 
-    async def test_reading_one_run_gives_its_entries_alone(self, storage: Storage) -> None:
-        """3.1: the limit counts what is given, not what is passed over."""
+    async def test_reading_one_run_returns_only_its_entries(self, storage: Storage) -> None:
+        """3.1: the limit counts returned entries, not skipped ones."""
         first = await start_on_new_thread(storage)
         await write(storage, first, "a", "b")
         await storage.log.append(first.thread_id, [note("outside")]).wait()
@@ -305,7 +305,7 @@ class LogConformance:
         assert await storage.log.read(new_thread_id(), START) == []
         assert await storage.log.last(new_thread_id()) == 0
 
-    async def test_threads_do_not_see_each_other(self, storage: Storage) -> None:
+    async def test_threads_have_separate_logs(self, storage: Storage) -> None:
         """3.1"""
         one, other = await keep_thread(storage), await keep_thread(storage)
         await storage.log.append(one, [note("one")]).wait()
@@ -313,8 +313,8 @@ class LogConformance:
         assert values(await whole_log(storage, one)) == ["one"]
         assert values(await whole_log(storage, other)) == ["other"]
 
-    async def test_watching_and_then_reading_misses_nothing(self, storage: Storage) -> None:
-        """3.2, with a writer on another thread of control."""
+    async def test_watching_before_reading_misses_nothing(self, storage: Storage) -> None:
+        """3.2, with a writer on another operating-system thread."""
         thread_id = await keep_thread(storage)
 
         def append() -> None:
@@ -330,54 +330,54 @@ class LogConformance:
                 page = await storage.log.read(thread_id, cursor, limit=50)
                 entries += page
                 if not page:
-                    assert await wakeup.wait(PATIENCE), "an entry came without a wakeup"
+                    assert await wakeup.wait(WAKEUP_TIMEOUT), "an entry arrived without a wakeup"
         writer.join()
         assert values(entries) == list(range(500))
 
-    async def test_every_watcher_is_woken_and_only_by_its_own_thread(self, storage: Storage) -> None:
+    async def test_every_watcher_is_woken_only_by_its_own_thread(self, storage: Storage) -> None:
         """3.2"""
         one, other = await keep_thread(storage), await keep_thread(storage)
         watch = storage.log.watch
         with watch(one) as first, watch(one) as second, watch(other) as foreign:
             await storage.log.append(one, [note("hello")]).wait()
-            assert await first.wait(PATIENCE)
-            assert await second.wait(PATIENCE)
+            assert await first.wait(WAKEUP_TIMEOUT)
+            assert await second.wait(WAKEUP_TIMEOUT)
             assert not await foreign.wait(0)
 
-    async def test_watching_goes_on_after_another_watcher_has_left(self, storage: Storage) -> None:
+    async def test_a_watcher_is_still_woken_after_another_has_stopped(self, storage: Storage) -> None:
         """3.2"""
         thread_id = await keep_thread(storage)
         with storage.log.watch(thread_id) as stays:
             with storage.log.watch(thread_id):
                 pass
             await storage.log.append(thread_id, [note("hello")]).wait()
-            assert await stays.wait(PATIENCE)
+            assert await stays.wait(WAKEUP_TIMEOUT)
 
     async def test_accepting_and_ending_a_run_wakes_its_watchers(self, storage: Storage) -> None:
-        """3.2: entries that come with a row are entries like any other."""
+        """3.2: entries written together with a row are ordinary entries."""
         thread_id = await keep_thread(storage)
         with storage.log.watch(thread_id) as wakeup:
             run = await accept(storage, thread_id)
-            assert await wakeup.wait(PATIENCE)
+            assert await wakeup.wait(WAKEUP_TIMEOUT)
         await storage.runs.claim(1, now=NOW)
         with storage.log.watch(thread_id) as wakeup:
             await storage.runs.finish(Fence(run.run_id, 1), Ending("success"), NOW)
-            assert await wakeup.wait(PATIENCE)
+            assert await wakeup.wait(WAKEUP_TIMEOUT)
 
     async def test_a_thread_can_be_watched_before_it_exists(self, storage: Storage) -> None:
         """3.2: `accept` may create it."""
         thread_id = new_thread_id()
         with storage.log.watch(thread_id) as wakeup:
             await accept(storage, thread_id, create_thread=True)
-            assert await wakeup.wait(PATIENCE)
+            assert await wakeup.wait(WAKEUP_TIMEOUT)
 
-    async def test_hints_do_not_pile_up_for_ever(self, storage: Storage) -> None:
-        """3.3: there are at most as many as there were appends, and then silence."""
+    async def test_wakeups_do_not_accumulate(self, storage: Storage) -> None:
+        """3.3: there are at most as many as appends, and then none."""
         thread_id = await keep_thread(storage)
         with storage.log.watch(thread_id) as wakeup:
             for number in range(20):
                 await storage.log.append(thread_id, [note(number)]).wait()
-            assert await wakeup.wait(PATIENCE)
+            assert await wakeup.wait(WAKEUP_TIMEOUT)
             hints = 1
             while await wakeup.wait(0.01):
                 hints += 1

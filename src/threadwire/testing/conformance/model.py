@@ -1,6 +1,6 @@
-"""A storage as simply as it can be said, for the state machine to compare a driver with.
+"""The simplest possible model of a storage, with which the state machine compares a driver.
 
-It shares no code with any driver, nor with `core.run_state`: two that made the same mistake would agree.
+It shares no code with any driver or with `core.run_state`: if both had the same bug, they would agree.
 """
 
 from dataclasses import dataclass, field
@@ -12,11 +12,11 @@ from threadwire.errors import NotFound, ThreadBusy
 
 Refusal = type[NotFound] | type[ThreadBusy]
 
-LEFT_AS = {"success": "idle", "error": "error", "timeout": "error", "interrupted": "interrupted"}
+STATUS_AFTER = {"success": "idle", "error": "error", "timeout": "error", "interrupted": "interrupted"}
 
 
 class Line(NamedTuple):
-    """An entry, as far as the model cares."""
+    """The parts of an entry that the model checks."""
 
     run_id: RunId | None
     attempt: int
@@ -30,7 +30,7 @@ class Row:
     run_id: RunId
     thread_id: ThreadId
     due: int
-    made: int
+    created_at: int
     order: int
     status: str = "pending"
     attempt: int = 0
@@ -39,17 +39,17 @@ class Row:
     temporary: bool = False
 
     @property
-    def place(self) -> tuple[int, int]:
+    def queue_key(self) -> tuple[int, int]:
         return (self.due, self.order)
 
     @property
     def delayed(self) -> bool:
-        return self.due > self.made
+        return self.due > self.created_at
 
     def comes_before(self, other: "Row") -> bool:
-        """Of one thread, whatever time it is."""
+        """Whether this run starts before `other` on the same thread, whatever the time."""
         if self.delayed and other.delayed:
-            return self.place < other.place
+            return self.queue_key < other.queue_key
         if self.delayed or other.delayed:
             return self.attempt > 0
         return self.order < other.order
@@ -89,7 +89,7 @@ class Model:
         self.logs[row.thread_id].append(Line(row.run_id, row.attempt, text))
 
     def accept(self, new: NewRun) -> Refusal | tuple[RunId, ...]:
-        """Who is asked to stop, or why not."""
+        """Return the running runs that are asked to stop, or the error the run is rejected with."""
         if not self.exists(new.thread_id):
             return NotFound
         active = self.active(new.thread_id)
@@ -99,7 +99,7 @@ class Model:
         stops = new.multitask_strategy in ("interrupt", "rollback")
         for row in active if stops else []:
             self.cancel(row.run_id, new.multitask_strategy)
-        self.discarded.discard(new.thread_id)  # for the new run it stays
+        self.discarded.discard(new.thread_id)  # the thread stays for the new run
         self.accepted += 1
         self.rows[new.run_id] = Row(
             new.run_id, new.thread_id, new.due_at, new.created_at, self.accepted, temporary=new.temporary
@@ -109,35 +109,35 @@ class Model:
 
     def claim(self, limit: int, now: int) -> list[RunId]:
         claimed: list[RunId] = []
-        for row in sorted(self.rows.values(), key=lambda row: row.place):
+        for row in sorted(self.rows.values(), key=lambda row: row.queue_key):
             due = not row.delayed or row.due <= now
-            if len(claimed) < limit and due and self.has_its_turn(row):
-                row.status, row.attempt, row.due = "running", row.attempt + 1, min(row.due, row.made)
+            if len(claimed) < limit and due and self.is_next(row):
+                row.status, row.attempt, row.due = "running", row.attempt + 1, min(row.due, row.created_at)
                 claimed.append(row.run_id)
         return claimed
 
-    def has_its_turn(self, row: Row) -> bool:
+    def is_next(self, row: Row) -> bool:
         rivals = [other for other in self.active(row.thread_id) if other is not row]
         first = all(other.status == "pending" and not other.comes_before(row) for other in rivals)
         suspects = [other for other in self.rows.values() if other.crashes >= 2 and other.status == "running"]
         return row.status == "pending" and first and (row.crashes < 2 or not suspects)
 
     def next_due(self, but_not: ThreadId | None = None) -> int | None:
-        waiting = [row for row in self.rows.values() if self.has_its_turn(row) and row.thread_id != but_not]
+        waiting = [row for row in self.rows.values() if self.is_next(row) and row.thread_id != but_not]
         return min((row.due for row in waiting), default=None)
 
     def holds(self, run_id: RunId) -> bool:
         return run_id in self.rows and self.rows[run_id].status == "running"
 
     def cancel(self, run_id: RunId, action: str) -> bool | None:
-        """Whether it ended at once; None if there was nothing to stop."""
+        """Return whether the run ended immediately, or None if there was nothing to cancel."""
         row = self.rows.get(run_id)
         if row is None or row.status not in ("pending", "running"):
             return None
         if row.status == "running":
             row.cancel = row.cancel or action
             return False
-        self.end(row, _STOPPED[action])
+        self.end(row, _STATUS_AFTER_CANCEL[action])
         return True
 
     def end(self, row: Row, how: str) -> None:
@@ -145,9 +145,9 @@ class Model:
             self.write(row, "state.reset rollback")
             del self.rows[row.run_id]
             saved = self.saved[row.thread_id]
-            self.saved[row.thread_id] = [one for one in saved if one[1] != row.run_id]
+            self.saved[row.thread_id] = [checkpoint for checkpoint in saved if checkpoint[1] != row.run_id]
         else:
-            row.status, self.left_as[row.thread_id] = how, LEFT_AS[how]
+            row.status, self.left_as[row.thread_id] = how, STATUS_AFTER[how]
         self.write(row, f"run.ended {how}")
         if row.temporary and not self.active(row.thread_id):
             self.discarded.add(row.thread_id)
@@ -159,12 +159,12 @@ class Model:
         return swept
 
     def crash(self) -> set[RunId]:
-        """Who was running."""
+        """Recover from a crash, and return the runs that were running."""
         running = [row for row in self.rows.values() if row.status == "running"]
         for row in running:
             row.crashes += 1
             if row.cancel is not None:
-                self.end(row, _STOPPED[row.cancel])
+                self.end(row, _STATUS_AFTER_CANCEL[row.cancel])
             elif row.crashes == 3:
                 self.end(row, "error")
             else:
@@ -172,4 +172,4 @@ class Model:
         return {row.run_id for row in running}
 
 
-_STOPPED = {"interrupt": "interrupted", "rollback": "rolled_back"}
+_STATUS_AFTER_CANCEL = {"interrupt": "interrupted", "rollback": "rolled_back"}

@@ -1,4 +1,4 @@
-"""How a run comes in and how it ends: section 5 of spec/log.md. Who runs when is `claims`."""
+"""Conformance tests for accepting and ending runs: section 5 of spec/log.md. `claims` tests which run starts when."""
 
 import asyncio
 from dataclasses import replace
@@ -40,7 +40,7 @@ class RunsConformance:
 
     # Accepting
 
-    async def test_an_accepted_run_is_kept_as_it_was_asked_for(self, storage: Storage) -> None:
+    async def test_an_accepted_run_is_stored_as_requested(self, storage: Storage) -> None:
         new = a_run(
             await keep_thread(storage),
             due_at=NOW + 5,
@@ -72,7 +72,7 @@ class RunsConformance:
         )
         assert await storage.runs.get(new.run_id) == accepted.run
 
-    async def test_accepting_writes_the_first_entry_of_the_run(self, storage: Storage) -> None:
+    async def test_accepting_a_run_writes_its_first_entry(self, storage: Storage) -> None:
         """5.1"""
         run = await accept(storage, await keep_thread(storage))
         [entry] = await whole_log(storage, run.thread_id)
@@ -85,35 +85,35 @@ class RunsConformance:
         assert entry.at == NOW
         assert entry.data.items() >= {"assistant_id": run.assistant_id, "graph_id": "agent"}.items()
 
-    async def test_a_run_whose_caller_leaves_while_it_is_accepted_is_begun_or_not_accepted(
+    async def test_a_run_whose_caller_is_cancelled_during_accept_is_started_or_not_stored(
         self, storage: Storage
     ) -> None:
-        """Or it would be running, and nobody would carry it out."""
+        """Otherwise its row would be running, but no worker would execute it."""
         busy = await start_on_new_thread(storage)
-        storage.log.append(busy.thread_id, [note("x" * 1_000_000)], busy.fence)  # there is something to wait for
-        begun: list[Run] = []
+        storage.log.append(busy.thread_id, [note("x" * 1_000_000)], busy.fence)  # so that accepting has to wait
+        started: list[Run] = []
 
-        def begin(run: Run) -> None:
+        def on_start(run: Run) -> None:
             assert asyncio.current_task() is not None
-            begun.append(run)
+            started.append(run)
 
         new = a_run(new_thread_id(), create_thread=True)
-        accepting = asyncio.create_task(storage.runs.accept(new, start=begin))
+        accepting = asyncio.create_task(storage.runs.accept(new, start=on_start))
         await asyncio.sleep(0)
         accepting.cancel()
         await asyncio.wait([accepting])
-        await write(storage, busy, "behind it")
-        assert [run.run_id for run in await storage.runs.list(new.thread_id)] == [run.run_id for run in begun]
+        await write(storage, busy, "after it")
+        assert [run.run_id for run in await storage.runs.list(new.thread_id)] == [run.run_id for run in started]
 
-    async def test_a_run_needs_its_thread(self, storage: Storage) -> None:
-        """5.1: or nothing."""
+    async def test_a_run_for_an_unknown_thread_is_rejected(self, storage: Storage) -> None:
+        """5.1: and nothing is stored."""
         new = a_run(new_thread_id())
         with pytest.raises(NotFound):
             await storage.runs.accept(new)
         assert await storage.runs.get(new.run_id) is None
         assert await storage.threads.get(new.thread_id) is None
 
-    async def test_a_run_may_bring_its_thread(self, storage: Storage) -> None:
+    async def test_a_run_can_create_its_thread(self, storage: Storage) -> None:
         new = a_run(
             new_thread_id(),
             create_thread=True,
@@ -129,16 +129,16 @@ class RunsConformance:
         assert await storage.threads.count(ThreadQuery(metadata={"user": "ada"})) == 1
         assert (thread.created_at, thread.values) == (NOW, None)
 
-    async def test_a_thread_that_exists_gains_the_metadata_and_config_of_the_run(self, storage: Storage) -> None:
+    async def test_the_metadata_and_config_of_a_run_are_merged_into_an_existing_thread(self, storage: Storage) -> None:
         for create_thread in (False, True):
             thread_id = await keep_thread(storage, metadata={"a": 1, "b": 1}, config={"tags": ["x"], "n": 1})
             config = {"tags": ["y"], "configurable": {}}
             metadata = {"b": 2, "c": 2 + create_thread}
-            for moment in (NOW + 1, NOW + 2):  # the second time it has it already
+            for now in (NOW + 1, NOW + 2):  # the second time nothing is left to merge
                 await accept(
                     storage,
                     thread_id,
-                    created_at=moment,
+                    created_at=now,
                     create_thread=create_thread,
                     thread_metadata=metadata,
                     thread_config=config,
@@ -147,11 +147,11 @@ class RunsConformance:
                 thread = await the_thread(storage, thread_id)
                 assert thread.metadata == {"a": 1, **metadata}
                 assert (thread.config, thread.ttl) == ({"tags": ["y"], "n": 1, "configurable": {}}, None)
-                assert thread.updated_at == moment
+                assert thread.updated_at == now
             found = await storage.threads.search(ThreadQuery(metadata=metadata))
             assert [each.thread_id for each in found] == [thread_id]
 
-    async def test_a_run_id_can_be_taken_once(self, storage: Storage) -> None:
+    async def test_a_run_id_can_be_used_only_once(self, storage: Storage) -> None:
         run = await accept(storage, await keep_thread(storage))
         with pytest.raises(Conflict):
             await accept(storage, await keep_thread(storage), run_id=run.run_id)
@@ -159,8 +159,8 @@ class RunsConformance:
 
     # Idempotency
 
-    async def test_a_key_seen_before_returns_the_run_it_made(self, storage: Storage) -> None:
-        """What is asked for with it this time is not looked at: that is for the caller, who is given the digest."""
+    async def test_a_repeated_key_returns_the_run_created_with_it(self, storage: Storage) -> None:
+        """The rest of the request is not compared: the caller does that, using the digest."""
         first = a_run(
             await keep_thread(storage),
             idempotency_key="k",
@@ -168,18 +168,18 @@ class RunsConformance:
             owner="ada",
             multitask_strategy="reject",
         )
-        made = (await storage.runs.accept(first)).run
+        original = (await storage.runs.accept(first)).run
         again = await storage.runs.accept(replace(first, run_id=RunId(uuid7()), request_digest="e"))
-        assert (again.run, again.repeated) == (made, True)
+        assert (again.run, again.repeated) == (original, True)
         assert len(await whole_log(storage, first.thread_id)) == 1
 
-    async def test_a_key_returns_its_run_also_when_that_is_over(self, storage: Storage) -> None:
+    async def test_a_repeated_key_returns_its_run_even_after_the_run_has_ended(self, storage: Storage) -> None:
         run = await start_on_new_thread(storage, idempotency_key="k")
         await storage.runs.finish(run.fence, Ending("success"), NOW)
         again = await storage.runs.accept(a_run(run.thread_id, idempotency_key="k"))
         assert (again.run.run_id, again.run.status, again.repeated) == (run.run_id, "success", True)
 
-    async def test_keys_of_different_owners_are_different_keys(self, storage: Storage) -> None:
+    async def test_different_owners_can_use_the_same_key(self, storage: Storage) -> None:
         thread_id = await keep_thread(storage)
         runs = {
             (await accept(storage, thread_id, idempotency_key="k", owner=owner)).run_id
@@ -190,36 +190,36 @@ class RunsConformance:
     async def test_runs_without_a_key_are_never_repeats(self, storage: Storage) -> None:
         thread_id = await keep_thread(storage)
         accepted = [await storage.runs.accept(a_run(thread_id, owner="ada")) for _ in range(2)]
-        assert [one.repeated for one in accepted] == [False, False]
+        assert [each.repeated for each in accepted] == [False, False]
 
-    async def test_one_key_at_the_same_moment_makes_one_run(self, storage: Storage) -> None:
+    async def test_concurrent_requests_with_one_key_create_one_run(self, storage: Storage) -> None:
         thread_id = await keep_thread(storage)
         accepted = await asyncio.gather(*(storage.runs.accept(a_run(thread_id, idempotency_key="k")) for _ in range(8)))
-        assert len({one.run.run_id for one in accepted}) == 1
-        assert [one.repeated for one in accepted].count(False) == 1
+        assert len({each.run.run_id for each in accepted}) == 1
+        assert [each.repeated for each in accepted].count(False) == 1
 
     # Multitasking
 
-    async def test_rejecting_while_a_run_is_active_changes_nothing(self, storage: Storage) -> None:
+    async def test_a_run_rejected_because_another_is_active_changes_nothing(self, storage: Storage) -> None:
         thread_id = await keep_thread(storage)
         await accept(storage, thread_id, multitask_strategy="reject")
-        refused = a_run(thread_id, multitask_strategy="reject", thread_metadata={"x": 1})
+        rejected = a_run(thread_id, multitask_strategy="reject", thread_metadata={"x": 1})
         for _ in range(2):  # while the first is pending, then while it is running
             with pytest.raises(ThreadBusy):
-                await storage.runs.accept(refused)
+                await storage.runs.accept(rejected)
             await storage.runs.claim(1, now=NOW)
-        assert await storage.runs.get(refused.run_id) is None
+        assert await storage.runs.get(rejected.run_id) is None
         assert (await the_thread(storage, thread_id)).metadata == {}
         assert len(await whole_log(storage, thread_id)) == 1
 
-    async def test_of_many_that_would_rather_be_rejected_one_gets_in(self, storage: Storage) -> None:
+    async def test_only_one_of_many_concurrent_reject_runs_is_accepted(self, storage: Storage) -> None:
         thread_id = await keep_thread(storage)
         runs = [a_run(thread_id, multitask_strategy="reject") for _ in range(8)]
         results = await asyncio.gather(*map(storage.runs.accept, runs), return_exceptions=True)
         assert sum(isinstance(result, ThreadBusy) for result in results) == 7
         assert len(await storage.runs.list(thread_id)) == 1
 
-    async def test_enqueuing_leaves_the_others_alone(self, storage: Storage) -> None:
+    async def test_enqueue_leaves_other_runs_alone(self, storage: Storage) -> None:
         running = await start_on_new_thread(storage)
         waiting = await accept(storage, running.thread_id)
         accepted = await storage.runs.accept(a_run(running.thread_id))
@@ -228,7 +228,7 @@ class RunsConformance:
         assert await storage.runs.get(waiting.run_id) == waiting
         assert accepted.run.status == "pending"
 
-    async def test_interrupting_ends_what_waits_and_asks_what_runs_to_stop(self, storage: Storage) -> None:
+    async def test_interrupt_ends_pending_runs_and_asks_the_running_one_to_stop(self, storage: Storage) -> None:
         running = await start_on_new_thread(storage)
         waiting = await accept(storage, running.thread_id)
         accepted = await storage.runs.accept(a_run(running.thread_id, multitask_strategy="interrupt"))
@@ -241,7 +241,7 @@ class RunsConformance:
         assert [entry.run_id for entry in entries[-2:]] == [waiting.run_id, accepted.run.run_id]
         assert not await storage.runs.claim(10, now=NOW)
 
-    async def test_rolling_back_removes_what_waits_and_asks_what_runs_to_roll_back(self, storage: Storage) -> None:
+    async def test_rollback_removes_pending_runs_and_asks_the_running_one_to_roll_back(self, storage: Storage) -> None:
         """5.9"""
         running = await start_on_new_thread(storage)
         waiting = await accept(storage, running.thread_id)
@@ -251,7 +251,7 @@ class RunsConformance:
         assert await storage.runs.get(waiting.run_id) is None
         assert kinds(await run_log(storage, waiting)) == ROLLED_BACK
 
-    async def test_interrupting_an_idle_thread_is_accepting(self, storage: Storage) -> None:
+    async def test_strategies_make_no_difference_on_an_idle_thread(self, storage: Storage) -> None:
         for strategy in ("interrupt", "rollback", "reject"):
             new: NewRun = a_run(await keep_thread(storage), multitask_strategy=strategy)
             accepted = await storage.runs.accept(new)
@@ -262,7 +262,7 @@ class RunsConformance:
     async def test_an_unknown_run_is_none(self, storage: Storage) -> None:
         assert await storage.runs.get(RunId(uuid7())) is None
 
-    async def test_runs_are_listed_newest_first_by_status_and_in_pages(self, storage: Storage) -> None:
+    async def test_runs_are_listed_newest_first_by_status_and_page(self, storage: Storage) -> None:
         thread_id = await keep_thread(storage)
         await accept(storage, await keep_thread(storage), created_at=NOW + 9, due_at=NOW + 9)
         runs = [await accept(storage, thread_id, created_at=NOW + at) for at in range(4)]
@@ -280,7 +280,7 @@ class RunsConformance:
         assert await listed(status="error") == []
         assert await storage.runs.list(new_thread_id()) == []
 
-    async def test_what_a_run_holds_cannot_be_changed_through_shared_values(self, storage: Storage) -> None:
+    async def test_mutating_shared_values_does_not_change_a_run(self, storage: Storage) -> None:
         new = a_run(await keep_thread(storage), kwargs={"input": [1]})
         await storage.runs.accept(new)
         new.kwargs["input"].append("by the writer")
@@ -289,7 +289,7 @@ class RunsConformance:
             assert run.kwargs == {"input": [1]}
             run.kwargs["input"].append("by a reader")
 
-    async def test_a_finished_run_can_be_deleted_and_its_entries_stay(self, storage: Storage) -> None:
+    async def test_deleting_a_finished_run_keeps_its_entries(self, storage: Storage) -> None:
         run = await start_on_new_thread(storage)
         await storage.runs.finish(run.fence, Ending("success"), NOW)
         await storage.runs.delete(run.run_id)
@@ -308,7 +308,7 @@ class RunsConformance:
 
     # Cancelling
 
-    async def test_cancelling_a_pending_run_ends_it_at_once(self, storage: Storage) -> None:
+    async def test_cancelling_a_pending_run_ends_it_immediately(self, storage: Storage) -> None:
         """5.3"""
         run = await accept(storage, await keep_thread(storage, values={"n": 1}))
         cancelled = await storage.runs.cancel(run.run_id, "interrupt", NOW + 4)
@@ -337,7 +337,7 @@ class RunsConformance:
         thread = await the_thread(storage, run.thread_id)
         assert (thread.status, thread.error) == ("error", {"e": 1})
 
-    async def test_cancelling_a_running_run_is_noted_and_the_first_action_wins(self, storage: Storage) -> None:
+    async def test_cancelling_a_running_run_is_recorded_and_the_first_action_wins(self, storage: Storage) -> None:
         for first, second in (("interrupt", "rollback"), ("rollback", "interrupt")):
             run = await start_on_new_thread(storage)
             for action in (first, second):
@@ -348,7 +348,7 @@ class RunsConformance:
             assert (await the_run(storage, run.run_id)).cancel == first
             assert kinds(await run_log(storage, run)) == [Kind.RUN_QUEUED]
 
-    async def test_cancelling_what_is_over_or_unknown_does_nothing(self, storage: Storage) -> None:
+    async def test_cancelling_an_ended_or_unknown_run_does_nothing(self, storage: Storage) -> None:
         run = await start_on_new_thread(storage)
         await storage.runs.finish(run.fence, Ending("success"), NOW)
         before = await the_run(storage, run.run_id)
@@ -359,7 +359,7 @@ class RunsConformance:
 
     # Finishing
 
-    async def test_finishing_ends_entry_row_and_thread_together(self, storage: Storage) -> None:
+    async def test_finishing_updates_log_row_and_thread_together(self, storage: Storage) -> None:
         """5.3"""
         run = await start_on_new_thread(storage)
         settled = Settled("interrupted", {"n": 2}, {"t": [{"value": "?"}]})
@@ -384,8 +384,8 @@ class RunsConformance:
         )
         assert thread.state_updated_at == NOW + 8
 
-    async def test_finishing_takes_effect_after_all_the_attempt_appended(self, storage: Storage) -> None:
-        """5.3: `run.ended` is the last entry, though nobody waited for the others."""
+    async def test_finishing_takes_effect_after_everything_the_attempt_appended(self, storage: Storage) -> None:
+        """5.3: `run.ended` is the last entry, even though the other appends were not awaited."""
         run = await start_on_new_thread(storage)
         for number in range(200):
             storage.log.append(run.thread_id, [note(number)], run.fence)
@@ -398,7 +398,7 @@ class RunsConformance:
         ("status", "thread_status"),
         [("success", "idle"), ("error", "error"), ("timeout", "error"), ("interrupted", "interrupted")],
     )
-    async def test_ending_without_a_state_changes_status_and_error_alone(
+    async def test_ending_without_a_state_changes_only_status_and_error(
         self, storage: Storage, status: Any, thread_status: str
     ) -> None:
         before = {"values": {"n": 1}, "interrupts": {"t": []}, "state_updated_at": NOW - 1}
@@ -414,8 +414,8 @@ class RunsConformance:
         assert data == ({"status": status} if error is None else {"status": status, "error": error})
 
     @pytest.mark.parametrize("ending", [Ending("success"), Ending("error"), Ending("interrupted")])
-    async def test_a_run_that_is_to_be_rolled_back_ends_in_no_other_way(self, storage: Storage, ending: Ending) -> None:
-        """5.9: it may have been about to end when that was promised."""
+    async def test_a_run_due_for_rollback_cannot_end_in_any_other_way(self, storage: Storage, ending: Ending) -> None:
+        """5.9: it may have been about to end when the rollback was requested."""
         run = await start_on_new_thread(storage)
         await storage.runs.cancel(run.run_id, "rollback", NOW)
         with pytest.raises(RollbackDue):
@@ -425,17 +425,17 @@ class RunsConformance:
         assert await storage.runs.finish(run.fence, Ending("interrupted", rollback=True), NOW)
         assert kinds(await run_log(storage, run))[-3:] == [Kind.CUSTOM, Kind.STATE_RESET, Kind.RUN_ENDED]
 
-    async def test_a_run_that_cannot_be_rolled_back_ends_regardless(self, storage: Storage) -> None:
+    async def test_a_run_that_cannot_be_rolled_back_can_be_forced_to_end(self, storage: Storage) -> None:
         run = await start_on_new_thread(storage)
         await storage.runs.cancel(run.run_id, "rollback", NOW)
         assert await storage.runs.finish(run.fence, Ending("error"), NOW, regardless=True)
         assert (await the_run(storage, run.run_id)).status == "error"
 
-    async def test_a_rolled_back_run_leaves_its_entries_and_nothing_else(self, storage: Storage) -> None:
+    async def test_a_rolled_back_run_leaves_only_its_entries(self, storage: Storage) -> None:
         """5.9"""
         thread_id = await keep_thread(storage, status="interrupted", values={"n": 1}, error={"e": 1})
         run = await start(storage, thread_id)
-        await write(storage, run, "kept")
+        await write(storage, run, "stays")
         ending = Ending("interrupted", settled=Settled("idle", {"n": 99}), rollback=True)
         assert await storage.runs.finish(run.fence, ending, NOW)
         assert await storage.runs.get(run.run_id) is None
@@ -448,12 +448,12 @@ class RunsConformance:
 
     @pytest.mark.parametrize("before", [{"graph_id": "first", "assistant_id": "one", "user": "ada"}, {"user": "ada"}])
     @pytest.mark.parametrize("how", ["finished", "cancelled", "recovered"])
-    async def test_a_thread_belongs_again_to_the_graph_it_had_before_a_run_that_is_rolled_back(
+    async def test_rolling_back_a_run_restores_the_graph_of_its_thread(
         self, storage: Storage, before: dict[str, Any], how: str
     ) -> None:
         thread_id = await keep_thread(storage, metadata=before)
         run = await _run_of(storage, thread_id, "second")
-        assert (await the_thread(storage, thread_id)).metadata == {**before, **_belongs("second")}
+        assert (await the_thread(storage, thread_id)).metadata == {**before, **_graph_metadata("second")}
         if how == "finished":
             started = await claim_only(storage, run.run_id)
             await storage.runs.finish(started.fence, Ending("interrupted", rollback=True), NOW)
@@ -469,47 +469,47 @@ class RunsConformance:
 
     @pytest.mark.parametrize("second", ["other", "rolled back"])
     @pytest.mark.parametrize("strategy", ["enqueue", "rollback"])
-    async def test_of_several_that_are_rolled_back_the_last_gives_the_thread_back(
+    async def test_the_graph_is_restored_only_when_the_last_active_run_is_rolled_back(
         self, storage: Storage, second: str, strategy: str
     ) -> None:
-        """Until then it belongs to the graph of the one that was accepted last, and is active."""
-        before = _belongs("first")
+        """Until then the thread belongs to the graph of the active run that was accepted last."""
+        before = _graph_metadata("first")
         thread_id = await keep_thread(storage, metadata=before)
         running = await claim_only(storage, (await _run_of(storage, thread_id, "rolled back")).run_id)
         await _run_of(storage, thread_id, "waits")
         last = await _run_of(storage, thread_id, second, multitask_strategy=strategy)
         await storage.runs.finish(running.fence, Ending("interrupted", rollback=True), NOW)
-        assert (await the_thread(storage, thread_id)).metadata == _belongs(second)
+        assert (await the_thread(storage, thread_id)).metadata == _graph_metadata(second)
         for run in await storage.runs.list(thread_id, status="pending"):
             if run.run_id != last.run_id:
                 await storage.runs.cancel(run.run_id, "rollback", NOW)
-        assert (await the_thread(storage, thread_id)).metadata == _belongs(second)
+        assert (await the_thread(storage, thread_id)).metadata == _graph_metadata(second)
         await storage.runs.cancel(last.run_id, "rollback", NOW)
         assert (await the_thread(storage, thread_id)).metadata == before
 
-    async def test_what_waits_and_makes_way_gives_the_thread_back_too(self, storage: Storage) -> None:
-        before = _belongs("first")
+    async def test_replacing_a_pending_run_does_not_lose_the_graph_to_restore(self, storage: Storage) -> None:
+        before = _graph_metadata("first")
         thread_id = await keep_thread(storage, metadata=before)
         await _run_of(storage, thread_id, "second")
         last = await _run_of(storage, thread_id, "third", multitask_strategy="rollback")
-        assert (await the_thread(storage, thread_id)).metadata == _belongs("third")
+        assert (await the_thread(storage, thread_id)).metadata == _graph_metadata("third")
         await storage.runs.cancel(last.run_id, "rollback", NOW)
         assert (await the_thread(storage, thread_id)).metadata == before
 
-    async def test_what_somebody_said_since_is_not_taken_back_with_a_run(self, storage: Storage) -> None:
-        thread_id = await keep_thread(storage, metadata=_belongs("first"))
+    async def test_metadata_updated_after_a_run_was_accepted_is_not_rolled_back(self, storage: Storage) -> None:
+        thread_id = await keep_thread(storage, metadata=_graph_metadata("first"))
         run = await _run_of(storage, thread_id, "second")
         await storage.threads.update(thread_id, metadata={"graph_id": "third"}, now=NOW)
         await storage.runs.cancel(run.run_id, "rollback", NOW)
-        assert (await the_thread(storage, thread_id)).metadata == {**_belongs("second"), "graph_id": "third"}
+        assert (await the_thread(storage, thread_id)).metadata == {**_graph_metadata("second"), "graph_id": "third"}
 
-    async def test_a_run_that_is_not_rolled_back_leaves_the_thread_to_its_graph(self, storage: Storage) -> None:
-        thread_id = await keep_thread(storage, metadata=_belongs("first"))
+    async def test_a_finished_run_keeps_its_graph_on_the_thread(self, storage: Storage) -> None:
+        thread_id = await keep_thread(storage, metadata=_graph_metadata("first"))
         run = await claim_only(storage, (await _run_of(storage, thread_id, "second")).run_id)
         await storage.runs.finish(run.fence, Ending("success"), NOW)
         later = await _run_of(storage, thread_id, "third")
         await storage.runs.cancel(later.run_id, "rollback", NOW)
-        assert (await the_thread(storage, thread_id)).metadata == _belongs("second")
+        assert (await the_thread(storage, thread_id)).metadata == _graph_metadata("second")
 
     async def test_a_run_ends_once(self, storage: Storage) -> None:
         """5.3"""
@@ -520,11 +520,11 @@ class RunsConformance:
         assert (await the_run(storage, run.run_id)).status == "success"
         assert kinds(await run_log(storage, run)) == ENDED
 
-    async def test_who_does_not_hold_the_thread_cannot_finish(self, storage: Storage) -> None:
+    async def test_only_the_attempt_that_holds_the_thread_can_finish(self, storage: Storage) -> None:
         """2.5, 2.6"""
         run = await accept(storage, await keep_thread(storage))
-        nobody = [run.fence, Fence(run.run_id, 1), Fence(RunId(uuid7()), 1)]
-        for fence in nobody:
+        fences = [run.fence, Fence(run.run_id, 1), Fence(RunId(uuid7()), 1)]
+        for fence in fences:
             assert not await storage.runs.finish(fence, Ending("success"), NOW)
         claimed = await claim_only(storage, run.run_id)
         assert not await storage.runs.finish(Fence(run.run_id, 2), Ending("success"), NOW)
@@ -533,7 +533,7 @@ class RunsConformance:
         assert len(await whole_log(storage, run.thread_id)) == 1
 
 
-def _belongs(graph_id: str) -> dict[str, Any]:
+def _graph_metadata(graph_id: str) -> dict[str, Any]:
     return {"graph_id": graph_id, "assistant_id": f"of {graph_id}"}
 
 
@@ -544,6 +544,6 @@ async def _run_of(storage: Storage, thread_id: ThreadId, graph_id: str, **fields
         thread_id,
         graph_id=graph_id,
         assistant_id=assistant_id,
-        thread_metadata=_belongs(graph_id),
+        thread_metadata=_graph_metadata(graph_id),
         **fields,
     )

@@ -1,4 +1,4 @@
-"""Small threads, runs and entries for the suites to work with."""
+"""Small threads, runs and entries for the suites."""
 
 from typing import Any
 from uuid import uuid4
@@ -9,7 +9,7 @@ from threadwire.core.records import NewRun, Run, Thread
 from threadwire.storage.abc import Storage
 
 NOW = 1_700_000_000_000
-"""The suites' clock stands still unless a test moves it."""
+"""The time in the suites. It stands still unless a test changes it."""
 
 ASSISTANT = AssistantId("6ba7b821-0000-4000-8000-000000000001")
 
@@ -48,7 +48,7 @@ async def accept(storage: Storage, thread_id: ThreadId, **fields: Any) -> Run:
 
 
 async def claim_only(storage: Storage, run_id: RunId) -> Run:
-    """Claim the run, which must be the one whose turn it is."""
+    """Claim the run, which must be the next one in the queue."""
     [run] = await storage.runs.claim(1, now=NOW)
     assert run.run_id == run_id
     return run
@@ -64,12 +64,12 @@ async def start_on_new_thread(storage: Storage, **fields: Any) -> Run:
 
 
 async def write(storage: Storage, run: Run, *values: Any) -> None:
-    """Append as the run's present attempt, and wait until it is durable."""
+    """Append as the run's current attempt, and wait until the entries are durable."""
     await storage.log.append(run.thread_id, [note(value) for value in values], run.fence).wait()
 
 
 async def whole_log(storage: Storage, thread_id: ThreadId, after: Seq = START) -> list[Entry]:
-    """Every entry, read page by page so that no driver's page limit matters."""
+    """Return every entry, read page by page so that no driver's page limit matters."""
     entries: list[Entry] = []
     while page := await storage.log.read(thread_id, entries[-1].seq if entries else after, limit=500):
         entries += page

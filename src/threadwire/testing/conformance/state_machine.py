@@ -1,4 +1,4 @@
-"""Long random stories over a whole storage, each step compared with a model.
+"""Long random stories that exercise a whole storage; after each step it is compared with a model.
 
 TestStories = storage_state_machine(open_storage).TestCase
 """
@@ -39,7 +39,7 @@ ACTIONS: list[CancelAction] = ["interrupt", "rollback"]
 STATUSES: list[ThreadStatus] = ["idle", "busy", "interrupted", "error"]
 A_THREAD = st.integers(0, 3)
 A_RUN = st.integers(0, 7)
-INTERESTING = ["running", "pending", "success", "error", "interrupted", "timeout"]
+BY_INTEREST = ["running", "pending", "success", "error", "interrupted", "timeout"]
 ENDINGS = {
     "success": Ending("success"),
     "error": Ending("error", error={"message": "no"}),
@@ -50,10 +50,10 @@ ENDINGS = {
 
 
 def storage_state_machine(open_storage: OpenStorage, *, reopens: bool = False) -> type[RuleBasedStateMachine]:
-    """A hypothesis machine for one driver.
+    """Return a hypothesis state machine for one driver.
 
-    With `reopens`, opening again finds the data of the last time, and a crash closes and opens the storage.
-    What an earlier story left is removed when a story begins, so all of them may use one directory.
+    With `reopens`, the data survives reopening, and a crash closes and reopens the storage. Each story first removes
+    what an earlier one left, so all of them may share a directory.
     """
 
     class StorageStories(_Stories):
@@ -63,56 +63,57 @@ def storage_state_machine(open_storage: OpenStorage, *, reopens: bool = False) -
     return StorageStories
 
 
-class _Home:
-    """Keeps a storage open between the rules, on a loop of its own.
+class _Host:
+    """Keeps a storage open between the rules, on its own event loop.
 
-    One task enters and leaves it, because a driver may hold a task group or cancel scope while it is open.
+    The same task enters and exits the context manager, because a driver may hold a task group or cancel scope while the
+    storage is open.
     """
 
     def __init__(self, open_storage: OpenStorage) -> None:
         self._open_storage = open_storage
         self._runner = asyncio.Runner()
 
-    def do(self, work: Coroutine[Any, Any, Result]) -> Result:
+    def run(self, work: Coroutine[Any, Any, Result]) -> Result:
         return self._runner.run(work)
 
     def open(self) -> Storage:
-        return self.do(self._begin())
+        return self.run(self._open())
 
     def close(self) -> None:
-        self.do(self._end())
+        self.run(self._close())
 
-    def leave(self) -> None:
+    def shut_down(self) -> None:
         self.close()
         self._runner.close()
 
-    async def _begin(self) -> Storage:
-        self._over = asyncio.Event()
+    async def _open(self) -> Storage:
+        self._closing = asyncio.Event()
         opened: asyncio.Future[Storage] = asyncio.get_running_loop().create_future()
-        self._stay = asyncio.create_task(self._live(opened))
+        self._task = asyncio.create_task(self._hold_open(opened))
         return await opened
 
-    async def _live(self, opened: "asyncio.Future[Storage]") -> None:
+    async def _hold_open(self, opened: "asyncio.Future[Storage]") -> None:
         try:
             async with self._open_storage() as storage:
                 opened.set_result(storage)
-                await self._over.wait()
+                await self._closing.wait()
         except BaseException as error:
             if opened.done():
                 raise
             opened.set_exception(error)
 
-    async def _end(self) -> None:
-        self._over.set()
-        await self._stay
+    async def _close(self) -> None:
+        self._closing.set()
+        await self._task
 
 
 class _Stories(RuleBasedStateMachine):
     def __init__(self, open_storage: OpenStorage, reopens: bool) -> None:
         super().__init__()
         self.reopens = reopens
-        self.home = _Home(open_storage)
-        self.storage = self.home.open()
+        self.host = _Host(open_storage)
+        self.storage = self.host.open()
         self.model = Model()
         self.now = NOW
         self.written = 0
@@ -120,15 +121,15 @@ class _Stories(RuleBasedStateMachine):
         self.threads: list[ThreadId] = []
         self.thread_of: dict[RunId, ThreadId] = {}
         self.attempts: Counter[RunId] = Counter()
-        self.home.do(self._remove_what_was_left())
+        self.host.run(self._remove_leftovers())
 
     def teardown(self) -> None:
-        self.home.leave()
+        self.host.shut_down()
 
     # Threads and time
 
     @initialize()
-    def begin_with_one_run_at_work_and_one_waiting(self) -> None:
+    def start_with_one_running_and_one_pending_run(self) -> None:
         for which in range(2):
             self.create_thread()
             self.accept(which, "enqueue", 0)
@@ -136,7 +137,7 @@ class _Stories(RuleBasedStateMachine):
 
     @rule()
     def create_thread(self) -> None:
-        thread = self.home.do(self.storage.threads.create(a_thread()))
+        thread = self.host.run(self.storage.threads.create(a_thread()))
         self.model.create(thread.thread_id)
         self.threads.append(thread.thread_id)
 
@@ -145,9 +146,9 @@ class _Stories(RuleBasedStateMachine):
         thread_id = self._thread(which)
         if not self.model.exists(thread_id):
             with pytest.raises(NotFound):
-                self.home.do(self.storage.threads.delete(thread_id))
+                self.host.run(self.storage.threads.delete(thread_id))
             return
-        self.home.do(self.storage.threads.delete(thread_id))
+        self.host.run(self.storage.threads.delete(thread_id))
         self.model.delete(thread_id)
 
     @rule(which=A_THREAD, mark=st.booleans())
@@ -156,18 +157,18 @@ class _Stories(RuleBasedStateMachine):
         update = self.storage.threads.update(thread_id, metadata={"mark": mark, "n": which}, now=self.now)
         if not self.model.exists(thread_id):
             with pytest.raises(NotFound):
-                self.home.do(update)
+                self.host.run(update)
             return
-        self.home.do(update)
+        self.host.run(update)
         (self.model.marked.add if mark else self.model.marked.discard)(thread_id)
 
     @rule(which=A_THREAD)
     def prune_thread(self, which: int) -> None:
-        """Only while it has no active runs; then the newest checkpoint stays, and an entry says that others went."""
+        """Only while there are no active runs; the newest checkpoint stays, and an entry records the removal."""
         thread_id = self._thread(which)
-        free = self.model.exists(thread_id) and not self.model.active(thread_id)
-        assert self.home.do(self.storage.threads.prune(thread_id, self.now)) == free
-        if free and len(saved := self.model.saved[thread_id]) > 1:
+        prunable = self.model.exists(thread_id) and not self.model.active(thread_id)
+        assert self.host.run(self.storage.threads.prune(thread_id, self.now)) == prunable
+        if prunable and len(saved := self.model.saved[thread_id]) > 1:
             self.model.saved[thread_id] = saved[-1:]
             self.model.logs[thread_id].append(Line(None, 0, "state.reset prune"))
 
@@ -183,11 +184,11 @@ class _Stories(RuleBasedStateMachine):
         self.model.logs[thread_id].append(Line(None, 0, f"custom {self.written}"))
 
     @rule(which=A_THREAD, behind=st.sampled_from([0, 0, 1]))
-    def settle(self, which: int, behind: int) -> None:
-        """7.6: only on what the thread is now, and only while it has no active runs."""
+    def change_state(self, which: int, behind: int) -> None:
+        """7.6: only from the thread's current state, and only while it has no active runs."""
         thread_id = self._thread(which)
         step = a_step(thread_id, None)
-        settle = self.storage.threads.settle(
+        commit = self.storage.threads.settle(
             thread_id,
             Settled("idle", {}),
             [Draft(Kind.STATE_RESET, {"cause": "update"}, at=self.now)],
@@ -197,25 +198,25 @@ class _Stories(RuleBasedStateMachine):
         )
         if not self.model.exists(thread_id):
             with pytest.raises(NotFound):
-                self.home.do(settle.wait())
+                self.host.run(commit.wait())
             return
-        free = not behind and not self.model.active(thread_id)
-        assert self.home.do(settle.wait()) == free
-        if free:
+        allowed = not behind and not self.model.active(thread_id)
+        assert self.host.run(commit.wait()) == allowed
+        if allowed:
             self.model.saved[thread_id].append((step[1]["id"], None))
             self.model.left_as[thread_id] = "idle"
             self.model.logs[thread_id].append(Line(None, 0, "state.reset update"))
 
-    @rule(moment=st.sampled_from([1, 10, -20]))
-    def let_time_pass(self, moment: int) -> None:
-        """Also backwards, as a clock does when somebody sets it."""
-        self.now += moment
+    @rule(change=st.sampled_from([1, 10, -20]))
+    def change_clock(self, change: int) -> None:
+        """Also backwards, as when a clock is set back."""
+        self.now += change
 
     @rule()
     def sweep(self) -> None:
         """5.10"""
-        old = self.home.do(self.storage.threads.discarded(before=2**53))
-        self.home.do(self.storage.threads.sweep(old))
+        old = self.host.run(self.storage.threads.discarded(before=2**53))
+        self.host.run(self.storage.threads.sweep(old))
         assert set(old) == self.model.sweep()
 
     # The queue
@@ -236,17 +237,17 @@ class _Stories(RuleBasedStateMachine):
         )
         stopping: Refusal | tuple[RunId, ...]
         try:
-            stopping = self.home.do(self.storage.runs.accept(new)).stopping
-        except (NotFound, ThreadBusy) as refusal:
-            stopping = type(refusal)
+            stopping = self.host.run(self.storage.runs.accept(new)).stopping
+        except (NotFound, ThreadBusy) as error:
+            stopping = type(error)
         assert stopping == self.model.accept(new)
         if not isinstance(stopping, type):
             self.thread_of[new.run_id] = new.thread_id
 
     @rule(limit=st.integers(1, 3))
     def claim(self, limit: int) -> None:
-        """5.7, 5.8: who may run, and in which order."""
-        claimed = self.home.do(self.storage.runs.claim(limit, now=self.now))
+        """5.7, 5.8: which runs may start, and in which order."""
+        claimed = self.host.run(self.storage.runs.claim(limit, now=self.now))
         assert [run.run_id for run in claimed] == self.model.claim(limit, self.now)
         assert all(run.status == "running" for run in claimed)
 
@@ -254,30 +255,30 @@ class _Stories(RuleBasedStateMachine):
     def cancel(self, which: int, actions: list[CancelAction]) -> None:
         run_id = self._run(which)
         for action in actions:
-            cancelled = self.home.do(self.storage.runs.cancel(run_id, action, self.now))
+            cancelled = self.host.run(self.storage.runs.cancel(run_id, action, self.now))
             assert (None if cancelled is None else cancelled.at_once) == self.model.cancel(run_id, action)
 
     @rule(which=A_RUN)
     def release(self, which: int) -> None:
         run_id = self._run(which)
         held = self.model.holds(run_id)
-        assert self.home.do(self.storage.runs.release(self._fence(run_id), self.now)) == held
+        assert self.host.run(self.storage.runs.release(self._fence(run_id), self.now)) == held
         if held:
             self.model.rows[run_id].status = "pending"
 
     @rule()
     def crash(self) -> None:
-        """5.6: what a new process does first."""
+        """5.6: a new process recovers first."""
         if self.reopens:
-            self.home.do(self._commit())
-            self.home.close()
-            self.storage = self.home.open()
-        recovered = self.home.do(self.storage.runs.recover(self.now))
+            self.host.run(self._commit())
+            self.host.close()
+            self.storage = self.host.open()
+        recovered = self.host.run(self.storage.runs.recover(self.now))
         assert {run.run_id for run in recovered} == self.model.crash()
 
     @rule(times=st.integers(1, 2))
-    def crash_at_work(self, times: int) -> None:
-        """5.7: often enough that suspects come to be."""
+    def crash_while_running(self, times: int) -> None:
+        """5.7: often enough to produce suspects."""
         for _ in range(times):
             self.claim(3)
             self.crash()
@@ -286,7 +287,7 @@ class _Stories(RuleBasedStateMachine):
 
     @rule(which=A_RUN, count=st.integers(1, 3))
     def take_a_step(self, which: int, count: int) -> None:
-        """7.1: a checkpoint among entries, durable when the entry behind it is."""
+        """7.1: a checkpoint among entries is durable once the entry after it is."""
         run_id = self._run(which)
         if self.model.holds(run_id):
             self._write(run_id, count)
@@ -302,19 +303,19 @@ class _Stories(RuleBasedStateMachine):
         fence = self._fence(run_id)
         self._cannot_write(run_id, Fence(run_id, fence.attempt + off_by))
 
-    @rule(which=A_RUN, how=st.sampled_from(sorted(ENDINGS)), last_words=st.integers(0, 3))
-    def finish(self, which: int, how: str, last_words: int) -> None:
-        """5.3: also right behind entries that nobody waited for."""
+    @rule(which=A_RUN, how=st.sampled_from(sorted(ENDINGS)), unawaited=st.integers(0, 3))
+    def finish(self, which: int, how: str, unawaited: int) -> None:
+        """5.3: also directly after entries whose commits were not awaited."""
         run_id = self._run(which)
         held = self.model.holds(run_id)
         if held:
-            self._write(run_id, last_words)
+            self._write(run_id, unawaited)
         finish = self.storage.runs.finish(self._fence(run_id), ENDINGS[how], self.now)
         if held and self.model.rows[run_id].cancel == "rollback" and how != "rolled_back":
             with pytest.raises(RollbackDue):
-                self.home.do(finish)
+                self.host.run(finish)
             return
-        assert self.home.do(finish) == held
+        assert self.host.run(finish) == held
         if held:
             self.model.end(self.model.rows[run_id], how)
 
@@ -323,14 +324,14 @@ class _Stories(RuleBasedStateMachine):
         """2.6"""
         run_id = self._run(which)
         stale = Fence(run_id, self._fence(run_id).attempt - 1)
-        assert not self.home.do(self.storage.runs.finish(stale, ENDINGS[how], self.now))
-        assert not self.home.do(self.storage.runs.release(stale, self.now))
+        assert not self.host.run(self.storage.runs.finish(stale, ENDINGS[how], self.now))
+        assert not self.host.run(self.storage.runs.release(stale, self.now))
 
-    # What must hold after every step
+    # Invariants
 
     @invariant()
     def storage_and_model_agree(self) -> None:
-        self.home.do(self._agree())
+        self.host.run(self._agree())
 
     async def _agree(self) -> None:
         await self._commit()
@@ -348,10 +349,12 @@ class _Stories(RuleBasedStateMachine):
 
     async def _counts_agree(self) -> None:
         for status in STATUSES:
-            alike = {each for each in self.model.logs if self.model.exists(each) and self.model.status(each) == status}
-            assert await self.storage.threads.count(ThreadQuery(status=status)) == len(alike)
+            matching = {
+                each for each in self.model.logs if self.model.exists(each) and self.model.status(each) == status
+            }
+            assert await self.storage.threads.count(ThreadQuery(status=status)) == len(matching)
             marked = ThreadQuery(status=status, metadata={"mark": True})
-            assert await self.storage.threads.count(marked) == len(alike & self.model.marked)
+            assert await self.storage.threads.count(marked) == len(matching & self.model.marked)
 
     async def _thread_agrees(self, thread_id: ThreadId, rows: list[Run]) -> None:
         assert {_facts(run) for run in rows} == {_facts(row) for row in self.model.of(thread_id)}
@@ -365,28 +368,28 @@ class _Stories(RuleBasedStateMachine):
         assert await self.storage.checkpoints.newest(thread_id) == (saved[-1] if saved else None)
 
     def _check_attempts(self, rows: list[Run]) -> None:
-        """5.4: an attempt never goes back; 5.8: one of them runs."""
+        """5.4: attempt numbers never decrease; 5.8: at most one run is running."""
         for run in rows:
             assert run.attempt >= self.attempts[run.run_id]
             self.attempts[run.run_id] = run.attempt
         assert sum(run.status == "running" for run in rows) <= 1
 
-    # Moves
+    # Helpers
 
     def _thread(self, which: int) -> ThreadId:
         return _pick(sorted(self.threads, key=lambda thread_id: thread_id not in self.model.logs), which)
 
     def _run(self, which: int) -> RunId:
-        """One of all there ever were, those that run and wait before those that are over."""
+        """Pick one of all runs that ever existed; running and pending runs come first."""
 
         def interest(run_id: RunId) -> int:
             row = self.model.rows.get(run_id)
-            return len(INTERESTING) if row is None else INTERESTING.index(row.status)
+            return len(BY_INTEREST) if row is None else BY_INTEREST.index(row.status)
 
         return _pick(sorted(self.thread_of, key=interest), which)
 
     def _fence(self, run_id: RunId) -> Fence:
-        """The present attempt, or for a run that is gone the one it last had."""
+        """The current attempt or, for a run that was removed, its last one."""
         row = self.model.rows.get(run_id)
         return Fence(run_id, self.attempts[run_id] if row is None else row.attempt)
 
@@ -400,7 +403,7 @@ class _Stories(RuleBasedStateMachine):
     def _save(self, run_id: RunId) -> None:
         thread_id = self.thread_of[run_id]
         saver = self.storage.checkpoints.saver(self._fence(run_id))
-        stored = self.home.do(save(saver, thread_id, run_id))
+        stored = self.host.run(save(saver, thread_id, run_id))
         self.model.saved[thread_id].append((id_of(stored), run_id))
 
     def _cannot_write(self, run_id: RunId, fence: Fence) -> None:
@@ -408,23 +411,23 @@ class _Stories(RuleBasedStateMachine):
         with pytest.raises(Fenced):
             self.storage.log.append(thread_id, [note("stale")], fence)
         with pytest.raises(Fenced):
-            self.home.do(save(self.storage.checkpoints.saver(fence, "sync"), thread_id, run_id))
+            self.host.run(save(self.storage.checkpoints.saver(fence, "sync"), thread_id, run_id))
 
     async def _commit(self) -> None:
         for commit in self.commits:
             await commit.wait()
         self.commits.clear()
 
-    async def _remove_what_was_left(self) -> None:
+    async def _remove_leftovers(self) -> None:
         for thread in await self.storage.threads.search(ThreadQuery(limit=10_000)):
             await self.storage.threads.delete(thread.thread_id)
         await self.storage.threads.sweep(await self.storage.threads.discarded(before=2**53, limit=10_000))
 
 
 def _facts(run: Run | Row) -> tuple[object, ...]:
-    """What must agree of a row. Whether a run was asked to stop matters only as long as it can."""
-    asked = run.cancel if run.status in ("pending", "running") else None
-    return (run.run_id, run.status, run.attempt, run.crashes, asked)
+    """The fields that must agree. `cancel` matters only while the run is active."""
+    cancel = run.cancel if run.status in ("pending", "running") else None
+    return (run.run_id, run.status, run.attempt, run.crashes, cancel)
 
 
 def _pick(items: list[Result], which: int) -> Result:
@@ -437,17 +440,17 @@ def _line(entry: Entry) -> Line:
 
 
 def _check_log(entries: list[Entry]) -> None:
-    """1.2: dense numbers; 5.4: no attempt writes after a later one of its run."""
+    """1.2: numbers are dense; 5.4: no attempt writes after a later attempt of its run."""
     assert [entry.seq for entry in entries] == list(range(1, len(entries) + 1))
-    reached: Counter[RunId] = Counter()
+    latest: Counter[RunId] = Counter()
     for entry in entries:
         if entry.run_id is not None:
-            assert entry.attempt >= reached[entry.run_id]
-            reached[entry.run_id] = entry.attempt
+            assert entry.attempt >= latest[entry.run_id]
+            latest[entry.run_id] = entry.attempt
 
 
 def _check_endings(entries: list[Entry], rows: list[Run]) -> None:
-    """5.1, 5.3: a run begins once and ends once, its ending is its last entry, and its row agrees."""
+    """5.1, 5.3: a run is queued once and ends once, its ending is its last entry, and its row agrees."""
     of_run: dict[RunId, list[Entry]] = {}
     for entry in entries:
         if entry.run_id is not None:

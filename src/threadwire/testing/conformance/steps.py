@@ -1,4 +1,4 @@
-"""What LangGraph hands to a checkpoint saver at the end of a step."""
+"""The arguments LangGraph passes to a checkpoint saver at the end of a step."""
 
 from typing import Any
 
@@ -16,9 +16,9 @@ def config_of(thread_id: ThreadId, ns: str = "") -> RunnableConfig:
 
 
 def an_id_of_tomorrow() -> str:
-    """The id of a checkpoint that was made while the clock was a day ahead."""
-    stamp = uuid6().time + 24 * 3600 * 10**7
-    return f"{stamp >> 28:08x}-{stamp >> 12 & 0xFFFF:04x}-6{stamp & 0xFFF:03x}-bfff-ffffffffffff"
+    """Return the id of a checkpoint created while the clock was a day ahead."""
+    timestamp = uuid6().time + 24 * 3600 * 10**7
+    return f"{timestamp >> 28:08x}-{timestamp >> 12 & 0xFFFF:04x}-6{timestamp & 0xFFF:03x}-bfff-ffffffffffff"
 
 
 def a_step(
@@ -30,7 +30,7 @@ def a_step(
     value: Any = "v",
     checkpoint_id: str | None = None,
 ) -> tuple[RunnableConfig, Any, Any, Any]:
-    """The arguments of `put`."""
+    """Return the arguments of `put`."""
     config = config_of(thread_id, ns)
     if parent is not None:
         config["configurable"]["checkpoint_id"] = parent["configurable"]["checkpoint_id"]

@@ -1,4 +1,4 @@
-"""Runs whose thread goes with them, and runs that are stopped together: 5.10 of spec/log.md."""
+"""Conformance tests for temporary runs (5.10 of spec/log.md) and for cancelling several runs."""
 
 from typing import Any
 
@@ -31,26 +31,26 @@ LATER = NOW + 1000
 
 
 async def start_temporary(storage: Storage) -> Run:
-    new = a_run(new_thread_id(), create_thread=True, temporary=True, metadata={"of": "nobody"})
+    new = a_run(new_thread_id(), create_thread=True, temporary=True, metadata={"temporary": True})
     await storage.runs.accept(new)
     return await claim_only(storage, new.run_id)
 
 
-async def discarded(storage: Storage, *, at: int = NOW) -> Run:
+async def discard(storage: Storage, *, at: int = NOW) -> Run:
     run = await start_temporary(storage)
-    await write(storage, run, "said")
+    await write(storage, run, "text")
     assert await storage.runs.finish(run.fence, Ending("success", settled=Settled("idle", {"a": 1})), at)
     return run
 
 
 async def sweep(storage: Storage, *, before: int = LATER, **options: Any) -> int:
-    """What is old enough; how many threads that were."""
+    """Sweep what was discarded before `before`, and return the number of threads."""
     old = await storage.threads.discarded(before=before, **options)
     await storage.threads.sweep(old)
     return len(old)
 
 
-async def is_gone(storage: Storage, thread_id: ThreadId) -> bool:
+async def does_not_exist(storage: Storage, thread_id: ThreadId) -> bool:
     return await storage.threads.get(thread_id) is None
 
 
@@ -59,13 +59,13 @@ class TemporaryRunsConformance:
 
     # Discarding
 
-    async def test_a_temporary_run_says_so(self, storage: Storage) -> None:
+    async def test_a_run_is_marked_as_temporary(self, storage: Storage) -> None:
         run = await start_temporary(storage)
         assert run.temporary
         assert (await the_run(storage, run.run_id)).temporary
         assert not (await start_on_new_thread(storage)).temporary
 
-    async def test_the_thread_is_there_while_the_run_is(self, storage: Storage) -> None:
+    async def test_the_thread_exists_while_the_run_is_active(self, storage: Storage) -> None:
         run = await start_temporary(storage)
         assert (await the_thread(storage, run.thread_id)).status == "busy"
 
@@ -78,10 +78,10 @@ class TemporaryRunsConformance:
         ],
         ids=lambda ending: "rollback" if ending.rollback else ending.status,
     )
-    async def test_the_thread_ceases_to_exist_with_the_run(self, storage: Storage, ending: Ending) -> None:
+    async def test_the_thread_is_discarded_when_the_run_ends(self, storage: Storage, ending: Ending) -> None:
         run = await start_temporary(storage)
         assert await storage.runs.finish(run.fence, ending, NOW)
-        assert await is_gone(storage, run.thread_id)
+        assert await does_not_exist(storage, run.thread_id)
         assert await storage.threads.search(ThreadQuery()) == []
         assert await storage.threads.count(ThreadQuery()) == 0
         with pytest.raises(NotFound):
@@ -91,30 +91,30 @@ class TemporaryRunsConformance:
         with pytest.raises(NotFound):
             await storage.runs.accept(a_run(run.thread_id))
 
-    async def test_a_temporary_run_cancelled_before_it_starts_takes_its_thread_too(self, storage: Storage) -> None:
+    async def test_a_temporary_run_cancelled_before_it_starts_discards_its_thread(self, storage: Storage) -> None:
         new = a_run(new_thread_id(), create_thread=True, temporary=True)
         await storage.runs.accept(new)
         await storage.runs.cancel(new.run_id, "interrupt", NOW)
-        assert await is_gone(storage, new.thread_id)
+        assert await does_not_exist(storage, new.thread_id)
 
-    async def test_a_temporary_run_that_crashed_too_often_takes_its_thread_too(self, storage: Storage) -> None:
+    async def test_a_temporary_run_that_crashed_too_often_discards_its_thread(self, storage: Storage) -> None:
         run = await start_temporary(storage)
         for _ in range(2):
             await storage.runs.recover(NOW)
             await claim_only(storage, run.run_id)
         [ended] = await storage.runs.recover(NOW)
         assert ended.status == "error"
-        assert await is_gone(storage, run.thread_id)
+        assert await does_not_exist(storage, run.thread_id)
 
     async def test_a_released_or_recovered_run_keeps_its_thread(self, storage: Storage) -> None:
         run = await start_temporary(storage)
         assert await storage.runs.release(run.fence, NOW)
-        assert not await is_gone(storage, run.thread_id)
+        assert not await does_not_exist(storage, run.thread_id)
         await claim_only(storage, run.run_id)
         await storage.runs.recover(NOW)
-        assert not await is_gone(storage, run.thread_id)
+        assert not await does_not_exist(storage, run.thread_id)
 
-    async def test_a_thread_with_other_active_runs_is_kept(self, storage: Storage) -> None:
+    async def test_a_thread_with_other_active_runs_is_not_discarded(self, storage: Storage) -> None:
         run = await start_temporary(storage)
         other = await accept(storage, run.thread_id)
         assert await storage.runs.finish(run.fence, Ending("success"), NOW)
@@ -122,7 +122,7 @@ class TemporaryRunsConformance:
         await claim_only(storage, other.run_id)
 
     @pytest.mark.parametrize("strategy", ["interrupt", "rollback"])
-    async def test_a_temporary_run_that_makes_way_leaves_the_thread_to_the_other(
+    async def test_a_temporary_run_replaced_by_another_does_not_discard_the_thread(
         self, storage: Storage, strategy: str
     ) -> None:
         temporary = a_run(new_thread_id(), create_thread=True, temporary=True)
@@ -133,51 +133,51 @@ class TemporaryRunsConformance:
         assert await sweep(storage) == 0
 
     async def test_the_log_and_the_run_of_a_discarded_thread_can_be_read(self, storage: Storage) -> None:
-        run = await discarded(storage)
+        run = await discard(storage)
         log = await run_log(storage, run)
         assert kinds(log) == [Kind.RUN_QUEUED, Kind.CUSTOM, Kind.RUN_ENDED]
-        assert values(log) == ["said"]
+        assert values(log) == ["text"]
         assert await storage.log.last(run.thread_id) == 3
         assert (await the_run(storage, run.run_id)).status == "success"
 
     # Sweeping
 
-    async def test_sweeping_removes_what_is_old_enough(self, storage: Storage) -> None:
-        old, young = await discarded(storage, at=NOW), await discarded(storage, at=LATER)
+    async def test_sweeping_removes_threads_that_are_old_enough(self, storage: Storage) -> None:
+        old, young = await discard(storage, at=NOW), await discard(storage, at=LATER)
         assert await sweep(storage) == 1
         assert await storage.runs.get(old.run_id) is None
         assert await storage.log.read(old.thread_id, START) == []
         assert await storage.log.last(old.thread_id) == 0
-        assert values(await run_log(storage, young)) == ["said"]
+        assert values(await run_log(storage, young)) == ["text"]
         assert await sweep(storage) == 0
 
-    async def test_sweeping_passes_over_what_it_is_told_to(self, storage: Storage) -> None:
-        kept, gone = await discarded(storage), await discarded(storage)
-        assert await sweep(storage, but_not=frozenset({kept.thread_id})) == 1
-        assert values(await run_log(storage, kept)) == ["said"]
-        assert await run_log(storage, gone) == []
+    async def test_sweeping_skips_excluded_threads(self, storage: Storage) -> None:
+        excluded, swept = await discard(storage), await discard(storage)
+        assert await sweep(storage, but_not=frozenset({excluded.thread_id})) == 1
+        assert values(await run_log(storage, excluded)) == ["text"]
+        assert await run_log(storage, swept) == []
         assert await sweep(storage) == 1
-        assert await run_log(storage, kept) == []
+        assert await run_log(storage, excluded) == []
 
-    async def test_only_what_was_discarded_is_swept(self, storage: Storage) -> None:
+    async def test_only_discarded_threads_are_swept(self, storage: Storage) -> None:
         run = await start_on_new_thread(storage)
         await storage.threads.sweep([run.thread_id, new_thread_id()])
         assert (await the_thread(storage, run.thread_id)).status == "busy"
 
-    async def test_the_oldest_are_swept_first(self, storage: Storage) -> None:
-        runs = [await discarded(storage, at=NOW + age) for age in (2, 0, 1)]
+    async def test_the_oldest_threads_are_swept_first(self, storage: Storage) -> None:
+        runs = [await discard(storage, at=NOW + age) for age in (2, 0, 1)]
         oldest = [runs[1].thread_id, runs[2].thread_id]
         assert list(await storage.threads.discarded(before=LATER, limit=2)) == oldest
         assert [await sweep(storage, limit=2) for _ in range(3)] == [2, 1, 0]
 
-    async def test_sweeping_leaves_threads_alone_that_were_not_discarded(self, storage: Storage) -> None:
+    async def test_sweeping_leaves_other_threads_alone(self, storage: Storage) -> None:
         run = await start_on_new_thread(storage)
         assert await storage.runs.finish(run.fence, Ending("success"), NOW)
         assert await sweep(storage) == 0
-        assert not await is_gone(storage, run.thread_id)
+        assert not await does_not_exist(storage, run.thread_id)
 
-    async def test_a_thread_made_anew_is_not_swept(self, storage: Storage) -> None:
-        run = await discarded(storage)
+    async def test_a_discarded_thread_that_is_created_again_is_not_swept(self, storage: Storage) -> None:
+        run = await discard(storage)
         await storage.threads.create(a_thread(thread_id=run.thread_id))
         again = await start(storage, run.thread_id)
         await sweep(storage)
@@ -185,14 +185,14 @@ class TemporaryRunsConformance:
         assert again.queued_seq > 3
         assert (await the_run(storage, again.run_id)).status == "running"
 
-    # Stopping several
+    # Cancelling several runs
 
-    async def test_all_active_runs_are_stopped_together(self, storage: Storage) -> None:
+    async def test_all_active_runs_are_cancelled_together(self, storage: Storage) -> None:
         running = await start_on_new_thread(storage)
         waiting = await accept(storage, running.thread_id)
         elsewhere = await accept(storage, await keep_thread(storage), due_at=LATER)
-        over = await start_on_new_thread(storage)
-        await storage.runs.finish(over.fence, Ending("success"), NOW)
+        ended = await start_on_new_thread(storage)
+        await storage.runs.finish(ended.fence, Ending("success"), NOW)
         cancelled = await storage.runs.cancel_many(RunSelection(), "interrupt", NOW)
         assert {each.run.run_id: each.at_once for each in cancelled} == {
             running.run_id: False,
@@ -201,11 +201,11 @@ class TemporaryRunsConformance:
         }
         assert (await the_run(storage, running.run_id)).cancel == "interrupt"
         assert (await the_run(storage, waiting.run_id)).status == "interrupted"
-        assert (await the_run(storage, over.run_id)).status == "success"
+        assert (await the_run(storage, ended.run_id)).status == "success"
         assert await storage.runs.claim(10, now=LATER) == []
 
     @pytest.mark.parametrize("status", ["pending", "running"])
-    async def test_runs_are_stopped_by_their_status(self, storage: Storage, status: str) -> None:
+    async def test_runs_are_cancelled_by_status(self, storage: Storage, status: str) -> None:
         running = await start_on_new_thread(storage)
         waiting = [await accept(storage, running.thread_id) for _ in range(2)]
         wanted = RunSelection(status=status)  # type: ignore[arg-type]
@@ -214,7 +214,7 @@ class TemporaryRunsConformance:
         assert {each.run.run_id for each in cancelled} == {run.run_id for run in expected}
         assert (await storage.runs.get(waiting[0].run_id) is None) == (status == "pending")
 
-    async def test_runs_are_stopped_by_thread_and_id(self, storage: Storage) -> None:
+    async def test_runs_are_cancelled_by_thread_and_id(self, storage: Storage) -> None:
         thread_id = await keep_thread(storage)
         first, second, third = [await accept(storage, thread_id) for _ in range(3)]
         elsewhere = await accept(storage, await keep_thread(storage))
@@ -223,7 +223,7 @@ class TemporaryRunsConformance:
         assert {each.run.run_id for each in cancelled} == {first.run_id, third.run_id}
         assert [run.run_id for run in await storage.runs.claim(10, now=NOW)] == [second.run_id, elsewhere.run_id]
 
-    async def test_stopping_nothing_stops_nothing(self, storage: Storage) -> None:
+    async def test_an_empty_selection_cancels_nothing(self, storage: Storage) -> None:
         run = await start_on_new_thread(storage)
         assert await storage.runs.cancel_many(RunSelection(status="pending"), "interrupt", NOW) == []
         assert await storage.runs.cancel_many(RunSelection(run_ids=()), "interrupt", NOW) == []

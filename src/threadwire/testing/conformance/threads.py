@@ -1,4 +1,4 @@
-"""What keeping threads must mean."""
+"""Conformance tests for threads."""
 
 import asyncio
 from collections.abc import Sequence
@@ -38,7 +38,7 @@ class ThreadsConformance:
 
     # Rows
 
-    async def test_a_thread_comes_back_as_it_was_kept(self, storage: Storage) -> None:
+    async def test_a_thread_is_read_as_it_was_stored(self, storage: Storage) -> None:
         thread = a_thread(
             status="interrupted",
             state_updated_at=NOW + 3,
@@ -56,47 +56,47 @@ class ThreadsConformance:
     async def test_an_unknown_thread_is_none(self, storage: Storage) -> None:
         assert await storage.threads.get(new_thread_id()) is None
 
-    async def test_an_id_can_be_taken_once(self, storage: Storage) -> None:
-        kept = await storage.threads.create(a_thread(metadata={"n": 1}))
+    async def test_creating_a_thread_with_a_taken_id_is_a_conflict(self, storage: Storage) -> None:
+        existing = await storage.threads.create(a_thread(metadata={"n": 1}))
         with pytest.raises(Conflict):
-            await storage.threads.create(replace(kept, metadata={"n": 2}))
-        assert await storage.threads.get(kept.thread_id) == kept
+            await storage.threads.create(replace(existing, metadata={"n": 2}))
+        assert await storage.threads.get(existing.thread_id) == existing
 
-    async def test_doing_nothing_about_a_taken_id_returns_what_is_there(self, storage: Storage) -> None:
-        kept = await storage.threads.create(a_thread(metadata={"n": 1}))
-        again = replace(kept, metadata={"n": 2})
-        assert await storage.threads.create(again, if_exists="do_nothing") == kept
-        assert await storage.threads.get(kept.thread_id) == kept
+    async def test_do_nothing_returns_the_existing_thread(self, storage: Storage) -> None:
+        existing = await storage.threads.create(a_thread(metadata={"n": 1}))
+        again = replace(existing, metadata={"n": 2})
+        assert await storage.threads.create(again, if_exists="do_nothing") == existing
+        assert await storage.threads.get(existing.thread_id) == existing
 
     async def test_updating_merges_metadata_key_by_key(self, storage: Storage) -> None:
-        thread_id = await keep_thread(storage, metadata={"kept": 1, "deep": {"a": 1}})
+        thread_id = await keep_thread(storage, metadata={"old": 1, "deep": {"a": 1}})
         updated = await storage.threads.update(thread_id, metadata={"deep": {"b": 2}, "new": None}, now=NOW + 5)
-        assert updated.metadata == {"kept": 1, "deep": {"b": 2}, "new": None}
+        assert updated.metadata == {"old": 1, "deep": {"b": 2}, "new": None}
         assert (updated.created_at, updated.updated_at) == (NOW, NOW + 5)
         assert await storage.threads.get(thread_id) == updated
 
-    async def test_updating_replaces_the_ttl_only_when_one_is_given(self, storage: Storage) -> None:
+    async def test_updating_replaces_the_ttl_only_if_one_is_given(self, storage: Storage) -> None:
         thread_id = await keep_thread(storage)
         updated = await storage.threads.update(thread_id, metadata={}, ttl=Ttl(5), now=NOW + 1)
         assert (updated.ttl, updated.expires_at) == (Ttl(5, "delete"), NOW + 1 + 5 * 60_000)
-        kept = await storage.threads.update(thread_id, metadata={"a": 1}, now=NOW + 2)
-        assert (kept.ttl, kept.expires_at) == (Ttl(5), NOW + 2 + 5 * 60_000)
+        unchanged = await storage.threads.update(thread_id, metadata={"a": 1}, now=NOW + 2)
+        assert (unchanged.ttl, unchanged.expires_at) == (Ttl(5), NOW + 2 + 5 * 60_000)
         replaced = await storage.threads.update(thread_id, metadata={}, ttl=Ttl(0.5, "keep_latest"), now=NOW + 3)
         assert replaced.ttl == Ttl(0.5, "keep_latest")
         assert await storage.threads.get(thread_id) == replaced
-        taken_off = await storage.threads.update(thread_id, metadata={}, ttl=None, now=NOW + 4)
-        assert (taken_off.ttl, taken_off.expires_at) == (None, None)
-        assert await storage.threads.get(thread_id) == taken_off
+        removed = await storage.threads.update(thread_id, metadata={}, ttl=None, now=NOW + 4)
+        assert (removed.ttl, removed.expires_at) == (None, None)
+        assert await storage.threads.get(thread_id) == removed
         assert await storage.threads.due(NOW + 10**12, 10) == []
 
-    async def test_an_update_is_found_by_and_what_it_replaced_no_longer(self, storage: Storage) -> None:
+    async def test_search_finds_updated_metadata_and_not_what_it_replaced(self, storage: Storage) -> None:
         thread_id = await keep_thread(storage, metadata={"user": "ada", "deep": {"a": 1, "b": 2}})
         await storage.threads.update(thread_id, metadata={"user": "bob", "deep": {"a": 3}}, now=NOW)
-        for gone in ({"user": "ada"}, {"deep": {"a": 1}}, {"deep": {"b": 2}}):
-            assert await _found(storage, metadata=gone) == set(), gone
+        for replaced in ({"user": "ada"}, {"deep": {"a": 1}}, {"deep": {"b": 2}}):
+            assert await _found(storage, metadata=replaced) == set(), replaced
         assert await _found(storage, metadata={"user": "bob", "deep": {"a": 3}}) == {thread_id}
 
-    async def test_a_new_thread_begins_with_the_entries_given(self, storage: Storage) -> None:
+    async def test_a_new_thread_starts_with_the_given_entries(self, storage: Storage) -> None:
         """1.4: outside a run."""
         thread = await storage.threads.create(a_thread(values={"n": 1}), drafts=[RESET, note("x")])
         entries = await whole_log(storage, thread.thread_id)
@@ -107,14 +107,14 @@ class ThreadsConformance:
         run = await accept(storage, thread.thread_id)
         assert run.queued_seq == 3
 
-    async def test_a_new_thread_takes_over_checkpoints_made_before_it(self, storage: Storage) -> None:
-        saver, made = storage.checkpoints.saver(durability="sync"), new_thread_id()
-        first = await save(saver, made, None, value="first")
-        stored = await save(saver, made, None, parent=first, value="second")
+    async def test_a_new_thread_takes_over_checkpoints_stored_before_it(self, storage: Storage) -> None:
+        saver, source = storage.checkpoints.saver(durability="sync"), new_thread_id()
+        first = await save(saver, source, None, value="first")
+        stored = await save(saver, source, None, parent=first, value="second")
         await saver.aput_writes(stored, [("channel", 1)], "task")
-        await save(saver, made, None, ns="child:1", value="inner")
-        thread = await storage.threads.create(a_thread(), checkpoints_of=made)
-        assert await storage.checkpoints.newest(made) is None
+        await save(saver, source, None, ns="child:1", value="inner")
+        thread = await storage.threads.create(a_thread(), checkpoints_of=source)
+        assert await storage.checkpoints.newest(source) is None
         assert await storage.checkpoints.newest(thread.thread_id) == (id_of(stored), None)
         found = await saver.aget_tuple(config_of(thread.thread_id))
         assert found is not None
@@ -126,22 +126,22 @@ class ThreadsConformance:
         assert inner is not None
         assert inner.checkpoint["channel_values"] == {"value": "inner"}
 
-    async def test_a_taken_id_gets_neither_entries_nor_checkpoints(self, storage: Storage) -> None:
-        kept = await storage.threads.create(a_thread())
-        saver, made = storage.checkpoints.saver(durability="sync"), new_thread_id()
-        stored = await save(saver, made, None)
+    async def test_an_existing_thread_gets_neither_entries_nor_checkpoints(self, storage: Storage) -> None:
+        existing = await storage.threads.create(a_thread())
+        saver, source = storage.checkpoints.saver(durability="sync"), new_thread_id()
+        stored = await save(saver, source, None)
         with pytest.raises(Conflict):
-            await storage.threads.create(kept, drafts=[RESET], checkpoints_of=made)
-        await storage.threads.create(kept, if_exists="do_nothing", drafts=[RESET], checkpoints_of=made)
-        assert await storage.log.last(kept.thread_id) == 0
-        assert await storage.checkpoints.newest(kept.thread_id) is None
-        assert await storage.checkpoints.newest(made) == (id_of(stored), None)
+            await storage.threads.create(existing, drafts=[RESET], checkpoints_of=source)
+        await storage.threads.create(existing, if_exists="do_nothing", drafts=[RESET], checkpoints_of=source)
+        assert await storage.log.last(existing.thread_id) == 0
+        assert await storage.checkpoints.newest(existing.thread_id) is None
+        assert await storage.checkpoints.newest(source) == (id_of(stored), None)
 
-    async def test_updating_an_unknown_thread_is_refused(self, storage: Storage) -> None:
+    async def test_updating_an_unknown_thread_is_rejected(self, storage: Storage) -> None:
         with pytest.raises(NotFound):
             await storage.threads.update(new_thread_id(), metadata={}, now=NOW)
 
-    async def test_what_a_thread_holds_cannot_be_changed_through_shared_values(self, storage: Storage) -> None:
+    async def test_mutating_shared_values_does_not_change_a_thread(self, storage: Storage) -> None:
         metadata: dict[str, Any] = {"tags": ["x"]}
         thread_id = await keep_thread(storage, metadata=metadata)
         metadata["tags"].append("by the writer")
@@ -167,20 +167,20 @@ class ThreadsConformance:
         assert not await storage.runs.claim(10, now=NOW)
         assert await storage.threads.count(ThreadQuery()) == 0
 
-    async def test_deleting_wakes_who_watches(self, storage: Storage) -> None:
+    async def test_deleting_wakes_watchers(self, storage: Storage) -> None:
         thread_id = await keep_thread(storage)
         with storage.log.watch(thread_id) as wakeup:
             await storage.threads.delete(thread_id)
             assert await wakeup.wait(20)
 
     async def test_deleting_leaves_other_threads_alone(self, storage: Storage) -> None:
-        gone, stays = await keep_thread(storage), await keep_thread(storage)
-        run = await start(storage, stays)
-        await storage.threads.delete(gone)
+        deleted, other = await keep_thread(storage), await keep_thread(storage)
+        run = await start(storage, other)
+        await storage.threads.delete(deleted)
         await write(storage, run, "still here")
-        assert await storage.log.last(stays) == 2
+        assert await storage.log.last(other) == 2
 
-    async def test_a_deleted_thread_takes_no_entries_and_no_second_deletion(self, storage: Storage) -> None:
+    async def test_a_deleted_thread_can_be_neither_appended_to_nor_deleted(self, storage: Storage) -> None:
         thread_id = await keep_thread(storage)
         await storage.threads.delete(thread_id)
         with pytest.raises(NotFound):
@@ -188,7 +188,7 @@ class ThreadsConformance:
         with pytest.raises(NotFound):
             storage.log.append(thread_id, [note("late")])
 
-    async def test_an_id_taken_again_starts_a_log_of_its_own(self, storage: Storage) -> None:
+    async def test_a_thread_created_again_starts_a_new_log(self, storage: Storage) -> None:
         thread_id = await keep_thread(storage)
         await storage.log.append(thread_id, [note("old"), note("old")]).wait()
         await storage.threads.delete(thread_id)
@@ -198,38 +198,38 @@ class ThreadsConformance:
 
     # Pruning and expiry
 
-    async def test_pruning_keeps_the_newest_checkpoint_of_every_namespace(self, storage: Storage) -> None:
+    async def test_pruning_keeps_the_newest_checkpoint_of_each_namespace(self, storage: Storage) -> None:
         thread_id = await keep_thread(storage, values={"n": 1})
         newest = await _save_three(storage, thread_id)
         assert await storage.threads.prune(thread_id, NOW + 1)
         saver = storage.checkpoints.saver()
         for ns in ("", "child:1"):
-            found = [one async for one in saver.alist(config_of(thread_id, ns))]
-            assert [one.checkpoint["channel_values"] for one in found] == [{"value": "third"}]
+            found = [each async for each in saver.alist(config_of(thread_id, ns))]
+            assert [each.checkpoint["channel_values"] for each in found] == [{"value": "third"}]
         [entry] = await whole_log(storage, thread_id)
         assert (entry.kind, entry.run_id, entry.at) == (Kind.STATE_RESET, None, NOW + 1)
         assert entry.data == {"cause": "prune", "checkpoint_id": newest}
         thread = await the_thread(storage, thread_id)
         assert (thread.values, thread.updated_at) == ({"n": 1}, NOW)
 
-    async def test_pruning_what_needs_none_says_nothing(self, storage: Storage) -> None:
+    async def test_pruning_writes_no_entry_if_nothing_was_removed(self, storage: Storage) -> None:
         thread_id = await keep_thread(storage)
         await save(storage.checkpoints.saver(durability="sync"), thread_id, None)
         assert await storage.threads.prune(thread_id, NOW)
         assert await storage.log.last(thread_id) == 0
 
-    async def test_a_thread_with_active_runs_and_an_unknown_one_are_not_pruned(self, storage: Storage) -> None:
+    async def test_neither_a_thread_with_active_runs_nor_an_unknown_one_is_pruned(self, storage: Storage) -> None:
         thread_id = await keep_thread(storage)
         await _save_three(storage, thread_id)
         run = await accept(storage, thread_id)
         assert not await storage.threads.prune(thread_id, NOW)
         assert not await storage.threads.prune(new_thread_id(), NOW)
         saver = storage.checkpoints.saver()
-        assert len([one async for one in saver.alist(config_of(thread_id))]) == 3
+        assert len([each async for each in saver.alist(config_of(thread_id))]) == 3
         await storage.runs.cancel(run.run_id, "interrupt", NOW)
         assert await storage.threads.prune(thread_id, NOW)
 
-    async def test_threads_are_due_once_their_time_has_passed(self, storage: Storage) -> None:
+    async def test_threads_are_due_once_their_ttl_has_elapsed(self, storage: Storage) -> None:
         await keep_thread(storage)
         late = await keep_thread(storage, ttl=Ttl(2))
         early = await keep_thread(storage, ttl=Ttl(1))
@@ -238,7 +238,7 @@ class ThreadsConformance:
         assert await storage.threads.due(NOW + 120_000, 10) == [early, late]
         assert await storage.threads.due(NOW + 120_000, 1) == [early]
 
-    async def test_whatever_updates_a_thread_puts_its_expiry_off(self, storage: Storage) -> None:
+    async def test_every_update_of_a_thread_postpones_its_expiry(self, storage: Storage) -> None:
         thread_id = await keep_thread(storage, ttl=Ttl(1))
         expiry = NOW + 60_000
         await storage.threads.update(thread_id, metadata={}, now=NOW + 10)
@@ -246,7 +246,7 @@ class ThreadsConformance:
         run = await accept(storage, thread_id, created_at=NOW + 20)
         await storage.runs.cancel(run.run_id, "interrupt", NOW + 30)
         assert await storage.threads.due(expiry + 29, 10) == []
-        assert await _settle(storage, thread_id, now=NOW + 40)
+        assert await _change_state(storage, thread_id, now=NOW + 40)
         assert await storage.threads.due(expiry + 39, 10) == []
         assert await storage.threads.due(expiry + 40, 10) == [thread_id]
 
@@ -259,25 +259,28 @@ class ThreadsConformance:
         await storage.runs.cancel(run.run_id, "interrupt", NOW)
         assert await storage.threads.due(long_after, 10) == [thread_id]
 
-    async def test_expiring_deletes_the_thread(self, storage: Storage) -> None:
-        gone, stays = await keep_thread(storage, ttl=Ttl(1), metadata={"a": 1}), await keep_thread(storage, ttl=Ttl(2))
-        await storage.log.append(gone, [note("x")]).wait()
-        await _save_three(storage, gone)
-        assert await storage.threads.expire(gone, NOW + 59_999) is None
-        assert await storage.threads.expire(gone, NOW + 60_000) == "delete"
-        assert await storage.threads.get(gone) is None
-        assert await storage.log.last(gone) == 0
-        assert await storage.checkpoints.newest(gone) is None
+    async def test_an_expired_thread_is_deleted(self, storage: Storage) -> None:
+        expired = await keep_thread(storage, ttl=Ttl(1), metadata={"a": 1})
+        other = await keep_thread(storage, ttl=Ttl(2))
+        await storage.log.append(expired, [note("x")]).wait()
+        await _save_three(storage, expired)
+        assert await storage.threads.expire(expired, NOW + 59_999) is None
+        assert await storage.threads.expire(expired, NOW + 60_000) == "delete"
+        assert await storage.threads.get(expired) is None
+        assert await storage.log.last(expired) == 0
+        assert await storage.checkpoints.newest(expired) is None
         assert await _found(storage, metadata={"a": 1}) == set()
-        assert await storage.threads.expire(gone, NOW + 60_000) is None
-        assert await _found(storage) == {stays}
+        assert await storage.threads.expire(expired, NOW + 60_000) is None
+        assert await _found(storage) == {other}
 
-    async def test_expiring_can_keep_the_latest_and_is_due_again_after_the_next_update(self, storage: Storage) -> None:
+    async def test_a_thread_that_expired_with_keep_latest_is_due_again_only_after_an_update(
+        self, storage: Storage
+    ) -> None:
         thread_id = await keep_thread(storage, ttl=Ttl(1, "keep_latest"))
         newest = await _save_three(storage, thread_id)
         assert await storage.threads.expire(thread_id, NOW + 60_000) == "keep_latest"
         assert await storage.checkpoints.newest(thread_id) == (newest, None)
-        assert len([one async for one in storage.checkpoints.saver().alist(config_of(thread_id))]) == 1
+        assert len([each async for each in storage.checkpoints.saver().alist(config_of(thread_id))]) == 1
         assert await storage.threads.due(NOW + 10**9, 10) == []
         assert await storage.threads.expire(thread_id, NOW + 10**9) is None
         await storage.threads.update(thread_id, metadata={}, now=NOW + 60_001)
@@ -298,18 +301,18 @@ class ThreadsConformance:
         await storage.runs.cancel(waiting.run_id, "rollback", NOW)
         assert (await the_thread(storage, thread_id)).status == "idle"
 
-    async def test_a_busy_thread_is_found_as_busy_and_as_nothing_else(self, storage: Storage) -> None:
+    async def test_a_busy_thread_is_found_only_as_busy(self, storage: Storage) -> None:
         busy, idle = await keep_thread(storage), await keep_thread(storage)
         await accept(storage, busy)
         assert await _found(storage, status="busy") == {busy}
         assert await _found(storage, status="idle") == {idle}
         assert await _found(storage, status="error") == set()
 
-    async def test_settling_notes_the_state_and_appends_outside_a_run(self, storage: Storage) -> None:
-        """1.4: one transaction, so who sees the entry sees the values."""
+    async def test_a_state_change_updates_the_thread_and_appends_outside_a_run(self, storage: Storage) -> None:
+        """1.4: in one transaction, so a reader that sees the entry sees the values."""
         thread_id = await keep_thread(storage)
         settled = Settled("interrupted", {"n": 1}, {"task": [{"value": "ok?"}]}, {"message": "m"})
-        assert await _settle(storage, thread_id, settled, [RESET, note("x")], now=NOW + 9)
+        assert await _change_state(storage, thread_id, settled, [RESET, note("x")], now=NOW + 9)
         thread = await the_thread(storage, thread_id)
         assert (thread.status, thread.values, thread.interrupts, thread.error) == (
             "interrupted",
@@ -324,14 +327,14 @@ class ThreadsConformance:
             (2, Kind.CUSTOM, None),
         ]
 
-    async def test_settling_puts_checkpoints_with_the_entry(self, storage: Storage) -> None:
+    async def test_a_state_change_stores_its_checkpoints_with_the_entry(self, storage: Storage) -> None:
         """7.6"""
         thread_id = await keep_thread(storage)
         base = await save(storage.checkpoints.saver(), thread_id, None, value="base")
         step = a_step(thread_id, None, parent=base, value=["moved"])
         stored = {"configurable": {**step[0]["configurable"], "checkpoint_id": step[1]["id"]}}
         on_base, on_new = (WritesPut(at, [("value", n)], "task", "") for n, at in enumerate((base, stored)))
-        assert await _settle(storage, thread_id, puts=[on_base, CheckpointPut(*step), on_new])
+        assert await _change_state(storage, thread_id, puts=[on_base, CheckpointPut(*step), on_new])
         newest, before = [each async for each in storage.checkpoints.saver().alist(config_of(thread_id))]
         assert newest.checkpoint["channel_values"] == {"value": ["moved"]}
         assert (newest.parent_config, newest.pending_writes) == (before.config, [("task", "value", 1)])
@@ -341,55 +344,55 @@ class ThreadsConformance:
         )
         assert await storage.checkpoints.newest(thread_id) == (step[1]["id"], None)
 
-    async def test_settling_is_refused_when_the_thread_has_changed(self, storage: Storage) -> None:
-        """7.6: all of it or nothing."""
+    async def test_a_state_change_is_rejected_if_the_thread_has_changed(self, storage: Storage) -> None:
+        """7.6: all or nothing."""
         thread_id = await keep_thread(storage, values={"n": 0})
         await storage.log.append(thread_id, [note("one")]).wait()
         since = await storage.log.last(thread_id)
-        storage.log.append(thread_id, [note("another")])  # nobody waits for it, but it comes first
+        storage.log.append(thread_id, [note("another")])  # not awaited, but enqueued first
         put = CheckpointPut(*a_step(thread_id, None))
-        assert not await _settle(storage, thread_id, Settled("idle", {"n": 1}), puts=[put], since=since)
+        assert not await _change_state(storage, thread_id, Settled("idle", {"n": 1}), puts=[put], since=since)
         assert values(await whole_log(storage, thread_id)) == ["one", "another"]
         assert (await the_thread(storage, thread_id)).values == {"n": 0}
         assert await storage.checkpoints.newest(thread_id) is None
-        assert await _settle(storage, thread_id, Settled("idle", {"n": 1}), puts=[put])
+        assert await _change_state(storage, thread_id, Settled("idle", {"n": 1}), puts=[put])
 
-    async def test_settling_is_refused_while_the_thread_has_active_runs(self, storage: Storage) -> None:
-        """7.6: also when it is known that it has."""
+    async def test_a_state_change_is_rejected_while_the_thread_has_active_runs(self, storage: Storage) -> None:
+        """7.6: even if `since` includes their entries."""
         thread_id = await keep_thread(storage, values={"n": 0})
         run = await accept(storage, thread_id)
-        assert not await _settle(storage, thread_id)
+        assert not await _change_state(storage, thread_id)
         await storage.runs.claim(1, now=NOW)
-        assert not await _settle(storage, thread_id)
+        assert not await _change_state(storage, thread_id)
         assert (await the_thread(storage, thread_id)).values == {"n": 0}
         await storage.runs.finish((await the_run(storage, run.run_id)).fence, Ending("success"), NOW)
-        assert await _settle(storage, thread_id)
+        assert await _change_state(storage, thread_id)
 
-    async def test_of_many_who_settle_on_the_same_state_one_does(self, storage: Storage) -> None:
+    async def test_only_one_of_many_concurrent_changes_of_the_same_state_is_applied(self, storage: Storage) -> None:
         """7.6"""
         thread_id = await keep_thread(storage)
-        settle = [_settle(storage, thread_id, Settled("idle", {"n": n}), since=START) for n in range(8)]
-        settled = await asyncio.gather(*settle)
-        assert settled.count(True) == 1
-        assert (await the_thread(storage, thread_id)).values == {"n": settled.index(True)}
+        changes = [_change_state(storage, thread_id, Settled("idle", {"n": n}), since=START) for n in range(8)]
+        applied = await asyncio.gather(*changes)
+        assert applied.count(True) == 1
+        assert (await the_thread(storage, thread_id)).values == {"n": applied.index(True)}
         assert len(await whole_log(storage, thread_id)) == 1
 
-    async def test_settling_wakes_who_watches(self, storage: Storage) -> None:
+    async def test_a_state_change_wakes_watchers(self, storage: Storage) -> None:
         """3.2"""
         thread_id = await keep_thread(storage)
         with storage.log.watch(thread_id) as wakeup:
-            assert await _settle(storage, thread_id)
+            assert await _change_state(storage, thread_id)
             assert await wakeup.wait(20)
 
-    async def test_settling_an_unknown_thread_is_refused(self, storage: Storage) -> None:
+    async def test_a_state_change_of_an_unknown_thread_is_rejected(self, storage: Storage) -> None:
         with pytest.raises(NotFound):
-            await _settle(storage, new_thread_id())
+            await _change_state(storage, new_thread_id())
 
-    async def test_a_state_that_is_not_an_object_can_be_held(self, storage: Storage) -> None:
+    async def test_a_state_need_not_be_an_object(self, storage: Storage) -> None:
         """6.8"""
         thread_id = await keep_thread(storage)
         for state in (None, [1, 2], "text", 0, False):
-            assert await _settle(storage, thread_id, Settled("idle", state), [])
+            assert await _change_state(storage, thread_id, Settled("idle", state), [])
             assert (await the_thread(storage, thread_id)).values == state
 
     # Search
@@ -399,7 +402,7 @@ class ThreadsConformance:
         full = await keep_thread(storage, values={"n": 1})
         assert await _found(storage) == {bare, full}
 
-    async def test_threads_are_found_by_what_they_contain(self, storage: Storage) -> None:
+    async def test_threads_are_found_by_metadata_and_values(self, storage: Storage) -> None:
         metadata = {"user": "ada", "tags": ["x", "y"], "deep": {"a": {"b": 1, "c": 2}}, "on": True, "n": 1}
         mine = await keep_thread(storage, metadata=metadata, values={"topic": "maths", "n": 2})
         other = await keep_thread(storage, metadata={"user": "bob"}, values={"topic": "maths"})
@@ -429,7 +432,7 @@ class ThreadsConformance:
         assert await _found(storage, values={"topic": "maths"}, metadata={"user": "bob"}) == {other}
         assert await _found(storage, values={"n": 2}) == {mine}
 
-    async def test_a_missing_key_is_not_a_null(self, storage: Storage) -> None:
+    async def test_a_missing_key_does_not_match_null(self, storage: Storage) -> None:
         null = await keep_thread(storage, metadata={"a": None})
         await keep_thread(storage, metadata={"b": 1})
         assert await _found(storage, metadata={"a": None}) == {null}
@@ -439,23 +442,23 @@ class ThreadsConformance:
         assert await _found(storage, ids=(one, two, new_thread_id())) == {one, two}
         assert await _found(storage, ids=(new_thread_id(),)) == set()
 
-    async def test_threads_with_very_much_metadata_are_found_by_all_of_it(self, storage: Storage) -> None:
-        plain = await keep_thread(storage, metadata={"user": "ada", "n": 1})
-        crowded = await keep_thread(storage, metadata={"user": "ada"} | {f"k{at}": at for at in range(500)})
+    async def test_threads_with_many_metadata_keys_are_found_by_any_of_them(self, storage: Storage) -> None:
+        small = await keep_thread(storage, metadata={"user": "ada", "n": 1})
+        large = await keep_thread(storage, metadata={"user": "ada"} | {f"k{at}": at for at in range(500)})
         await keep_thread(storage, metadata={"user": "bob"} | {f"k{at}": at for at in range(500)})
-        assert await _found(storage, metadata={"user": "ada"}) == {plain, crowded}
-        assert await _found(storage, metadata={"user": "ada", "k499": 499}) == {crowded}
-        assert await _found(storage, metadata={"user": "ada", "n": 1}) == {plain}
+        assert await _found(storage, metadata={"user": "ada"}) == {small, large}
+        assert await _found(storage, metadata={"user": "ada", "k499": 499}) == {large}
+        assert await _found(storage, metadata={"user": "ada", "n": 1}) == {small}
         assert await _found(storage, metadata={"k7": 8}) == set()
-        assert await _found(storage, metadata={"user": "ada"}, ids=(crowded,)) == {crowded}
+        assert await _found(storage, metadata={"user": "ada"}, ids=(large,)) == {large}
         many = {f"k{at}": at for at in range(100)}
-        assert await _found(storage, metadata={"user": "ada"} | many) == {crowded}
+        assert await _found(storage, metadata={"user": "ada"} | many) == {large}
         assert await _found(storage, metadata=many | {"k99": 0}) == set()
-        await storage.threads.update(crowded, metadata={"user": "eve"}, now=NOW)
-        assert await _found(storage, metadata={"user": "ada"}) == {plain}
-        assert await _found(storage, metadata={"user": "eve"}) == {crowded}
+        await storage.threads.update(large, metadata={"user": "eve"}, now=NOW)
+        assert await _found(storage, metadata={"user": "ada"}) == {small}
+        assert await _found(storage, metadata={"user": "eve"}) == {large}
 
-    async def test_filters_narrow_one_another_in_every_order(self, storage: Storage) -> None:
+    async def test_filters_combine_in_every_sort_order(self, storage: Storage) -> None:
         for at in range(12):
             metadata = {"even": at % 2 == 0, "third": at % 3, "same": True, "tags": [at % 2]}
             thread_id = await keep_thread(storage, metadata=metadata, created_at=NOW + at, values={"at": at % 4})
@@ -470,13 +473,13 @@ class ThreadsConformance:
                 assert len(await _found(storage, metadata={"tags": [1]}, status="idle", **sort)) == 6
                 assert len(await _found(storage, metadata={"even": True}, values={"at": 2}, **sort)) == 3
 
-    async def test_rows_without_their_state_are_the_same_otherwise(self, storage: Storage) -> None:
+    async def test_searching_without_state_returns_everything_else(self, storage: Storage) -> None:
         thread_id = await keep_thread(storage, values={"n": 1}, interrupts={"t": []}, metadata={"a": 1}, status="error")
         [bare] = await storage.threads.search(ThreadQuery(values={"n": 1}, with_state=False))
         assert bare == replace(await the_thread(storage, thread_id), values=None, interrupts={})
 
     @with_every_hostile_key
-    async def test_a_hostile_key_is_only_a_key(self, storage: Storage, key: str) -> None:
+    async def test_a_hostile_key_is_treated_as_plain_text(self, storage: Storage, key: str) -> None:
         for metadata in INNOCENT:
             await keep_thread(storage, metadata=metadata, values=metadata)
         assert await _found(storage, metadata={key: 1}) == set()
@@ -487,7 +490,7 @@ class ThreadsConformance:
         assert await _found(storage, metadata={"n": {key: [key]}}) == {mine}
         assert await _found(storage, values={key: {key: 1}}) == {mine}
 
-    async def test_a_query_no_row_could_match_finds_nothing(self, storage: Storage) -> None:
+    async def test_a_query_that_no_row_can_match_finds_nothing(self, storage: Storage) -> None:
         for metadata in INNOCENT:
             await keep_thread(storage, metadata=metadata, values=metadata)
         for query in NEVER_STORED:
@@ -496,7 +499,7 @@ class ThreadsConformance:
 
     @pytest.mark.parametrize("sort_by", SORTS)
     @pytest.mark.parametrize("descending", [False, True])
-    async def test_threads_are_sorted_by_any_column_both_ways(
+    async def test_threads_are_sorted_by_any_column_in_both_directions(
         self, storage: Storage, sort_by: Any, descending: bool
     ) -> None:
         statuses = ("interrupted", "idle", "error", "idle")
@@ -514,19 +517,19 @@ class ThreadsConformance:
         assert len(keys) == 5
         assert keys == sorted(keys, reverse=descending)
 
-    async def test_threads_whose_state_never_moved_can_be_sorted_by_when_it_did(self, storage: Storage) -> None:
-        threads = {await keep_thread(storage, state_updated_at=moment) for moment in (None, NOW, None)}
+    async def test_threads_whose_state_never_changed_can_be_sorted_by_its_update_time(self, storage: Storage) -> None:
+        threads = {await keep_thread(storage, state_updated_at=at) for at in (None, NOW, None)}
         for descending in (False, True):
             assert await _found(storage, sort_by="state_updated_at", descending=descending) == threads
 
-    async def test_pages_follow_one_another(self, storage: Storage) -> None:
+    async def test_pages_are_consecutive(self, storage: Storage) -> None:
         threads = [await keep_thread(storage, created_at=NOW + at) for at in range(5)]
         pages = [await storage.threads.search(ThreadQuery(limit=2, offset=offset)) for offset in (0, 2, 4, 6)]
         found = [[thread.thread_id for thread in page] for page in pages]
         newest_first = threads[::-1]
         assert found == [newest_first[0:2], newest_first[2:4], newest_first[4:5], []]
 
-    async def test_pages_of_rows_that_sort_alike_neither_repeat_nor_skip(self, storage: Storage) -> None:
+    async def test_pages_of_tied_rows_neither_repeat_nor_skip(self, storage: Storage) -> None:
         threads = {await keep_thread(storage) for _ in range(7)}
         for sort_by in ("created_at", "status"):
             seen = [
@@ -537,7 +540,7 @@ class ThreadsConformance:
             assert len(seen) == 7
             assert set(seen) == threads
 
-    async def test_rows_that_sort_alike_follow_their_ids(self, storage: Storage) -> None:
+    async def test_ties_are_broken_by_id(self, storage: Storage) -> None:
         threads = [await keep_thread(storage, state_updated_at=NOW) for _ in range(5)]
         by_update = [await keep_thread(storage, status="error", updated_at=NOW + at) for at in (2, 1, 3)]
         for descending in (False, True):
@@ -549,16 +552,16 @@ class ThreadsConformance:
             found = [thread.thread_id for thread in await storage.threads.search(query)]
             assert found == [by_update[1], by_update[0], by_update[2]][:: -1 if descending else 1]
 
-    async def test_a_page_is_cut_from_what_matches(self, storage: Storage) -> None:
+    async def test_paging_applies_to_matching_rows(self, storage: Storage) -> None:
         for at in range(12):
             await keep_thread(storage, created_at=NOW + at, metadata={"even": at % 2 == 0})
         query = ThreadQuery(metadata={"even": True}, limit=4, offset=4)
-        moments = [thread.created_at - NOW for thread in await storage.threads.search(query)]
-        assert moments == [2, 0]
+        offsets = [thread.created_at - NOW for thread in await storage.threads.search(query)]
+        assert offsets == [2, 0]
         assert await storage.threads.count(query) == 6
 
 
-async def _settle(
+async def _change_state(
     storage: Storage,
     thread_id: ThreadId,
     settled: Settled | None = None,
@@ -568,14 +571,14 @@ async def _settle(
     since: Seq | None = None,
     now: int = NOW,
 ) -> bool:
-    """Settle on what the thread is now, unless it is said since when nothing may have changed."""
+    """Change the thread's state. By default, `since` is the last entry of its log."""
     since = await storage.log.last(thread_id) if since is None else since
-    settling = storage.threads.settle(thread_id, settled or Settled("idle", {}), drafts, puts, since=since, now=now)
-    return await settling.wait()
+    commit = storage.threads.settle(thread_id, settled or Settled("idle", {}), drafts, puts, since=since, now=now)
+    return await commit.wait()
 
 
 async def _save_three(storage: Storage, thread_id: ThreadId) -> str:
-    """Three checkpoints in each of two namespaces; the id of the newest at the root."""
+    """Save three checkpoints in each of two namespaces, and return the id of the newest root checkpoint."""
     saver = storage.checkpoints.saver(durability="sync")
     newest = ""
     for ns in ("child:1", ""):
@@ -588,7 +591,7 @@ async def _save_three(storage: Storage, thread_id: ThreadId) -> str:
 
 
 async def _found(storage: Storage, **query: Any) -> set[ThreadId]:
-    """The ids a query gives, having checked that counting agrees."""
+    """Return the ids a query finds, and check that `count` agrees."""
     wanted = ThreadQuery(**{"limit": 100} | query)
     threads = await storage.threads.search(wanted)
     assert await storage.threads.count(wanted) == len(threads)
