@@ -52,9 +52,9 @@ async def test_the_assistant_of_a_graph_can_be_changed_and_runs_by_the_graphs_na
 
 
 async def test_the_assistant_of_a_graph_stays_with_it(sdk):
-    with refused(409, f"Assistant {ECHO_ID} is the one of graph 'echo', and runs by that name need it"):
+    with refused(409, f"Assistant {ECHO_ID} is the default of graph 'echo' and cannot be deleted"):
         await sdk.assistants.delete(ECHO_ID)
-    with refused(409, f"Assistant {ECHO_ID} is the one of graph 'echo', and stays with it"):
+    with refused(409, f"Assistant {ECHO_ID} is the default of graph 'echo' and cannot use another graph"):
         await sdk.assistants.update(ECHO_ID, graph_id="chat")
     assert (await sdk.runs.wait(await sdk.thread(), "echo", input={"text": 1}))["echoed"] == 1
 

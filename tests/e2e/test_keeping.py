@@ -274,7 +274,7 @@ async def test_what_the_projects_store_does_not_take_is_refused(bringer, mark):
 async def test_a_saver_that_cannot_take_a_run_back_is_not_asked_to(tmp_path):
     project = project_with(tmp_path / "forgetful", checkpointer={"path": f"{GRAPHS}/keeping.py:forgetful_saver"})
     cannot = (
-        "A run cannot be rolled back here: the project's checkpointer cannot delete its checkpoints, for it has no "
+        "Runs cannot be rolled back: the project's checkpointer cannot delete checkpoints, because it has no "
         "`adelete_for_runs`."
     )
     with running_server(project, tmp_path / "data") as server:

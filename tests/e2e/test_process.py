@@ -128,13 +128,13 @@ async def test_a_shutdown_ends_though_a_node_does_not(impatient, gate, graph):
         await run_is(sdk, beside, "running")
     assert await anyio.to_thread.run_sync(server.terminate) == 0
     assert "Traceback" not in server.log()
-    left_behind = [line for line in server.log().splitlines() if "run_did_not_stop" in line and run["run_id"] in line]
+    left_behind = [line for line in server.log().splitlines() if "run_stop_timed_out" in line and run["run_id"] in line]
     if graph == "slow_below":  # LangGraph leaves it, as any sync node
         assert left_behind == []
     else:
         assert "nodes=['wait']" in left_behind[0]
     if graph == "blocking":
-        assert re.search(r"worker_given_up .*agents\.py:\d+ in block", server.log())
+        assert re.search(r"loop_abandoned .*agents\.py:\d+ in block", server.log())
 
     gate.touch()
     await anyio.to_thread.run_sync(server.start)

@@ -1,4 +1,4 @@
-"""`threadwire`, with a point at which it kills itself: CRASH_AT="point:n" dies the n-th time it gets there."""
+"""`threadwire` with a crash point: with CRASH_AT="point:n" it kills itself the n-th time it reaches that point."""
 
 import os
 import signal
@@ -38,52 +38,52 @@ class Countdown:
 def before(owner: Any, name: str, countdown: Countdown, when: Callable[..., bool] = lambda *_: True) -> None:
     original = getattr(owner, name)
 
-    async def dying(self: Any, *args: Any, **kwargs: Any) -> Any:
+    async def crashing(self: Any, *args: Any, **kwargs: Any) -> Any:
         countdown.tick()
         return await original(self, *args, **kwargs)
 
-    setattr(owner, name, dying)
+    setattr(owner, name, crashing)
 
 
 def after(owner: Any, name: str, countdown: Countdown) -> None:
     original = getattr(owner, name)
 
-    async def dying(self: Any, *args: Any, **kwargs: Any) -> Any:
+    async def crashing(self: Any, *args: Any, **kwargs: Any) -> Any:
         result = await original(self, *args, **kwargs)
         if result:
             countdown.tick()
         return result
 
-    setattr(owner, name, dying)
+    setattr(owner, name, crashing)
 
 
-def before_claim_of_something(countdown: Countdown) -> None:
-    """No run is begun as it is accepted, as when the worker is full; it dies before it claims one."""
+def before_claim(countdown: Countdown) -> None:
+    """Crash before a claim. No run starts as it is accepted, as if the worker had no free slot."""
     original = SqliteRuns.claim
     Worker.place_for = lambda self, thread_id: nullcontext(None)  # type: ignore[method-assign, assignment]
 
-    async def dying(self: SqliteRuns, limit: int, *, now: int, **kwargs: Any) -> Any:
+    async def crashing(self: SqliteRuns, limit: int, *, now: int, **kwargs: Any) -> Any:
         due = await self.next_due(but_not=kwargs.get("but_not", frozenset()))
         if due is not None and due <= now:
             countdown.tick()
         return await original(self, limit, now=now, **kwargs)
 
-    SqliteRuns.claim = dying  # type: ignore[method-assign]
+    SqliteRuns.claim = crashing  # type: ignore[method-assign]
 
 
-def before_begin(countdown: Countdown) -> None:
-    """Claimed, but nothing has been carried out."""
+def before_start(countdown: Countdown) -> None:
+    """Crash after a run was claimed, before it is executed."""
     original = Worker.begin
 
-    def dying(self: Worker, run: Run) -> None:
+    def crashing(self: Worker, run: Run) -> None:
         countdown.tick()
         original(self, run)
 
-    Worker.begin = dying  # type: ignore[method-assign]
+    Worker.begin = crashing  # type: ignore[method-assign]
 
 
-def around_commit_of(module: Any, name: str, countdown: Countdown, *, dies_before: bool) -> None:
-    """Die around the commit of a transaction in which `module.name` took part."""
+def around_commit_of(module: Any, name: str, countdown: Countdown, *, crash_before: bool) -> None:
+    """Crash before or after the commit of a transaction that called `module.name`."""
     operation = getattr(module, name)
     commit = writer.Transaction.commit
     marked: set[int] = set()
@@ -93,19 +93,19 @@ def around_commit_of(module: Any, name: str, countdown: Countdown, *, dies_befor
         return operation(*args)
 
     def committing(self: writer.Transaction) -> None:
-        concerned = id(self) in marked
+        is_marked = id(self) in marked
         marked.discard(id(self))
-        if concerned and dies_before:
+        if is_marked and crash_before:
             countdown.tick()
         commit(self)
-        if concerned and not dies_before:
+        if is_marked and not crash_before:
             countdown.tick()
 
     setattr(module, name, marking)
     writer.Transaction.commit = committing  # type: ignore[method-assign]
 
 
-def around_terminal_commit(countdown: Countdown, *, dies_before: bool) -> None:
+def around_terminal_commit(countdown: Countdown, *, crash_before: bool) -> None:
     original = writer.Writer.do_and_let_go
     module = type("Ending", (), {})
 
@@ -113,7 +113,7 @@ def around_terminal_commit(countdown: Countdown, *, dies_before: bool) -> None:
         return await original(self, fence, lambda transaction, thread: module.end(operation, transaction, thread))
 
     module.end = staticmethod(lambda operation, transaction, thread: operation(transaction, thread))
-    around_commit_of(module, "end", countdown, dies_before=dies_before)
+    around_commit_of(module, "end", countdown, crash_before=crash_before)
     writer.Writer.do_and_let_go = marking  # type: ignore[method-assign]
 
 
@@ -121,27 +121,27 @@ def arm(point: str, times: int) -> None:
     countdown = Countdown(times)
     match point:
         case "accepted-not-claimed":
-            before_claim_of_something(countdown)
+            before_claim(countdown)
         case "claimed":
-            before_begin(countdown)
+            before_start(countdown)
         case "before-checkpoint-commit":
-            around_commit_of(checkpoints, "_store_checkpoint", countdown, dies_before=True)
+            around_commit_of(checkpoints, "_store_checkpoint", countdown, crash_before=True)
         case "after-checkpoint-commit":
-            around_commit_of(checkpoints, "_store_checkpoint", countdown, dies_before=False)
+            around_commit_of(checkpoints, "_store_checkpoint", countdown, crash_before=False)
         case "before-terminal-commit":
-            around_terminal_commit(countdown, dies_before=True)
+            around_terminal_commit(countdown, crash_before=True)
         case "after-terminal-commit":
-            around_terminal_commit(countdown, dies_before=False)
+            around_terminal_commit(countdown, crash_before=False)
         case "before-recovery":
             before(SqliteRuns, "recover", countdown)
         case "after-recovery":
             after(SqliteRuns, "recover", countdown)
         case "before-slot-commit":
-            around_commit_of(crons, "_fire", countdown, dies_before=True)
+            around_commit_of(crons, "_fire", countdown, crash_before=True)
         case "after-slot-commit":
-            around_commit_of(crons, "_fire", countdown, dies_before=False)
+            around_commit_of(crons, "_fire", countdown, crash_before=False)
         case _:
-            raise SystemExit(f"no such point: {point}")
+            raise SystemExit(f"Unknown crash point: {point}")
 
 
 if __name__ == "__main__":

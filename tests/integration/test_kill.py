@@ -1,4 +1,4 @@
-"""kill -9, at random moments and at named ones. What a client was shown stays true, and every run ends."""
+"""kill -9, at random times and at crash points: what a client has received stays valid, and every run ends."""
 
 import os
 import random
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.timeout(7200 if CYCLES > 50 else 900)
 
 
 def race(tmp_path: Path, name: str, *, count: int = 12, words: int = 60, delay: float = 0.004) -> dict[str, Any]:
-    """A run of many fast steps that each count in an outside file; the user's message has no id."""
+    """A run of many fast steps, each recorded in an external file. The user's message has no id."""
     return {
         "assistant_id": "marathon",
         "input": {
@@ -42,48 +42,48 @@ def race(tmp_path: Path, name: str, *, count: int = 12, words: int = 60, delay: 
 
 
 def watch_to_the_end(watcher: Watcher, server: RunningServer) -> None:
-    """Watch; whenever the server has died, start it again and resume."""
+    """Follow the run to its end. Whenever the server has crashed, restart it and resume."""
     for _ in range(20):
         if watcher.watch():
             return
-        with suppress(subprocess.TimeoutExpired):  # the stream is cut a moment before the process is gone
+        with suppress(subprocess.TimeoutExpired):  # the stream breaks off shortly before the process exits
             server.process.wait(1)
             server.start()
     raise AssertionError(f"the run never ended: {server.log()}")
 
 
 def assert_nothing_was_lost(watcher: Watcher) -> None:
-    """What was shown, piece by piece over however many lives, is byte for byte what a replay shows."""
+    """What the client received, across any number of crashes, equals a replay byte for byte."""
     assert watcher.ids == sorted(set(watcher.ids))
     assert watcher.shown == replay(watcher.server, f"{watcher.run_path}/stream")
 
 
-def assert_right_ending(watcher: Watcher, kills: int) -> None:
-    asked = watcher.body["input"]
+def assert_correct_result(watcher: Watcher, kills: int) -> None:
+    given = watcher.body["input"]
     assert watcher.status() == "success"
     state = get(watcher.server, f"/threads/{watcher.thread_id}/state")
     assert state["next"] == []
-    assert state["values"]["done"] == list(range(1, asked["count"] + 1))
+    assert state["values"]["done"] == list(range(1, given["count"] + 1))
     assert [message["type"] for message in state["values"]["messages"]] == ["human", "ai"]
-    assert state["values"]["messages"][1]["content"].split() == [f"word{n}" for n in range(asked["words"])]
-    assert_at_most_one_step_repeated(Path(asked["file"]), asked["count"], kills)
+    assert state["values"]["messages"][1]["content"].split() == [f"word{n}" for n in range(given["words"])]
+    assert_at_most_one_step_repeated(Path(given["file"]), given["count"], kills)
 
 
 def assert_at_most_one_step_repeated(file: Path, count: int, kills: int) -> None:
-    """Under default durability a kill costs at most one super-step twice."""
+    """With the default durability, each kill repeats at most one superstep."""
     times = Counter(int(line) for line in file.read_text().split())
     assert sorted(times) == list(range(1, count + 1))
     assert sum(times.values()) - count <= kills, times
 
 
-def test_kill_at_random_moments(tmp_path: Path) -> None:
-    chance = random.Random(int(os.environ.get("KILL_SEED", "7")))
+def test_kill_at_random_times(tmp_path: Path) -> None:
+    rng = random.Random(int(os.environ.get("KILL_SEED", "7")))
     with running_server(PROJECT, tmp_path / "data") as server:
         for cycle in range(CYCLES):
             watcher = Watcher(server, new_thread(server), race(tmp_path, f"cycle{cycle}"))
-            kills = chance.choice([1, 1, 1, 2])
+            kills = rng.choice([1, 1, 1, 2])
             for _ in range(kills):
-                killer = threading.Timer(chance.uniform(0.0, 0.45), server.process.kill)
+                killer = threading.Timer(rng.uniform(0.0, 0.45), server.process.kill)
                 killer.start()
                 ended = watcher.watch()
                 killer.cancel()
@@ -94,31 +94,31 @@ def test_kill_at_random_moments(tmp_path: Path) -> None:
                     server.start()
             watch_to_the_end(watcher, server)
             assert_nothing_was_lost(watcher)
-            assert_right_ending(watcher, kills)
+            assert_correct_result(watcher, kills)
 
 
 @pytest.mark.parametrize("point", [point for point in POINTS if "recovery" not in point])
 @pytest.mark.parametrize("time", [1, 5])
-def test_kill_at_a_named_point(point: str, time: int, tmp_path: Path) -> None:
+def test_kill_at_a_crash_point(point: str, time: int, tmp_path: Path) -> None:
     times = time if "checkpoint" in point else 1
     if time > times:
-        times = 2  # the points that a run passes once: die at the second run's
+        times = 2  # a run reaches these points only once, so crash in the second run
     with running_server(PROJECT, tmp_path / "data", program=CRASHING, env={"CRASH_AT": f"{point}:{times}"}) as server:
-        watchers = [
+        clients = [
             Watcher(server, new_thread(server), race(tmp_path, f"run{number}", count=6, words=8, delay=0))
             for number in range(2)
         ]
-        for watcher in watchers:
+        for watcher in clients:
             ended = watcher.watch()
             if not ended:
                 server.process.wait(10)
                 server.program = None
                 server.start()
                 watch_to_the_end(watcher, server)
-        assert server.program is None, "the server never got to the point"
-        for watcher in watchers:
+        assert server.program is None, "the server never reached the crash point"
+        for watcher in clients:
             assert_nothing_was_lost(watcher)
-            assert_right_ending(watcher, kills=1)
+            assert_correct_result(watcher, kills=1)
 
 
 @pytest.mark.parametrize("point", ["before-recovery", "after-recovery"])
@@ -135,12 +135,12 @@ def test_kill_during_recovery(point: str, tmp_path: Path) -> None:
         server.start()
         watch_to_the_end(watcher, server)
         assert_nothing_was_lost(watcher)
-        assert_right_ending(watcher, kills=2)
+        assert_correct_result(watcher, kills=2)
 
 
 @pytest.mark.parametrize("point", SLOT_POINTS)
 def test_kill_as_a_cron_fires(point: str, tmp_path: Path) -> None:
-    """A slot makes one run, no more and no less."""
+    """Each slot starts exactly one run."""
     with running_server(PROJECT, tmp_path / "data", program=CRASHING, env={"CRASH_AT": f"{point}:1"}) as server:
         thread_id = new_thread(server)
         slot = datetime.now(UTC) + timedelta(seconds=3)
@@ -167,17 +167,17 @@ def wait_for_a_run(server: RunningServer, thread_id: str) -> Any:
 
 
 def test_a_kill_inside_a_subgraph_repeats_none_of_its_finished_steps(tmp_path: Path) -> None:
-    """7.4: each of them had counted outside, and its checkpoint outlived the process before the next one began."""
+    """7.4: each step was recorded externally, and its checkpoint was durable before the next step started."""
     with running_server(PROJECT, tmp_path / "data") as server:
         body = race(tmp_path, "nested", count=5, delay=0) | {"assistant_id": "nested"}
         watcher = Watcher(server, new_thread(server), body)
         watch_to_the_end(watcher, server)
         assert watcher.status() == "success"
         assert_nothing_was_lost(watcher)
-    assert (tmp_path / "nested.txt").read_text().split() == ["1", "2", "3", "4", "5", "fell"]
+    assert (tmp_path / "nested.txt").read_text().split() == ["1", "2", "3", "4", "5", "killed"]
 
 
-def test_a_poison_run_ends_in_error_and_its_neighbours_succeed(tmp_path: Path) -> None:
+def test_a_poison_run_ends_in_error_and_other_runs_succeed(tmp_path: Path) -> None:
     with running_server(PROJECT, tmp_path / "data") as server:
         healthy = []
         for number in range(10):

@@ -1,4 +1,4 @@
-"""Many posters on one thread: never two runs inside its nodes at once, whatever was cancelled meanwhile (spec 5.8)."""
+"""Concurrent runs on one thread: no two execute its nodes at the same time, whatever is cancelled (spec 5.8)."""
 
 import itertools
 from collections.abc import Iterator
@@ -14,11 +14,11 @@ from watching import get, new_thread, request
 from threadwire.testing.server import RunningServer, running_server
 
 PROJECT = Path(__file__).parent / "project" / "langgraph.json"
-POSTERS = 8
+CLIENTS = 8
 STRATEGIES = ["enqueue", "reject", "interrupt", "rollback"]
 
-posts = st.lists(
-    st.tuples(st.sampled_from(STRATEGIES), st.sampled_from([0.0, 0.005, 0.03])), min_size=POSTERS, max_size=POSTERS
+run_requests = st.lists(
+    st.tuples(st.sampled_from(STRATEGIES), st.sampled_from([0.0, 0.005, 0.03])), min_size=CLIENTS, max_size=CLIENTS
 )
 numbers = itertools.count()
 
@@ -31,29 +31,29 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("graph", ["probe", "probe_sync"])
-def test_never_two_at_once_order_kept_and_no_trace_of_what_was_rolled_back(
+def test_runs_never_overlap_stay_in_order_and_leave_no_trace_if_rolled_back(
     graph: str, server: RunningServer, tmp_path: Path
 ) -> None:
     @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
-    @given(posts)
-    def property_holds(asked: list[tuple[str, float]]) -> None:
+    @given(run_requests)
+    def property_holds(requests: list[tuple[str, float]]) -> None:
         thread_id = new_thread(server)
         file = tmp_path / f"{graph}{next(numbers)}.txt"
         file.touch()
-        answers = post_at_once(server, thread_id, graph, file, asked)
-        runs = settle(server, thread_id)
-        assert_refused_only_where_asked(answers, asked)
-        assert_never_two_at_once(file)
-        assert_state_tells_the_story(server, thread_id, runs)
+        responses = post_concurrently(server, thread_id, graph, file, requests)
+        runs = wait_for_all(server, thread_id)
+        assert_only_reject_is_rejected(responses, requests)
+        assert_no_overlap(file)
+        assert_state_matches_runs(server, thread_id, runs)
 
     property_holds()
 
 
-def post_at_once(
-    server: RunningServer, thread_id: str, graph: str, file: Path, asked: list[tuple[str, float]]
+def post_concurrently(
+    server: RunningServer, thread_id: str, graph: str, file: Path, requests: list[tuple[str, float]]
 ) -> list[tuple[int, Any]]:
     def post_one(number: int) -> tuple[int, Any]:
-        strategy, hold = asked[number]
+        strategy, hold = requests[number]
         body = {
             "assistant_id": graph,
             "input": {"name": str(number), "file": str(file), "hold": hold},
@@ -62,12 +62,12 @@ def post_at_once(
         }
         return request(server, "POST", f"/threads/{thread_id}/runs", body)
 
-    with ThreadPoolExecutor(POSTERS) as posters:
-        return list(posters.map(post_one, range(len(asked))))
+    with ThreadPoolExecutor(CLIENTS) as executor:
+        return list(executor.map(post_one, range(len(requests))))
 
 
-def settle(server: RunningServer, thread_id: str) -> list[dict[str, Any]]:
-    """Wait for everything to end; the runs that are left, in the order they were accepted."""
+def wait_for_all(server: RunningServer, thread_id: str) -> list[dict[str, Any]]:
+    """Wait for all runs to end. Return those that still exist, in the order they were accepted."""
     while True:
         active = [run for run in runs_of(server, thread_id) if run["status"] in ("pending", "running")]
         if not active:
@@ -81,16 +81,16 @@ def runs_of(server: RunningServer, thread_id: str) -> list[dict[str, Any]]:
     return list(get(server, f"/threads/{thread_id}/runs?limit=100"))
 
 
-def assert_refused_only_where_asked(answers: list[tuple[int, Any]], asked: list[tuple[str, float]]) -> None:
-    for (status, answer), (strategy, _) in zip(answers, asked, strict=True):
-        assert status in ((200, 409) if strategy == "reject" else (200,)), answer
+def assert_only_reject_is_rejected(responses: list[tuple[int, Any]], requests: list[tuple[str, float]]) -> None:
+    for (status, response), (strategy, _) in zip(responses, requests, strict=True):
+        assert status in ((200, 409) if strategy == "reject" else (200,)), response
 
 
-def assert_never_two_at_once(file: Path) -> None:
+def assert_no_overlap(file: Path) -> None:
     inside: str | None = None
     for line in file.read_text().splitlines():
-        what, name = line.split()
-        if what == "enter":
+        action, name = line.split()
+        if action == "enter":
             assert inside is None, f"{name} entered while {inside} was inside"
             inside = name
         else:
@@ -98,25 +98,28 @@ def assert_never_two_at_once(file: Path) -> None:
             inside = None
 
 
-def assert_state_tells_the_story(server: RunningServer, thread_id: str, runs: list[dict[str, Any]]) -> None:
-    """Who succeeded is there twice, in order; who was interrupted at most twice; who was rolled back not at all."""
+def assert_state_matches_runs(server: RunningServer, thread_id: str, runs: list[dict[str, Any]]) -> None:
+    """A run that succeeded appears twice, in order; an interrupted one at most twice; a rolled-back one not at all."""
     values = get(server, f"/threads/{thread_id}/state")["values"]
-    told = values.get("log", [])
-    left = {run["metadata"]["name"]: run["status"] for run in runs}
-    assert set(told) <= set(left), "a rolled-back run has left a trace"
-    succeeded = [name for name, status in left.items() if status == "success"]
-    assert [name for name in told if left[name] == "success"] == [name for name in succeeded for _ in range(2)]
-    assert all(told.count(name) <= 2 for name in left)
+    logged = values.get("log", [])
+    statuses = {run["metadata"]["name"]: run["status"] for run in runs}
+    assert set(logged) <= set(statuses), "a rolled-back run has left a trace"
+    succeeded = [name for name, status in statuses.items() if status == "success"]
+    assert [name for name in logged if statuses[name] == "success"] == [name for name in succeeded for _ in range(2)]
+    assert all(logged.count(name) <= 2 for name in statuses)
     history = get(server, f"/threads/{thread_id}/history?limit=1000")
     assert {state["metadata"]["run_id"] for state in history} <= {run["run_id"] for run in runs}
 
 
-def test_rolling_back_leaves_the_checkpoint_from_before(server: RunningServer, tmp_path: Path) -> None:
+def test_a_rollback_restores_the_previous_checkpoint(server: RunningServer, tmp_path: Path) -> None:
     thread_id = new_thread(server)
-    asked: dict[str, Any] = {"assistant_id": "probe", "input": {"name": "a", "file": str(tmp_path / "f"), "hold": 0}}
-    request(server, "POST", f"/threads/{thread_id}/runs/wait", asked)
+    request_body: dict[str, Any] = {
+        "assistant_id": "probe",
+        "input": {"name": "a", "file": str(tmp_path / "f"), "hold": 0},
+    }
+    request(server, "POST", f"/threads/{thread_id}/runs/wait", request_body)
     before = get(server, f"/threads/{thread_id}/state")
-    slow = {**asked, "input": {**asked["input"], "name": "b", "hold": 0.5}}
+    slow = {**request_body, "input": {**request_body["input"], "name": "b", "hold": 0.5}}
     _, run = request(server, "POST", f"/threads/{thread_id}/runs", slow)
     status, _ = request(server, "POST", f"/threads/{thread_id}/runs/{run['run_id']}/cancel?wait=1&action=rollback", {})
     assert status == 200

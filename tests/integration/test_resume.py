@@ -1,4 +1,4 @@
-"""Resuming at any position gives exactly the bytes that a client which never left was shown (spec 4.4)."""
+"""Resuming at any position sends exactly the bytes that an uninterrupted client receives (spec 4.4)."""
 
 import os
 from bisect import bisect_right
@@ -16,7 +16,7 @@ from watching import Watcher, get, join, new_thread, post, replay, request
 from threadwire.core.entries import Entry
 from threadwire.core.ids import RunId, Seq, ThreadId
 from threadwire.core.records import Run
-from threadwire.engine import follow
+from threadwire.engine import projections
 from threadwire.engine.follow import Followers
 from threadwire.protocols.langgraph.encode import MODES, RunStreamEncoder, StreamOptions
 from threadwire.storage.abc import Log
@@ -34,7 +34,7 @@ MODE_SETS = [
 ]
 
 STRIDE = int(os.environ.get("RESUME_STRIDE", "29"))
-"""Every how many ids are tried where no frames are kept: each of them has the whole run encoded again."""
+"""Test every n-th id where no frames are retained, because each one encodes the whole run again."""
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(900 if STRIDE > 1 else 7200)]
 
@@ -50,13 +50,13 @@ Joined = dict[tuple[str, ...], "Future[bytes]"]
 
 @pytest.fixture(scope="module")
 def joined() -> Joined:
-    """What others were shown, who joined the run in its second life, in modes of their own."""
+    """What other clients received that joined the run after the restart, each with its own modes."""
     return {}
 
 
 @pytest.fixture(scope="module")
 def watcher(server: RunningServer, joined: Joined) -> Watcher:
-    """Killed in the middle of its first answer, and watched over both of its lives."""
+    """A client of a run whose server was killed in the middle of the first answer, before and after the restart."""
     body = {
         "assistant_id": "long",
         "input": {
@@ -73,8 +73,8 @@ def watcher(server: RunningServer, joined: Joined) -> Watcher:
     assert not watcher.watch(kill_at=1500), "the run ended before it could be killed"
     server.kill()
     server.start()
-    with ThreadPoolExecutor(len(MODE_SETS)) as others:
-        joined.update({modes: others.submit(join, server, str(watcher.run_path), modes) for modes in MODE_SETS})
+    with ThreadPoolExecutor(len(MODE_SETS)) as executor:
+        joined.update({modes: executor.submit(join, server, str(watcher.run_path), modes) for modes in MODE_SETS})
         assert watcher.watch()
     assert watcher.status() == "success"
     assert get(server, f"/threads/{watcher.thread_id}")["status"] == "interrupted"
@@ -107,7 +107,7 @@ def frames_of(entries: list[Entry], options: StreamOptions) -> list[tuple[int, b
     return [(entry.seq, frame) for entry in entries if (frame := encoder.feed(entry))]
 
 
-async def test_the_run_is_what_this_file_is_about(entries: list[Entry]) -> None:
+async def test_the_run_covers_all_kinds_and_both_attempts(entries: list[Entry]) -> None:
     assert len(entries) >= 5000
     assert {entry.attempt for entry in entries if entry.attempt} == {1, 2}
     assert {"messages", "custom", "state", "updates", "tasks", "debug", "events", "input.requested"} <= {
@@ -116,23 +116,21 @@ async def test_the_run_is_what_this_file_is_about(entries: list[Entry]) -> None:
     assert any(entry.ns for entry in entries)
 
 
-async def test_what_was_shown_live_over_two_lives_is_what_a_replay_shows(
-    watcher: Watcher, entries: list[Entry]
-) -> None:
+async def test_a_replay_equals_the_live_stream_across_the_restart(watcher: Watcher, entries: list[Entry]) -> None:
     assert watcher.ids == sorted(set(watcher.ids))
     assert watcher.shown == replay(watcher.server, f"{watcher.run_path}/stream")
 
 
 @pytest.mark.parametrize("modes", MODE_SETS, ids="+".join)
-async def test_who_joined_the_living_run_was_shown_every_byte(
+async def test_a_client_that_joined_the_running_run_received_every_byte(
     modes: tuple[str, ...], joined: Joined, entries: list[Entry]
 ) -> None:
     options = StreamOptions(frozenset(modes), subgraphs=True)
     assert joined[modes].result() == b"".join(frame for _, frame in frames_of(entries, options))
 
 
-class Remembered:
-    """A log that is read from memory: the file need not be read thousands of times to see what is made of it."""
+class InMemoryLog:
+    """A log read from memory, so that encoding can be tested without reading the file thousands of times."""
 
     def __init__(self, log: Log, entries: list[Entry]) -> None:
         self._log = log
@@ -144,13 +142,13 @@ class Remembered:
         return self._entries[first : first + limit]
 
 
-@pytest.mark.parametrize(("kept", "stride"), [(2**40, 1), (0, STRIDE)], ids=["frames kept", "encoded again"])
+@pytest.mark.parametrize(("retained", "stride"), [(2**40, 1), (0, STRIDE)], ids=["frames retained", "encoded again"])
 @pytest.mark.parametrize("subgraphs", [True, False], ids=["subgraphs", "root only"])
 @pytest.mark.parametrize("modes", MODE_SETS, ids="+".join)
-async def test_resuming_at_every_id_gives_the_rest_to_the_byte(
+async def test_resuming_at_every_id_sends_exactly_the_rest(
     modes: tuple[str, ...],
     subgraphs: bool,
-    kept: int,
+    retained: int,
     stride: int,
     watcher: Watcher,
     server: RunningServer,
@@ -158,8 +156,8 @@ async def test_resuming_at_every_id_gives_the_rest_to_the_byte(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """With the engine's own followers, on the file of a server that was killed, stopped and started again."""
-    monkeypatch.setattr(follow, "KEEP_FRAMES", kept)
+    """With the engine's followers, on the database of a server that was killed, stopped and restarted."""
+    monkeypatch.setattr(projections, "KEEP_FRAMES", retained)
     options = StreamOptions(frozenset(modes), subgraphs)
     expected = frames_of(entries, options)
     whole = b"".join(frame for _, frame in expected)
@@ -167,7 +165,7 @@ async def test_resuming_at_every_id_gives_the_rest_to_the_byte(
     async with open_sqlite_storage(copy) as storage:
         run = await storage.runs.get(RunId(str(watcher.run_path).rsplit("/", 1)[1]))
         assert run is not None
-        followers = Followers(SimpleNamespace(log=Remembered(storage.log, entries), threads=storage.threads))
+        followers = Followers(SimpleNamespace(log=InMemoryLog(storage.log, entries), threads=storage.threads))
         offset = 0
         for number, (seq, frame) in enumerate([(0, b""), *expected]):
             offset += len(frame)
@@ -176,14 +174,14 @@ async def test_resuming_at_every_id_gives_the_rest_to_the_byte(
             with followers.follow(run, options, partial(RunStreamEncoder, options), Seq(seq)) as follower:
                 at = offset
                 while (piece := await follower.next(5.0)) is not None:
-                    assert whole.startswith(piece, at), f"resumed at {seq}, the bytes differ from {at} on"
+                    assert whole.startswith(piece, at), f"resumed at {seq}, the bytes differ from offset {at}"
                     at += len(piece)
                 assert at == len(whole)
 
 
 @pytest.mark.parametrize("of_run", [True, False], ids=["the run", "the thread"])
 @pytest.mark.parametrize("limit", [1, 100])
-async def test_the_log_is_read_on_from_any_position(
+async def test_the_log_can_be_read_from_any_position(
     of_run: bool, limit: int, watcher: Watcher, server: RunningServer, entries: list[Entry], tmp_path: Path
 ) -> None:
     async with open_sqlite_storage(copy_of(server, tmp_path)) as storage:
@@ -194,7 +192,7 @@ async def test_the_log_is_read_on_from_any_position(
 
 
 def copy_of(server: RunningServer, tmp_path: Path) -> Path:
-    """The data of the running server as a backup would find it."""
+    """A backup of the running server's data."""
     copy = tmp_path / "copy"
     copy.mkdir()
     source = apsw.Connection(str(server.data / "threadwire.db"), flags=apsw.SQLITE_OPEN_READONLY)
@@ -208,7 +206,7 @@ def copy_of(server: RunningServer, tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("subgraphs", [True, False], ids=["subgraphs", "root only"])
 @pytest.mark.parametrize("modes", MODE_SETS, ids="+".join)
-async def test_a_fresh_encoder_primed_up_to_an_id_goes_on_as_the_first_one_did(
+async def test_a_new_encoder_primed_up_to_an_id_continues_like_the_original(
     modes: tuple[str, ...], subgraphs: bool, entries: list[Entry]
 ) -> None:
     options = StreamOptions(frozenset(modes), subgraphs)
@@ -237,11 +235,11 @@ async def test_zero_and_minus_one_mean_from_the_start(start: str, watcher: Watch
     assert replay(watcher.server, f"{watcher.run_path}/stream", start) == watcher.shown
 
 
-async def test_behind_the_last_id_there_is_nothing(watcher: Watcher, entries: list[Entry]) -> None:
+async def test_nothing_is_sent_after_the_last_id(watcher: Watcher, entries: list[Entry]) -> None:
     assert replay(watcher.server, f"{watcher.run_path}/stream", str(watcher.ids[-1])) == b""
 
 
-async def test_an_id_that_was_never_given_is_refused(watcher: Watcher, entries: list[Entry]) -> None:
+async def test_an_id_that_was_never_sent_is_rejected(watcher: Watcher, entries: list[Entry]) -> None:
     last = entries[-1].seq
     for beyond in (last + 1, 999999999):
         headers = {"Last-Event-ID": str(beyond)}
@@ -250,24 +248,24 @@ async def test_an_id_that_was_never_given_is_refused(watcher: Watcher, entries: 
         assert f"{beyond} was never given on this thread, whose last is {last}" in body["detail"]
 
 
-async def test_without_an_id_a_finished_run_shows_nothing(watcher: Watcher, entries: list[Entry]) -> None:
+async def test_without_an_id_a_finished_run_sends_nothing(watcher: Watcher, entries: list[Entry]) -> None:
     status, body = request(watcher.server, "GET", f"{watcher.run_path}/stream")
     assert (status, body) == (200, None)
 
 
-@pytest.mark.parametrize("nonsense", ["abc", "-2", "1.5", "1e3", "٣", str(2**70), "1 2", "+1", "0x10", ""])
-async def test_a_nonsense_id_is_refused_and_never_replays_everything(
-    nonsense: str, watcher: Watcher, entries: list[Entry]
+@pytest.mark.parametrize("invalid", ["abc", "-2", "1.5", "1e3", "٣", str(2**70), "1 2", "+1", "0x10", ""])
+async def test_an_invalid_id_is_rejected_and_never_replays_everything(
+    invalid: str, watcher: Watcher, entries: list[Entry]
 ) -> None:
-    headers = {"Last-Event-ID": nonsense.encode().decode("latin-1")}
+    headers = {"Last-Event-ID": invalid.encode().decode("latin-1")}
     status, body = request(watcher.server, "GET", f"{watcher.run_path}/stream", headers=headers)
     assert status == 400
     assert "Last-Event-ID" in body["detail"]
 
 
-async def test_the_run_goes_on_when_its_interrupt_is_answered(watcher: Watcher, entries: list[Entry]) -> None:
+async def test_the_run_continues_when_its_interrupt_is_answered(watcher: Watcher, entries: list[Entry]) -> None:
     thread = f"/threads/{watcher.thread_id}"
     values = post(watcher.server, f"{thread}/runs/wait", {"assistant_id": "long", "command": {"resume": "yes"}})
     assert values["approved"] == "yes"
-    # Not sixty: when it traces events, LangGraph gives a parent the whole state of a subgraph, which is added here.
+    # Not exactly sixty: when it traces events, LangGraph merges the whole state of a subgraph into its parent.
     assert sorted(set(values["done"])) == list(range(1, 61))

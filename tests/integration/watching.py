@@ -1,4 +1,4 @@
-"""A client that watches a run over raw HTTP, survives the server's death, and remembers every byte it was shown."""
+"""A client that follows a run over raw HTTP, survives server crashes, and records every byte it receives."""
 
 import http.client
 import json
@@ -29,19 +29,19 @@ def request(
 
 
 def post(server: RunningServer, path: str, body: Any) -> Any:
-    status, answer = request(server, "POST", path, body)
-    assert status == 200, answer
-    return answer
+    status, response = request(server, "POST", path, body)
+    assert status == 200, response
+    return response
 
 
 def get(server: RunningServer, path: str) -> Any:
-    status, answer = request(server, "GET", path)
-    assert status == 200, answer
-    return answer
+    status, response = request(server, "GET", path)
+    assert status == 200, response
+    return response
 
 
 def replay(server: RunningServer, path: str, after: str = "-1") -> bytes:
-    """Everything a stream says after a position, up to its clean end, without heartbeats."""
+    """Everything a stream sends after a position, up to its clean end, without heartbeats."""
     connection = _connect(server)
     try:
         connection.request("GET", path, headers={"Last-Event-ID": after})
@@ -53,11 +53,11 @@ def replay(server: RunningServer, path: str, after: str = "-1") -> bytes:
 
 
 def join(server: RunningServer, run_path: str, modes: Sequence[str]) -> bytes:
-    """`replay` in these modes of a run that is going on while it is watched."""
-    asked = urlencode([("stream_mode", mode) for mode in modes])
+    """Like `replay`, with these modes, for a run that is in progress when the stream starts."""
+    query = urlencode([("stream_mode", mode) for mode in modes])
     connection = _connect(server)
     try:
-        connection.request("GET", f"{run_path}/stream?{asked}", headers={"Last-Event-ID": "-1"})
+        connection.request("GET", f"{run_path}/stream?{query}", headers={"Last-Event-ID": "-1"})
         response = connection.getresponse()
         assert response.status == 200, response.read()
         first = response.read1(65536)
@@ -69,7 +69,7 @@ def join(server: RunningServer, run_path: str, modes: Sequence[str]) -> bytes:
 
 @dataclass
 class Watcher:
-    """Starts a run and watches it to its end, however often the server dies meanwhile."""
+    """Starts a run and follows it to its end, however often the server crashes."""
 
     server: RunningServer
     thread_id: str
@@ -80,8 +80,8 @@ class Watcher:
     _pending: bytes = b""
 
     def watch(self, kill_at: int | None = None) -> bool:
-        """Watch until the stream ends cleanly (True) or breaks off (False), which the server can be made to do by
-        killing it after so many frames."""
+        """Read until the stream ends cleanly (True) or breaks off (False). With `kill_at`, kill the server after that
+        many frames."""
         self._pending = b""
         connection = _connect(self.server)
         try:
@@ -89,10 +89,10 @@ class Watcher:
             assert response.status == 200, response.read()
             self.run_path = response.headers["content-location"]
             while chunk := response.read1(65536):
-                self._take(chunk)
+                self._receive(chunk)
                 if kill_at is not None and len(self.frames) >= kill_at:
                     self.server.process.kill()
-            return not response.chunk_left and self._terminal()
+            return not response.chunk_left and self._has_ended()
         except (OSError, http.client.HTTPException):
             return False
         finally:
@@ -100,7 +100,7 @@ class Watcher:
 
     def _open(self, connection: http.client.HTTPConnection) -> http.client.HTTPResponse:
         if self.run_path is None:
-            # The same key: if the first request was accepted before the crash, this one finds that run.
+            # The same key: if the first request was accepted before the crash, this one returns its run.
             headers = {"content-type": "application/json", "Idempotency-Key": self.key}
             connection.request("POST", f"/threads/{self.thread_id}/runs/stream", json.dumps(self.body), headers)
         else:
@@ -108,21 +108,21 @@ class Watcher:
             connection.request("GET", f"{self.run_path}/stream", headers={"Last-Event-ID": after})
         return connection.getresponse()
 
-    def _take(self, chunk: bytes) -> None:
-        """Keep whole frames only; several without an id belong to the next one that has one."""
+    def _receive(self, chunk: bytes) -> None:
+        """Record complete frames only. Frames without an id belong to the next frame that has one."""
         *blocks, self._pending = (self._pending + chunk).split(b"\r\n\r\n")
-        gathered = b""
+        complete = b""
         for block in blocks:
             if block.startswith(b":"):
                 continue
-            gathered += block + b"\r\n\r\n"
+            complete += block + b"\r\n\r\n"
             name, _, value = block.rpartition(b"\r\n")[2].partition(b": ")
             if name == b"id":
-                self.frames.append((int(value), gathered))
-                gathered = b""
-        self._pending = gathered + self._pending
+                self.frames.append((int(value), complete))
+                complete = b""
+        self._pending = complete + self._pending
 
-    def _terminal(self) -> bool:
+    def _has_ended(self) -> bool:
         assert self.run_path is not None
         return self.status() in TERMINAL
 

@@ -1,4 +1,5 @@
-"""Assistants: graphs with a configuration. Each graph has one of its own, with an id derived from the graph's name."""
+"""Assistants: graphs with a configuration. Each graph has a default assistant, whose id is derived from the graph's
+name."""
 
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -22,7 +23,7 @@ UNTITLED = "Untitled"
 
 @dataclass(frozen=True, slots=True)
 class NewAssistant:
-    """What a client asks for when it makes an assistant."""
+    """A client's request to create an assistant."""
 
     graph_id: str
     assistant_id: AssistantId | None = None
@@ -37,7 +38,8 @@ class NewAssistant:
 
 @dataclass(frozen=True, slots=True)
 class AssistantChange:
-    """What a client wants to be otherwise; None stays. Metadata is merged key by key, the rest is replaced."""
+    """A client's changes to an assistant. None leaves a field unchanged. Metadata is merged by key; other fields are
+    replaced."""
 
     graph_id: str | None = None
     config: dict[str, Any] | None = None
@@ -46,37 +48,37 @@ class AssistantChange:
     name: str | None = None
     description: str | None = None
 
-    def apply(self, kept: Assistant) -> Assistant:
-        config = kept.config if self.config is None else self.config
-        if self.config is None and self.context is not None:  # what the old one was configured with gives way
+    def apply(self, current: Assistant) -> Assistant:
+        config = current.config if self.config is None else self.config
+        if self.config is None and self.context is not None:  # the new context replaces the old `configurable`
             config = {key: value for key, value in config.items() if key != "configurable"}
-        config, context = in_step(config, self.context, kept.context)
+        config, context = in_step(config, self.context, current.context)
         return replace(
-            kept,
-            graph_id=kept.graph_id if self.graph_id is None else self.graph_id,
+            current,
+            graph_id=current.graph_id if self.graph_id is None else self.graph_id,
             config=config,
             context=context,
-            metadata=kept.metadata | self.metadata,
-            name=kept.name if self.name is None else self.name or UNTITLED,
-            description=kept.description if self.description is None else self.description,
+            metadata=current.metadata | self.metadata,
+            name=current.name if self.name is None else self.name or UNTITLED,
+            description=current.description if self.description is None else self.description,
         )
 
 
 class Assistants:
     def __init__(
-        self, storage: Storage, registry: GraphRegistry, reads: GraphReads, threads: Threads, clock: Clock
+        self, storage: Storage, registry: GraphRegistry, graph_access: GraphReads, threads: Threads, clock: Clock
     ) -> None:
         self._storage = storage
         self._registry = registry
-        self._reads = reads
+        self._graph_access = graph_access
         self._threads = threads
         self._clock = clock
-        # Nearly every run names a graph. Nobody else writes to our storage, so what we know of these stays true.
-        self._of_graphs: dict[str, Assistant] = {}
+        # A cache, because nearly every run names a graph. No other process writes to the storage, so it stays valid.
+        self._defaults: dict[str, Assistant] = {}
 
     async def ensure_graphs(self) -> None:
-        """Make the assistant of every graph that has none yet, and know them all."""
-        of_graphs: dict[str, Assistant] = {}
+        """Create the default assistants that do not exist yet, and cache all of them."""
+        defaults: dict[str, Assistant] = {}
         for graph_id in self._registry.ids():
             now = self._clock()
             assistant = Assistant(
@@ -88,14 +90,15 @@ class Assistants:
                 updated_at=now,
                 metadata={"created_by": "system"},
             )
-            of_graphs[graph_id] = await self._storage.assistants.create(assistant, if_exists="do_nothing")
-        self._of_graphs = of_graphs
+            defaults[graph_id] = await self._storage.assistants.create(assistant, if_exists="do_nothing")
+        self._defaults = defaults
 
     def of_graph(self, graph_id: str) -> Assistant | None:
-        return self._of_graphs.get(graph_id)
+        return self._defaults.get(graph_id)
 
     async def resolve(self, name: str) -> Assistant:
-        """An agent is an assistant: its id, or the name of its graph."""
+        """Return the assistant with this id, or the default assistant of the graph with this name. Raises `Invalid` or
+        `NotFound`."""
         if (known_graph := self.of_graph(name)) is not None:
             return known_graph
         if (assistant_id := parse_uuid(name)) is None:
@@ -109,7 +112,7 @@ class Assistants:
             raise NotFound("Thread or assistant not found.")
         return found
 
-    # -- keeping them ------------------------------------------------------------------------------------------------
+    # -- storing them ------------------------------------------------------------------------------------------------
 
     async def create(self, new: NewAssistant) -> Assistant:
         self._check_graph(new.graph_id)
@@ -136,16 +139,18 @@ class Assistants:
         return found
 
     async def update(self, assistant_id: AssistantId, change: AssistantChange) -> Assistant:
-        """Make a new version of it, which every run that is accepted from now on uses."""
+        """Create a new version, used by every run accepted from now on."""
         if change.graph_id is not None:
             self._check_graph(change.graph_id)
-            if (own := self._own_graph(assistant_id)) not in (None, change.graph_id):
-                raise Conflict(f"Assistant {assistant_id} is the one of graph '{own}', and stays with it")
+            if (default_of := self._default_of(assistant_id)) not in (None, change.graph_id):
+                raise Conflict(
+                    f"Assistant {assistant_id} is the default of graph '{default_of}' and cannot use another graph"
+                )
         changed = await self._storage.assistants.update(assistant_id, change.apply, self._clock())
-        return self._remembered(changed)
+        return self._cached(changed)
 
     async def set_latest(self, assistant_id: AssistantId, version: int) -> Assistant:
-        return self._remembered(await self._storage.assistants.set_latest(assistant_id, version, self._clock()))
+        return self._cached(await self._storage.assistants.set_latest(assistant_id, version, self._clock()))
 
     async def versions(
         self, assistant_id: AssistantId, *, metadata: dict[str, Any], limit: int, offset: int
@@ -154,9 +159,10 @@ class Assistants:
         return await self._storage.assistants.versions(assistant_id, metadata=metadata, limit=limit, offset=offset)
 
     async def delete(self, assistant_id: AssistantId, *, delete_threads: bool) -> None:
-        """Remove it, after its threads if they are to go too: should that be cut short, it can be asked for again."""
-        if (own := self._own_graph(assistant_id)) is not None:
-            raise Conflict(f"Assistant {assistant_id} is the one of graph '{own}', and runs by that name need it")
+        """Delete an assistant, optionally after its threads. If the process stops in between, the request can be
+        repeated."""
+        if (default_of := self._default_of(assistant_id)) is not None:
+            raise Conflict(f"Assistant {assistant_id} is the default of graph '{default_of}' and cannot be deleted")
         if delete_threads:
             await self._require(assistant_id)
             await self._threads.delete_all(ThreadQuery(metadata={"assistant_id": assistant_id}))
@@ -177,35 +183,35 @@ class Assistants:
         if graph_id not in known:
             raise NotFound(f"Graph '{graph_id[:200]}' not found. Expected one of: {sorted(known)}")
 
-    def _own_graph(self, assistant_id: AssistantId) -> str | None:
-        """The graph whose own assistant this is."""
-        return next((graph_id for graph_id, own in self._of_graphs.items() if own.assistant_id == assistant_id), None)
+    def _default_of(self, assistant_id: AssistantId) -> str | None:
+        """The graph whose default assistant this is."""
+        return next((graph_id for graph_id, each in self._defaults.items() if each.assistant_id == assistant_id), None)
 
-    def _remembered(self, assistant: Assistant) -> Assistant:
-        if (own := self._own_graph(assistant.assistant_id)) is not None:
-            self._of_graphs[own] = assistant
+    def _cached(self, assistant: Assistant) -> Assistant:
+        if (graph_id := self._default_of(assistant.assistant_id)) is not None:
+            self._defaults[graph_id] = assistant
         return assistant
 
-    # -- what their graphs are like ----------------------------------------------------------------------------------
+    # -- inspecting their graphs -------------------------------------------------------------------------------------
 
     async def drawing(self, assistant: Assistant, xray: int | bool) -> Json:
-        return await self._ask(assistant, partial(description.drawing, xray=xray))
+        return await self._call(assistant, partial(description.drawing, xray=xray))
 
     async def schemas(self, assistant: Assistant) -> Json:
-        parts = await self._ask(assistant, partial(description.schemas, name=assistant.graph_id))
+        parts = await self._call(assistant, partial(description.schemas, name=assistant.graph_id))
         return {"graph_id": assistant.graph_id, **parts}
 
     async def subgraphs(self, assistant: Assistant, namespace: str | None, *, recurse: bool) -> Json:
-        return await self._ask(assistant, partial(description.subgraphs, namespace=namespace, recurse=recurse))
+        return await self._call(assistant, partial(description.subgraphs, namespace=namespace, recurse=recurse))
 
     async def input_keys(self, assistant: Assistant) -> frozenset[str] | None:
-        """The keys its graph takes as input; None if it does not say, or cannot be asked."""
+        """The keys of the graph's input; None if the graph does not declare them or cannot be called."""
         try:
-            keys: frozenset[str] | None = await self._ask(assistant, description.input_keys)
+            keys: frozenset[str] | None = await self._call(assistant, description.input_keys)
         except (GraphFailed, GraphUnavailable):
             return None
         return keys
 
-    async def _ask(self, assistant: Assistant, question: Any) -> Any:
-        config = {"configurable": {}, **assistant.config}  # factories look into it without asking whether it is there
-        return await self._reads.ask(assistant.graph_id, config, "assistants.read", question)
+    async def _call(self, assistant: Assistant, operation: Any) -> Any:
+        config = {"configurable": {}, **assistant.config}  # factories read `configurable` without checking
+        return await self._graph_access.ask(assistant.graph_id, config, "assistants.read", operation)

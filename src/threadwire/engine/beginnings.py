@@ -1,9 +1,9 @@
-"""Threads that begin with a past: copies of others, and those made from updates.
+"""Threads created with a history: copies of other threads, and threads built from supersteps.
 
-The past is made first, under an id of its own that nobody knows; then the thread is created and takes it over, in one
-transaction with the `state.reset` that tells everybody who reads its log where it begins. So such a thread is there
-whole or not at all. (A saver that the project brings cannot be part of that transaction: there the past is made under
-the thread's own id.)
+The checkpoints are written first, under a staging id that no client knows. Then one transaction creates the thread,
+moves the checkpoints to it and appends the `state.reset` entry that gives readers of the log the initial state. So such
+a thread is created completely or not at all. (A custom checkpointer cannot take part in that transaction: there the
+checkpoints are written under the thread's own id.)
 """
 
 from collections.abc import AsyncIterator
@@ -27,11 +27,11 @@ from threadwire.storage.abc import Storage
 
 
 @dataclass(frozen=True, slots=True)
-class _Past:
-    """Checkpoints that wait for their thread, and the state they lead to."""
+class _History:
+    """Staged checkpoints, and the state they lead to."""
 
     cause: Literal["copy", "supersteps"]
-    kept_under: ThreadId
+    staging_id: ThreadId
     checkpoint_id: str | None
     settled: Settled
 
@@ -64,14 +64,15 @@ class Beginnings:
         ttl: WantedTtl = "usual",
         owner: str | None = None,
     ) -> Thread:
-        """A thread in the state these updates lead to. One that exists is refused, or returned as it is."""
+        """Create a thread in the state these updates lead to. If the thread exists, raise `Conflict` or return it
+        unchanged."""
         thread = self._threads.new(thread_id, metadata, self._default_ttl if ttl == "usual" else ttl, owner)
         if (existing := await self._storage.threads.get(thread.thread_id)) is not None:
-            return _as_asked(existing, if_exists)
+            return _existing_or_conflict(existing, if_exists)
         graph_id, store = self._graph(thread), self._store.of(owner)
         saver = self._checkpointing.saver(durability="sync")
-        async with self._past(thread) as kept_under:
-            configurable = {"thread_id": kept_under, "checkpoint_ns": ""}
+        async with self._staging(thread) as staging_id:
+            configurable = {"thread_id": staging_id, "checkpoint_ns": ""}
             checkpoint_id, settled = await self._threads.asking(
                 graph_id,
                 configurable,
@@ -79,39 +80,39 @@ class Beginnings:
                 "threads.update",
             )
             try:
-                return await self._create(thread, _Past("supersteps", kept_under, checkpoint_id, settled))
-            except Conflict:  # somebody else has made it meanwhile
-                return _as_asked(await self._threads.get(thread.thread_id), if_exists)
+                return await self._create(thread, _History("supersteps", staging_id, checkpoint_id, settled))
+            except Conflict:  # another request has created it meanwhile
+                return _existing_or_conflict(await self._threads.get(thread.thread_id), if_exists)
 
     async def copy_of(self, thread_id: ThreadId) -> Thread:
-        """A new thread with the same past and state. Of a busy thread, the newest state that is durable."""
+        """Create a thread with the same history and state. A copy of a busy thread has its newest durable state."""
         self._checkpointing.require_copying()
         source = await self._threads.get(thread_id)
         thread = self._threads.new(None, source.metadata, source.ttl, source.owner)
-        async with self._past(thread) as kept_under:
-            await self._checkpointing.copy(thread_id, kept_under)
-            source = await self._threads.get(thread_id)  # if it was deleted before its checkpoints were copied
+        async with self._staging(thread) as staging_id:
+            await self._checkpointing.copy(thread_id, staging_id)
+            source = await self._threads.get(thread_id)  # it may have been deleted before its checkpoints were copied
             thread = replace(thread, metadata=source.metadata, config=source.config, ttl=source.ttl)
-            return await self._create(thread, await self._copied(source, kept_under))
+            return await self._create(thread, await self._copied_history(source, staging_id))
 
-    async def _copied(self, source: Thread, kept_under: ThreadId) -> _Past:
-        newest = await self._checkpointing.newest(kept_under)
+    async def _copied_history(self, source: Thread, staging_id: ThreadId) -> _History:
+        newest = await self._checkpointing.newest(staging_id)
         if newest is None:
-            return _Past("copy", kept_under, None, _as_it_was(source))
-        return _Past("copy", kept_under, newest[0], await self._settled(source, kept_under))
+            return _History("copy", staging_id, None, _stored_state(source))
+        return _History("copy", staging_id, newest[0], await self._copied_state(source, staging_id))
 
-    async def _settled(self, source: Thread, kept_under: ThreadId) -> Settled:
-        """The state of the copied checkpoints; if the graph cannot be asked, what the source last settled on."""
+    async def _copied_state(self, source: Thread, staging_id: ThreadId) -> Settled:
+        """The state of the copied checkpoints, or the source's last stored state if its graph cannot be called."""
         saver = self._checkpointing.saver()
         try:
             _, settled = await self._threads.asking(
                 graph_of(source.metadata) or "",
-                {"thread_id": kept_under, "checkpoint_ns": ""},
-                lambda graph: state.newest(graph, saver, kept_under),
+                {"thread_id": staging_id, "checkpoint_ns": ""},
+                lambda graph: state.newest(graph, saver, staging_id),
                 like=source.thread_id,
             )
         except (GraphUnavailable, GraphFailed):
-            return _as_it_was(source)
+            return _stored_state(source)
         return settled
 
     def _graph(self, thread: Thread) -> str:
@@ -122,33 +123,33 @@ class Beginnings:
         return graph_id
 
     @asynccontextmanager
-    async def _past(self, thread: Thread) -> AsyncIterator[ThreadId]:
-        """An id to keep checkpoints under until the thread takes them over. What is left there is removed."""
-        brought = self._checkpointing.is_brought
-        kept_under = thread.thread_id if brought else ThreadId(uuid7())
+    async def _staging(self, thread: Thread) -> AsyncIterator[ThreadId]:
+        """Yield an id to stage checkpoints under until the thread takes them over. Leftovers are deleted."""
+        custom = self._checkpointing.is_brought
+        staging_id = thread.thread_id if custom else ThreadId(uuid7())
         try:
-            yield kept_under
+            yield staging_id
         finally:
             with anyio.CancelScope(shield=True):
-                if not brought or await self._storage.threads.get(kept_under) is None:
-                    await self._checkpointing.discard(kept_under)
+                if not custom or await self._storage.threads.get(staging_id) is None:
+                    await self._checkpointing.discard(staging_id)
 
-    async def _create(self, thread: Thread, past: _Past) -> Thread:
-        settled = past.settled
-        begun = replace(thread, status=settled.status, values=settled.values, interrupts=settled.interrupts)
+    async def _create(self, thread: Thread, history: _History) -> Thread:
+        settled = history.settled
+        created = replace(thread, status=settled.status, values=settled.values, interrupts=settled.interrupts)
         drafts: list[Draft] = []
-        if past.checkpoint_id is not None:
-            reset = {"cause": past.cause, "checkpoint_id": past.checkpoint_id, "values": settled.values}
+        if history.checkpoint_id is not None:
+            reset = {"cause": history.cause, "checkpoint_id": history.checkpoint_id, "values": settled.values}
             drafts.append(Draft(Kind.STATE_RESET, reset, (), thread.created_at))
-        checkpoints_of = None if self._checkpointing.is_brought else past.kept_under
-        return await self._storage.threads.create(begun, drafts=drafts, checkpoints_of=checkpoints_of)
+        checkpoints_of = None if self._checkpointing.is_brought else history.staging_id
+        return await self._storage.threads.create(created, drafts=drafts, checkpoints_of=checkpoints_of)
 
 
-def _as_it_was(source: Thread) -> Settled:
+def _stored_state(source: Thread) -> Settled:
     return Settled("interrupted" if source.interrupts else "idle", source.values, source.interrupts)
 
 
-def _as_asked(existing: Thread, if_exists: str) -> Thread:
+def _existing_or_conflict(existing: Thread, if_exists: str) -> Thread:
     if if_exists == "do_nothing":
         return existing
     raise taken(existing.thread_id)

@@ -1,5 +1,5 @@
-"""Where the checkpoints of threads are: in the storage, which sees to them in its own transactions, or in a saver that
-the project brings, which must be told."""
+"""The checkpoints of threads, in the storage or in a custom checkpointer. The storage maintains its own in the same
+transactions as its other data; a custom checkpointer has to be called for each change."""
 
 from collections.abc import Awaitable, Sequence
 from typing import TYPE_CHECKING
@@ -17,118 +17,120 @@ if TYPE_CHECKING:
 
 
 class Checkpointing:
-    def __init__(self, storage: Storage, brought: BroughtSaver | None = None) -> None:
+    def __init__(self, storage: Storage, custom: BroughtSaver | None = None) -> None:
         self._storage = storage
-        self._brought = brought
+        self._custom = custom
 
     @property
     def is_brought(self) -> bool:
-        return self._brought is not None
+        return self._custom is not None
 
     def saver(self, durability: Durability = "async") -> "Saver":
-        """What the project brings is handed out as it is: it knows neither fences nor the order of our queue."""
-        return self._storage.checkpoints.saver(None, durability) if self._brought is None else self._brought.saver
+        """A custom checkpointer is returned as it is: it supports neither fences nor the order of the write queue."""
+        return self._storage.checkpoints.saver(None, durability) if self._custom is None else self._custom.saver
 
     def saver_of(self, run: Run) -> "Saver":
-        """For the attempt that holds the thread."""
-        if self._brought is not None:
-            return self._brought.saver
+        """The saver for the run's current attempt, with its fence."""
+        if self._custom is not None:
+            return self._custom.saver
         durability: Durability = run.kwargs.get("durability") or "async"
-        empty = run.thread_id if _begins_thread(run) else None
+        empty = run.thread_id if _is_first_on_thread(run) else None
         return self._storage.checkpoints.saver(run.fence, durability, empty=empty)
 
     async def newest(self, thread_id: ThreadId) -> tuple[str, RunId | None] | None:
-        """The newest root checkpoint, and who made it. What is made from now on comes behind it."""
-        newest = await (self._brought or self._storage.checkpoints).newest(thread_id)
+        """The newest root checkpoint and the run that created it. Checkpoints created from now on sort after it."""
+        newest = await (self._custom or self._storage.checkpoints).newest(thread_id)
         if newest is not None:
             let_new_ids_follow(newest[0])
         return newest
 
     async def let_new_ones_follow(self, thread_id: ThreadId) -> None:
-        """Have what is made from now on come behind what the thread has. Our own savers see to it when they read."""
-        if self._brought is not None:
+        """Make checkpoints created from now on sort after those of the thread. The storage's savers do so on every
+        read."""
+        if self._custom is not None:
             await self.newest(thread_id)
 
     async def newest_before(self, run: Run) -> tuple[str, RunId | None] | None:
-        """The newest checkpoint that an attempt finds."""
-        return None if self._brought is None and _begins_thread(run) else await self.newest(run.thread_id)
+        """The newest checkpoint when an attempt of the run starts."""
+        return None if self._custom is None and _is_first_on_thread(run) else await self.newest(run.thread_id)
 
     async def require(self, thread_id: ThreadId, checkpoint_id: str | None, ns: str = "") -> None:
-        """Raise `NotFound` if the thread has no such checkpoint. LangGraph would begin with an empty state there."""
-        keeper = self._brought or self._storage.checkpoints
-        if checkpoint_id is not None and not await keeper.has(thread_id, checkpoint_id, ns):
+        """Raise `NotFound` if the thread has no such checkpoint. LangGraph would start with an empty state instead."""
+        source = self._custom or self._storage.checkpoints
+        if checkpoint_id is not None and not await source.has(thread_id, checkpoint_id, ns):
             raise NotFound(f"Thread {thread_id} has no checkpoint {checkpoint_id[:60]!r}. It may have been pruned.")
 
     async def put(self, puts: Sequence[Put]) -> None:
-        """Put what belongs to a change of which the storage knows. Raises `StorageError`."""
-        if self._brought is not None:
-            await _told(self._brought.put(puts))
+        """Write the checkpoints of a change that the storage has committed. Raises `StorageError`."""
+        if self._custom is not None:
+            await _reporting_errors(self._custom.put(puts))
 
     async def copy(self, thread_id: ThreadId, to: ThreadId) -> None:
-        """Copy all checkpoints of a thread, as they are at one moment. Raises `StorageError`."""
-        if self._brought is not None:
-            await _told(self._brought.copy_thread(thread_id, to))
+        """Copy a consistent snapshot of all checkpoints of a thread. Raises `StorageError`."""
+        if self._custom is not None:
+            await _reporting_errors(self._custom.copy_thread(thread_id, to))
         else:
             await self._storage.checkpoints.saver().acopy_thread(thread_id, to)
 
     async def discard(self, thread_id: ThreadId) -> None:
-        """Remove checkpoints for which there is no thread after all. Raises `StorageError`."""
-        if self._brought is None:
+        """Delete staged checkpoints that no thread took over. Raises `StorageError`."""
+        if self._custom is None:
             await self._storage.checkpoints.saver().adelete_thread(thread_id)
-        elif self._brought.forgets_threads:
-            await _told(self._brought.forget_thread(thread_id))
+        elif self._custom.forgets_threads:
+            await _reporting_errors(self._custom.forget_thread(thread_id))
 
     async def prune(self, thread_id: ThreadId) -> None:
-        """The thread has been pruned. Raises `StorageError`."""
-        if self._brought is not None:
-            await _told(self._brought.prune(thread_id))
+        """Prune a thread that was pruned in the storage. Raises `StorageError`."""
+        if self._custom is not None:
+            await _reporting_errors(self._custom.prune(thread_id))
 
     async def sizes(self, thread_id: ThreadId) -> CheckpointSizes:
-        if self._brought is not None:
-            raise BadRequest("The project's checkpointer does not tell what its checkpoints take up.")
+        if self._custom is not None:
+            raise BadRequest("The project's checkpointer does not report the size of its checkpoints.")
         return await self._storage.checkpoints.sizes(thread_id)
 
     async def forget_thread(self, thread_id: ThreadId) -> None:
-        """The thread has been deleted. Raises `StorageError`."""
-        if self._brought is not None:
-            await _told(self._brought.forget_thread(thread_id))
+        """Delete the checkpoints of a thread that was deleted in the storage. Raises `StorageError`."""
+        if self._custom is not None:
+            await _reporting_errors(self._custom.forget_thread(thread_id))
 
     async def forget_run(self, run_id: RunId) -> None:
-        """The run is being rolled back. Raises `StorageError`. To do it again is nothing."""
-        if self._brought is not None:
-            await _told(self._brought.forget_run(run_id))
+        """Delete the checkpoints of a run that is rolled back. Idempotent. Raises `StorageError`."""
+        if self._custom is not None:
+            await _reporting_errors(self._custom.forget_run(run_id))
 
     def require_deletion(self) -> None:
-        """Raise `BadRequest` if a thread's checkpoints could not be removed with it."""
-        if self._brought is not None and not self._brought.forgets_threads:
-            raise BadRequest(_CANNOT.format("thread", "deleted", "adelete_thread"))
+        """Raise `BadRequest` if a thread's checkpoints could not be deleted with it."""
+        if self._custom is not None and not self._custom.forgets_threads:
+            raise BadRequest(_CANNOT_DELETE.format("Threads", "deleted", "adelete_thread"))
 
     def require_rollback(self) -> None:
-        """Raise `BadRequest` if a run's checkpoints could not be taken back."""
-        if self._brought is not None and not self._brought.forgets_runs:
-            raise BadRequest(_CANNOT.format("run", "rolled back", "adelete_for_runs"))
+        """Raise `BadRequest` if a run's checkpoints could not be rolled back."""
+        if self._custom is not None and not self._custom.forgets_runs:
+            raise BadRequest(_CANNOT_DELETE.format("Runs", "rolled back", "adelete_for_runs"))
 
     def require_copying(self) -> None:
-        if self._brought is not None and not self._brought.copies_threads:
-            raise BadRequest(_CANNOT_DO.format("copied", "acopy_thread"))
+        if self._custom is not None and not self._custom.copies_threads:
+            raise BadRequest(_MISSING_METHOD.format("copied", "acopy_thread"))
 
     def require_pruning(self) -> None:
-        if self._brought is not None and not self._brought.prunes_threads:
-            raise BadRequest(_CANNOT_DO.format("pruned", "aprune"))
+        if self._custom is not None and not self._custom.prunes_threads:
+            raise BadRequest(_MISSING_METHOD.format("pruned", "aprune"))
 
 
-def _begins_thread(run: Run) -> bool:
-    """Whatever leaves a checkpoint in the storage leaves an entry too, so before a thread's first entry there is none
-    to look for. The run that it tells of must have begun with it: one that is delayed is passed by others."""
+def _is_first_on_thread(run: Run) -> bool:
+    """Whether the thread has no checkpoints before this attempt. Whatever writes a checkpoint to the storage also
+    writes a log entry, so there are none before the thread's first entry. The run must have started as it was queued,
+    because other runs can overtake a delayed one."""
     return run.queued_seq == START + 1 and run.attempt == 1 and run.started_at == run.created_at
 
 
-_CANNOT_DO = "A thread cannot be {0} here: the project's checkpointer has no `{1}`."
-_CANNOT = "A {0} cannot be {1} here: the project's checkpointer cannot delete its checkpoints, for it has no `{2}`."
+_MISSING_METHOD = "Threads cannot be {0}: the project's checkpointer has no `{1}`."
+_CANNOT_DELETE = "{0} cannot be {1}: the project's checkpointer cannot delete checkpoints, because it has no `{2}`."
 
 
-async def _told(work: Awaitable[None]) -> None:
+async def _reporting_errors(work: Awaitable[None]) -> None:
     try:
         await work
-    except Exception as error:  # the project's own code, and the database behind it
+    except Exception as error:  # the project's own code, or its database
         raise StorageError(f"The project's checkpointer failed: {type(error).__name__}: {error}") from error

@@ -1,7 +1,7 @@
-"""Runs that are started again and again: keeping them, and firing each slot once.
+"""Crons: storing them, and starting one run per slot.
 
-A slot is a moment of a cron's schedule. Taking it is one transaction with accepting its run, so a slot makes one run
-whatever dies in between. Slots that passed while nobody was there make one run together, when somebody is.
+A slot is a time in a cron's schedule. One transaction takes the slot and accepts its run, so a crash neither loses nor
+repeats a run. Slots missed while no scheduler was running start a single run when one is running again.
 """
 
 import asyncio
@@ -26,12 +26,12 @@ from threadwire.storage.abc import Storage
 
 logger = structlog.get_logger("threadwire.crons")
 
-AFTER_TROUBLE = 1.0
+RETRY_DELAY = 1.0
 BATCH = 100
 
 
 class Scheduler:
-    """Fires what is due. One per process."""
+    """Fires due crons. One per process."""
 
     def __init__(self, storage: Storage, runs: Runs, clock: Clock) -> None:
         self._storage = storage
@@ -40,7 +40,7 @@ class Scheduler:
         self._wake = asyncio.Event()
 
     def hint(self) -> None:
-        """A cron has come or changed."""
+        """Wake the scheduler, because a cron was created or changed."""
         self._wake.set()
 
     async def work(self) -> None:
@@ -50,8 +50,8 @@ class Scheduler:
                 await self.fire_due()
                 seconds = seconds_until(await self._storage.crons.next_due(), self._clock())
             except StorageError as error:
-                logger.error("crons_not_fired", error=error.message)
-                seconds = AFTER_TROUBLE
+                logger.error("cron_poll_failed", error=error.message)
+                seconds = RETRY_DELAY
             with anyio.move_on_after(seconds):
                 await self._wake.wait()
 
@@ -63,34 +63,34 @@ class Scheduler:
 
     async def _fire(self, cron: Cron) -> None:
         now = self._clock()
-        following = None
+        next_run_at = None
         try:
-            following = next_slot(cron, now)
-            over = cron.end_time is not None and now > cron.end_time
-            fired = await (self._pass(cron, following) if over else self._start(cron, following))
-        except (Invalid, NotFound) as error:  # it was sound once: its zone or its assistant must have gone
-            fired = await self._pass(cron, following, error.message)
+            next_run_at = next_slot(cron, now)
+            is_over = cron.end_time is not None and now > cron.end_time
+            fired = await (self._skip(cron, next_run_at) if is_over else self._start_run(cron, next_run_at))
+        except (Invalid, NotFound) as error:  # it was valid when stored, so its time zone or assistant no longer exists
+            fired = await self._skip(cron, next_run_at, error.message)
         if fired is not None and fired.refused is not None:
-            logger.warning("cron_slot_without_a_run", cron_id=cron.cron_id, reason=fired.refused)
+            logger.warning("cron_run_rejected", cron_id=cron.cron_id, reason=fired.refused)
 
-    async def _start(self, cron: Cron, following: int | None) -> Fired | None:
+    async def _start_run(self, cron: Cron, next_run_at: int | None) -> Fired | None:
         fired: Fired | None = None
 
         async def accept(new: NewRun, start: Begin | None) -> Accepted | None:
             nonlocal fired
-            fired = await self._storage.crons.fire(cron, new, following, start=start)
+            fired = await self._storage.crons.fire(cron, new, next_run_at, start=start)
             return None if fired is None else fired.accepted
 
-        await self._runs.take_in(_asked(cron), accept)
+        await self._runs.take_in(_run_request(cron), accept)
         return fired
 
-    async def _pass(self, cron: Cron, following: int | None, reason: str | None = None) -> Fired | None:
-        """Let the slot pass without a run."""
-        fired = await self._storage.crons.fire(cron, None, following)
+    async def _skip(self, cron: Cron, next_run_at: int | None, reason: str | None = None) -> Fired | None:
+        """Take the slot without starting a run."""
+        fired = await self._storage.crons.fire(cron, None, next_run_at)
         return None if fired is None else replace(fired, refused=reason)
 
 
-def _asked(cron: Cron) -> StartRun:
+def _run_request(cron: Cron) -> StartRun:
     return StartRun(
         assistant=cron.assistant_id,
         thread_id=cron.thread_id,
@@ -114,16 +114,16 @@ class Crons:
         self._scheduler = scheduler
         self._clock = clock
 
-    async def create(self, asked: Cron, assistant: str) -> Cron:
-        """Keep a cron, with its assistant by id or name and its first slot to be found."""
+    async def create(self, cron: Cron, assistant: str) -> Cron:
+        """Store a cron. Resolves its assistant, given by id or name, and computes its first slot."""
         try:
-            named = await self._assistants.resolve(assistant)
+            resolved = await self._assistants.resolve(assistant)
         except (Invalid, NotFound):
             raise NotFound(f"Assistant '{assistant[:200]}' not found") from None
-        await self._check(asked)
-        payload = {**asked.payload, "assistant_id": named.assistant_id}
+        await self._check(cron)
+        payload = {**cron.payload, "assistant_id": resolved.assistant_id}
         now = self._clock()
-        cron = replace(asked, assistant_id=named.assistant_id, payload=payload, created_at=now, updated_at=now)
+        cron = replace(cron, assistant_id=resolved.assistant_id, payload=payload, created_at=now, updated_at=now)
         cron = replace(cron, next_run_at=next_slot(cron, now))
         try:
             await self._storage.crons.create(cron)
@@ -136,9 +136,9 @@ class Crons:
         return cron
 
     async def _check(self, cron: Cron) -> None:
-        """Refuse now what each run of the cron would be refused for."""
+        """Reject a cron whose every run would be rejected."""
         of_run(cron.kwargs.get("config") or {}, cron.kwargs.get("context") or {}, {}, {})
-        await self._runs.check(_asked(cron))
+        await self._runs.check(_run_request(cron))
 
     async def get(self, cron_id: CronId) -> Cron:
         if (cron := await self._storage.crons.get(cron_id)) is None:
@@ -146,13 +146,13 @@ class Crons:
         return cron
 
     async def update(self, cron_id: CronId, change: Callable[[Cron], Cron]) -> Cron:
-        """Change a cron. If that moves its slots, the next one is the first after now, never one that was taken."""
+        """Change a cron. If its slots move, the next is the first after now, and never one that was already taken."""
 
         def changed(cron: Cron) -> Cron:
-            after, now = change(cron), self._clock()
-            if _when(after) != _when(cron):
-                after = replace(after, next_run_at=next_slot(after, max(now, cron.last_run_at or 0)))
-            return replace(after, updated_at=now)
+            updated, now = change(cron), self._clock()
+            if _timing(updated) != _timing(cron):
+                updated = replace(updated, next_run_at=next_slot(updated, max(now, cron.last_run_at or 0)))
+            return replace(updated, updated_at=now)
 
         if (cron := await self._storage.crons.get(cron_id)) is not None:
             await self._check(change(cron))
@@ -174,12 +174,12 @@ class Crons:
 
 
 def next_slot(cron: Cron, after: int) -> int | None:
-    """The first slot after that moment, unless the cron has ended by then."""
+    """The first slot after the given time, or None if the cron ends before it."""
     slot = parse_schedule(cron.schedule).after(after, zone_of(cron.timezone))
     return None if slot is None or (cron.end_time is not None and slot > cron.end_time) else slot
 
 
-def _when(cron: Cron) -> tuple[object, ...]:
+def _timing(cron: Cron) -> tuple[object, ...]:
     return cron.schedule, cron.timezone, cron.end_time, cron.enabled
 
 
@@ -189,7 +189,7 @@ def zone_of(name: str | None) -> tzinfo:
         return UTC
     try:
         return ZoneInfo(name)
-    except (KeyError, ValueError, OSError):  # unknown, no name at all, a folder of names
+    except (KeyError, ValueError, OSError):  # unknown, not a valid key, or a directory of zones
         raise Invalid(
             f"Invalid timezone: '{name[:200]}'. Use IANA timezone format (e.g. 'America/New_York')."
         ) from None

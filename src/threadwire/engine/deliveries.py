@@ -1,7 +1,7 @@
-"""Telling webhooks that runs have ended: at least once each, however long that takes and whoever dies meanwhile.
+"""Webhook delivery after a run ends: at least once, with retries that survive a crash.
 
-What is to be told lies in the outbox until it was told or given up. A receiver that is slow or dead takes up places
-here, and nothing else: no run waits for one.
+A delivery stays in the outbox until it succeeds or is abandoned. A slow or dead receiver occupies delivery slots and
+nothing else: no run waits for it.
 """
 
 from typing import Protocol
@@ -25,25 +25,25 @@ LOOK_EVERY = 0.5
 class Webhooks(Protocol):
     @property
     def muted(self) -> bool:
-        """Whether none is told, whatever runs name."""
+        """Whether webhooks are disabled, even if runs name one."""
 
     async def check(self, url: str) -> None:
-        """Whether a client may name this address. Raises `Invalid`."""
+        """Raise `Invalid` if clients may not use this URL."""
 
     async def tell(self, delivery: Delivery) -> None:
-        """Tell the run's webhook. Raises `NotDelivered`."""
+        """Call the run's webhook. Raises `NotDelivered`."""
 
 
 class NoWebhooks:
-    """For an engine that nobody gave any."""
+    """For an engine without webhooks: rejects every URL."""
 
     muted = False
 
     async def check(self, url: str) -> None:
-        raise Invalid("Webhooks are not offered here")
+        raise Invalid("Webhooks are not supported by this server")
 
     async def tell(self, delivery: Delivery) -> None:
-        raise NotDelivered("Webhooks are not offered here")
+        raise NotDelivered("Webhooks are not supported by this server")
 
 
 class Deliverer:
@@ -51,41 +51,41 @@ class Deliverer:
         self._storage = storage
         self._webhooks = webhooks
         self._clock = clock
-        self._under_way: set[int] = set()
+        self._in_progress: set[int] = set()
 
     async def work(self) -> None:
         async with anyio.create_task_group() as tasks:
             while True:
                 try:
-                    await self._begin_due(tasks)
+                    await self._start_due(tasks)
                 except StorageError as error:
-                    logger.error("webhooks_not_looked_at", error=error.message)
+                    logger.error("webhook_poll_failed", error=error.message)
                 await anyio.sleep(LOOK_EVERY)
 
-    async def _begin_due(self, tasks: TaskGroup) -> None:
-        if (free := PLACES - len(self._under_way)) > 0:
-            under_way = frozenset(self._under_way)
-            for delivery in await self._storage.deliveries.due(self._clock(), limit=free, but_not=under_way):
-                self._under_way.add(delivery.delivery_id)
+    async def _start_due(self, tasks: TaskGroup) -> None:
+        if (free := PLACES - len(self._in_progress)) > 0:
+            in_progress = frozenset(self._in_progress)
+            for delivery in await self._storage.deliveries.due(self._clock(), limit=free, but_not=in_progress):
+                self._in_progress.add(delivery.delivery_id)
                 tasks.start_soon(self._deliver, delivery)
 
     async def _deliver(self, delivery: Delivery) -> None:
         try:
             await self.deliver(delivery)
-        except StorageError as error:  # it stays in the outbox and will be told again
-            logger.error("webhook_not_noted", run_id=delivery.run.run_id, error=error.message)
+        except StorageError as error:  # the delivery stays in the outbox and is sent again
+            logger.error("webhook_update_failed", run_id=delivery.run.run_id, error=error.message)
         finally:
-            self._under_way.discard(delivery.delivery_id)
+            self._in_progress.discard(delivery.delivery_id)
 
     async def deliver(self, delivery: Delivery) -> None:
-        """Try once, and note what came of it."""
-        facts = {"run_id": delivery.run.run_id, "tries": delivery.tries + 1}
+        """Make one attempt and store its result."""
+        fields = {"run_id": delivery.run.run_id, "attempt": delivery.tries + 1}
         try:
             await self._webhooks.tell(delivery)
         except NotDelivered as failure:
-            again = retry_at(delivery.tries + 1, self._clock())
-            if again is not None:
-                logger.info("webhook_failed", reason=failure.message, **facts)
-                return await self._storage.deliveries.postpone(delivery.delivery_id, again)
-            logger.error("webhook_given_up", reason=failure.message, **facts)
+            retry = retry_at(delivery.tries + 1, self._clock())
+            if retry is not None:
+                logger.info("webhook_failed", error=failure.message, **fields)
+                return await self._storage.deliveries.postpone(delivery.delivery_id, retry)
+            logger.error("webhook_abandoned", error=failure.message, **fields)
         await self._storage.deliveries.remove(delivery.delivery_id)

@@ -1,7 +1,7 @@
-"""Threads that have outlived their ttl are deleted, or lose all but their newest checkpoints.
+"""Expired threads are deleted, or pruned to their newest checkpoints, depending on their TTL's strategy.
 
-What is due is read from the database, so nothing is forgotten over a restart. A thread with a run under way is never
-due; it is looked at again when its runs have ended, which updates it and so puts its expiry off.
+Due threads are read from the database, so a restart loses none. A thread with an active run is never due. The end of a
+run updates the thread, which postpones its expiry.
 """
 
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ logger = structlog.get_logger("threadwire.expiry")
 
 @dataclass(frozen=True, slots=True)
 class Expiry:
-    """How long threads live that do not say so themselves, and how often those that are due are looked for."""
+    """The TTL of threads that have none of their own, and how often and how many expired threads are swept."""
 
     default_ttl: Ttl | None = None
     sweep_minutes: float = 5.0
@@ -40,17 +40,17 @@ class ExpirySweeper:
         self._clock = clock
 
     async def work(self) -> None:
-        """Sweep at once, and then again and again."""
+        """Sweep immediately, then periodically."""
         while True:
             try:
                 if swept := await self.sweep():
-                    logger.info("threads_expired", threads=swept)
-            except (StorageError, BadRequest) as error:  # a full disk, for one: the next sweep may fare better
-                logger.warning("sweep_failed", error=error.message)
+                    logger.info("threads_expired", count=swept)
+            except (StorageError, BadRequest) as error:  # for example a full disk: the next sweep may succeed
+                logger.warning("thread_sweep_failed", error=error.message)
             await anyio.sleep(self._expiry.sweep_minutes * 60)
 
     async def sweep(self) -> int:
-        """Deal with what is due, up to the limit; how many threads that were."""
+        """Expire due threads, up to the limit. Return their number."""
         swept = 0
         for thread_id in await self._storage.threads.due(self._clock(), self._expiry.sweep_limit):
             swept += await self._expire(thread_id)
@@ -58,11 +58,11 @@ class ExpirySweeper:
 
     async def _expire(self, thread_id: ThreadId) -> bool:
         self._checkpointing.require_deletion()
-        done = await self._storage.threads.expire(thread_id, self._clock())
-        if done == "delete":
+        strategy = await self._storage.threads.expire(thread_id, self._clock())
+        if strategy == "delete":
             self._followers.forget_thread(thread_id)
             await self._checkpointing.forget_thread(thread_id)
-        elif done == "keep_latest":
+        elif strategy == "keep_latest":
             self._checkpointing.require_pruning()
             await self._checkpointing.prune(thread_id)
-        return done is not None
+        return strategy is not None

@@ -1,4 +1,4 @@
-"""Asking a graph something outside a run: its state, its schemas, its drawing."""
+"""Calling a graph outside a run: to read or update its state, and for its schemas and its drawing."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -26,25 +26,25 @@ class GraphReads:
         graph_id: str,
         config: dict[str, Any],
         access: AccessContext,
-        question: Callable[[AnyGraph], Coroutine[Any, Any, T]],
+        operation: Callable[[AnyGraph], Coroutine[Any, Any, T]],
     ) -> T:
-        """Ask on the reading loop, so that a run that blocks its own does not hold it up. The config and why it is
-        asked are for a factory."""
+        """Call a graph on the read loop, so that a run that blocks its own loop does not delay the call. `config` and
+        `access` are passed to a graph factory. Raises `GraphFailed`."""
 
-        async def asking() -> T:
+        async def run_operation() -> T:
             store = self._store.of(None)
             async with self._registry.open(graph_id, config, store=store, access=access) as graph:
-                return await question(graph)
+                return await operation(graph)
 
-        async def answering() -> T:
+        async def translating_errors() -> T:
             try:
-                return await asking()
+                return await run_operation()
             except (ThreadwireError, asyncio.CancelledError):
                 raise
-            except BaseException as error:  # the graph's own code: a factory, a schema, a reducer
+            except BaseException as error:  # raised by the project's code: a factory, a schema, a reducer
                 raise GraphFailed("{error}: {message}".format(**describe(error))) from error
 
         try:
-            return await self._loop.run(answering)
+            return await self._loop.run(translating_errors)
         except WorkCancelled as error:
             raise GraphFailed(f"CancelledError: {error}") from error

@@ -1,4 +1,4 @@
-"""What a request brings along for the runs it starts, over whatever protocol it came."""
+"""Values from a request that are passed on to the runs it starts, over any protocol."""
 
 from collections.abc import Mapping
 from contextvars import ContextVar
@@ -7,4 +7,4 @@ from types import MappingProxyType
 NOTHING: Mapping[str, str] = MappingProxyType({})
 
 brought_along: ContextVar[Mapping[str, str]] = ContextVar("brought_along", default=NOTHING)
-"""Goes into `config.configurable`, above what the request's body and the assistant say."""
+"""Merged into `config.configurable`. Overrides the request's body and the assistant."""

@@ -1,4 +1,4 @@
-"""Starting, finding, stopping and awaiting runs: what every protocol calls."""
+"""Starting, finding, cancelling and awaiting runs, for every protocol."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -6,10 +6,8 @@ from functools import partial
 from typing import Any
 
 from threadwire.core.configuration import base_of, of_run
-from threadwire.core.encoding import Encoder
-from threadwire.core.entries import Entry, Json, Kind
-from threadwire.core.fold import StateFold
-from threadwire.core.ids import RunId, Seq, ThreadId, uuid7
+from threadwire.core.entries import Json
+from threadwire.core.ids import RunId, ThreadId, uuid7
 from threadwire.core.records import (
     Accepted,
     Assistant,
@@ -29,14 +27,15 @@ from threadwire.engine.assistants import Assistants
 from threadwire.engine.checkpointing import Checkpointing
 from threadwire.engine.clock import Clock
 from threadwire.engine.deliveries import Webhooks
-from threadwire.engine.follow import PAGE, POLL, SMALL_PAGE, Followers
+from threadwire.engine.follow import Followers
+from threadwire.engine.outcomes import wait_for_outcome
 from threadwire.engine.request import brought_along
 from threadwire.engine.seeing_through import see_through
 from threadwire.engine.worker import Worker
 from threadwire.errors import KeyReused, NotFound
 from threadwire.storage.abc import Storage
 
-_NOT_THERE = "Thread or assistant not found."
+_NOT_FOUND = "Thread or assistant not found."
 _NO_RUNS = "No runs found to cancel."
 _NOTHING_TO_CANCEL = (
     "No matching runs to cancel. Please verify the thread ID and run IDs are correct, and the runs haven't been deleted"
@@ -46,31 +45,32 @@ _NOTHING_TO_CANCEL = (
 
 @dataclass(frozen=True, slots=True)
 class StartRun:
-    """What a client asks for when it starts a run. `kwargs` is kept as it is and handed to the graph."""
+    """A client's request to start a run. `kwargs` is stored unchanged and passed to the graph."""
 
     assistant: str
     thread_id: ThreadId | None
-    """None for a thread of its own, which is made."""
+    """None creates a thread for the run."""
     kwargs: dict[str, Any]
     metadata: dict[str, Any] = field(default_factory=dict)
     multitask_strategy: MultitaskStrategy = "enqueue"
     create_thread: bool = False
     thread_metadata: dict[str, Any] = field(default_factory=dict)
     temporary: bool = False
-    """Whether the thread goes when the run ends."""
+    """Whether the thread is deleted when the run ends."""
     webhook: str | None = None
     after_seconds: float = 0
     idempotency_key: str | None = None
     request_digest: str | None = None
-    """Stands for all that is asked for with the key."""
+    """Identifies the whole request made with the key."""
     watched: bool = False
-    """Whether the client is told nothing before the run has said something."""
+    """Whether fsync may be deferred, because the client receives nothing before the run's first output."""
     owner: str | None = None
 
 
 Begin = Callable[[Run], None]
+"""Starts a run that was claimed as it was accepted."""
 Accept = Callable[[NewRun, Begin | None], Awaitable[Accepted | None]]
-"""Accepts a run in a transaction, whichever; given what begins it, if there is a place for it, at once."""
+"""Accepts a run in a transaction of the caller's choice. `Begin` is passed if a slot is reserved for the run."""
 
 
 def run_kwargs(
@@ -91,8 +91,8 @@ def run_kwargs(
     strict_resume: bool = False,
     langsmith_tracer: Json = None,
 ) -> dict[str, Any]:
-    """What a run is given, whichever protocol asked for it, in the words in which clients see it again."""
-    seldom = {"strict_resume": strict_resume, "langsmith_tracer": langsmith_tracer}
+    """A run's `kwargs`, the same for every protocol, with the keys that clients see when they read the run."""
+    optional = {"strict_resume": strict_resume, "langsmith_tracer": langsmith_tracer}
     return {
         "input": input,
         "command": command,
@@ -108,12 +108,12 @@ def run_kwargs(
         "resumable": resumable,
         "checkpoint_during": durability != "exit",
         "durability": durability,
-        **{name: value for name, value in seldom.items() if value},
+        **{name: value for name, value in optional.items() if value},
     }
 
 
 RunList = list[Run]
-"""`Runs` has a method called `list`, which would hide the type."""
+"""`Runs.list` would hide the built-in type."""
 
 
 class Runs:
@@ -138,39 +138,39 @@ class Runs:
         self._default_ttl = default_ttl
         self.follow, self.follow_thread_alone = followers.follow, followers.follow_thread_alone
 
-    async def start(self, asked: StartRun) -> Run:
-        """Take a run in; on return it is durable, and will be carried out whatever happens to the caller."""
-        await self.check(asked)
-        taken = await self.take_in(asked, partial(self._accept, patient=asked.watched))
-        assert taken is not None
-        return taken
+    async def start(self, request: StartRun) -> Run:
+        """Accept a run. On return it is durable, and will be executed whatever happens to the caller."""
+        await self.check(request)
+        accepted = await self.take_in(request, partial(self._accept, patient=request.watched))
+        assert accepted is not None
+        return accepted
 
-    async def check(self, asked: StartRun) -> None:
-        """Refuse what could not be done later: to start from there, to tell the webhook, to remove the thread, to roll
-        back others."""
-        if (base := base_of(asked.kwargs.get("config") or {})) is not None:
-            await self._checkpointing.require(asked.thread_id or ThreadId(uuid7()), base)
-        if asked.webhook is not None:
-            await self._webhooks.check(asked.webhook)
-        if asked.temporary:
+    async def check(self, request: StartRun) -> None:
+        """Reject a request that would fail later: its checkpoint does not exist, its webhook is not allowed, its thread
+        could not be deleted, or other runs could not be rolled back."""
+        if (base := base_of(request.kwargs.get("config") or {})) is not None:
+            await self._checkpointing.require(request.thread_id or ThreadId(uuid7()), base)
+        if request.webhook is not None:
+            await self._webhooks.check(request.webhook)
+        if request.temporary:
             self._checkpointing.require_deletion()
-        if asked.multitask_strategy == "rollback":
+        if request.multitask_strategy == "rollback":
             self._checkpointing.require_rollback()
 
     async def _accept(self, new: NewRun, start: Begin | None, *, patient: bool) -> Accepted:
         try:
             return await self._storage.runs.accept(new, start=start, patient=patient)
         except NotFound as error:
-            raise NotFound(_NOT_THERE) from error
+            raise NotFound(_NOT_FOUND) from error
 
-    async def take_in(self, asked: StartRun, accept: Accept) -> Run | None:
-        """Have a run accepted, and see to what follows from that, also if the caller is cancelled meanwhile. The run as
-        it was accepted, None if it was not. Raises `KeyReused`."""
-        new = await self._prepare(asked)
-        waiting = await self._rolled_back_with(asked)
-        return await see_through(self._take_in(new, waiting, accept))
+    async def take_in(self, request: StartRun, accept: Accept) -> Run | None:
+        """Accept a run with `accept` and notify the worker, even if the caller is cancelled. Return the run as it was
+        accepted, or None if it was not. Raises `KeyReused`."""
+        new = await self._prepare(request)
+        replaced = await self._rolled_back_by(request)
+        return await see_through(self._accept_and_notify(new, replaced, accept))
 
-    async def _take_in(self, new: NewRun, waiting: "Sequence[Run]", accept: Accept) -> Run | None:
+    async def _accept_and_notify(self, new: NewRun, replaced: "Sequence[Run]", accept: Accept) -> Run | None:
         with self._worker.place_for(new.thread_id) as start:
             accepted = await accept(new, start)
         if accepted is None:
@@ -179,57 +179,57 @@ class Runs:
             return replace(accepted.run, status="pending")
         if accepted.repeated:
             return _same_request(new, accepted.run)
-        for run in waiting:
+        for run in replaced:
             await self._checkpointing.forget_run(run.run_id)
         for run_id in accepted.stopping:
             self._worker.stop(run_id, "rollback" if new.multitask_strategy == "rollback" else "interrupt")
         self._worker.hint()
         return accepted.run
 
-    async def _prepare(self, asked: StartRun) -> NewRun:
-        assistant = await self._assistants.resolve(asked.assistant)
+    async def _prepare(self, request: StartRun) -> NewRun:
+        assistant = await self._assistants.resolve(request.assistant)
         now = self._clock()
-        belongs = {"graph_id": assistant.graph_id, "assistant_id": assistant.assistant_id}
+        origin = {"graph_id": assistant.graph_id, "assistant_id": assistant.assistant_id}
         return NewRun(
             run_id=RunId(uuid7()),
-            thread_id=asked.thread_id or ThreadId(uuid7()),
+            thread_id=request.thread_id or ThreadId(uuid7()),
             assistant_id=assistant.assistant_id,
             graph_id=assistant.graph_id,
             created_at=now,
-            due_at=now + round(asked.after_seconds * 1000),
-            multitask_strategy=asked.multitask_strategy,
-            metadata={**assistant.metadata, **asked.metadata, **belongs},
-            kwargs=_with_assistant(asked.kwargs, assistant),
-            create_thread=asked.create_thread or asked.thread_id is None,
-            thread_metadata={**asked.thread_metadata, **belongs},
-            thread_config=_thread_config(asked.kwargs),
+            due_at=now + round(request.after_seconds * 1000),
+            multitask_strategy=request.multitask_strategy,
+            metadata={**assistant.metadata, **request.metadata, **origin},
+            kwargs=_with_assistant(request.kwargs, assistant),
+            create_thread=request.create_thread or request.thread_id is None,
+            thread_metadata={**request.thread_metadata, **origin},
+            thread_config=_thread_config(request.kwargs),
             thread_ttl=self._default_ttl,
-            idempotency_key=asked.idempotency_key,
-            request_digest=asked.request_digest,
-            temporary=asked.temporary,
-            webhook=None if self._webhooks.muted else asked.webhook,
-            owner=asked.owner,
+            idempotency_key=request.idempotency_key,
+            request_digest=request.request_digest,
+            temporary=request.temporary,
+            webhook=None if self._webhooks.muted else request.webhook,
+            owner=request.owner,
         )
 
-    async def _rolled_back_with(self, asked: StartRun) -> "Sequence[Run]":
-        """The pending runs that end at once if this one is accepted. A shutdown may have left them checkpoints."""
-        if asked.multitask_strategy != "rollback" or asked.thread_id is None:
+    async def _rolled_back_by(self, request: StartRun) -> "Sequence[Run]":
+        """The pending runs that end when this one is accepted. Those released by a shutdown may have checkpoints."""
+        if request.multitask_strategy != "rollback" or request.thread_id is None:
             return ()
-        return await self._storage.runs.list(asked.thread_id, status="pending", limit=1000)
+        return await self._storage.runs.list(request.thread_id, status="pending", limit=1000)
 
-    async def start_all(self, asked: Sequence[StartRun]) -> RunList:
-        """Take several runs in, after looking whether each names an assistant and a thread that are there: one that
-        cannot be had keeps the others from being started."""
-        for each in asked:
-            await self._assistants.resolve(each.assistant)
-            await self.check(each)
-            wanted = None if each.create_thread else each.thread_id
-            if wanted is not None and await self._storage.threads.get(wanted) is None:
-                raise NotFound(_NOT_THERE)
-        return [await self.start(each) for each in asked]
+    async def start_all(self, requests: Sequence[StartRun]) -> RunList:
+        """Start several runs. If the assistant or the thread of one does not exist, none is started."""
+        for request in requests:
+            await self._assistants.resolve(request.assistant)
+            await self.check(request)
+            required = None if request.create_thread else request.thread_id
+            if required is not None and await self._storage.threads.get(required) is None:
+                raise NotFound(_NOT_FOUND)
+        return [await self.start(request) for request in requests]
 
     async def get(self, thread_id: ThreadId | None, run_id: RunId, missing: str = "Not Found") -> Run:
-        """A run of that thread, or with None of any. One whose thread was discarded is found until it is swept."""
+        """Return a run of the thread, or of any thread if None. A run on a discarded thread is found until it is swept.
+        Raises `NotFound` with the message `missing`."""
         run = await self.find(run_id)
         if run is None or thread_id not in (None, run.thread_id):
             raise NotFound(missing)
@@ -246,13 +246,13 @@ class Runs:
         return await self._storage.runs.list(thread_id, status=status, limit=limit, offset=offset)
 
     async def active(self, thread_id: ThreadId) -> Run | None:
-        """The run that is being carried out on a thread, or else the one whose turn is next."""
-        # First those that wait: one that starts between the two questions must not be in neither answer.
+        """The run that is running on a thread, or else the next one to run."""
+        # Pending runs first: a run that starts between the two reads must not be missing from both.
         pending = await self._storage.runs.list(thread_id, status="pending", limit=1000)
         for run in await self._storage.runs.list(thread_id, status="running", limit=1):
             return run
-        turns, now = next_in_turn(pending[::-1]), self._clock()
-        return next((run for run in turns if run.is_due(now)), turns[0] if turns else None)
+        candidates, now = next_in_turn(pending[::-1]), self._clock()
+        return next((run for run in candidates if run.is_due(now)), candidates[0] if candidates else None)
 
     async def count_active(self) -> dict[RunStatus, int]:
         return await self._storage.runs.count_active()
@@ -261,9 +261,9 @@ class Runs:
         return self._storage.log.figures()
 
     async def delete(self, thread_id: ThreadId | None, run_id: RunId) -> None:
-        """Remove a run's row. One that is still active is stopped first."""
+        """Delete a run's row. An active run is stopped first."""
         run = await self.get(thread_id, run_id, "Run not found")
-        if run.active and await self.stop_if_active(run, "interrupt"):  # or it has ended meanwhile
+        if run.active and await self.stop_if_active(run, "interrupt"):  # False if it has ended meanwhile
             await self.outcome(run)
         try:
             await self._storage.runs.delete(run_id)
@@ -278,7 +278,7 @@ class Runs:
             await self.outcome(run)
 
     async def stop_if_active(self, run: Run, action: CancelAction) -> bool:
-        """Ask a run to stop. False if it was over already."""
+        """Request that a run stop. Return False if it had already ended."""
         if action == "rollback":
             self._checkpointing.require_rollback()
         return await see_through(self._stop_if_active(run, action))
@@ -287,26 +287,26 @@ class Runs:
         cancelled = await self._storage.runs.cancel(run.run_id, action, self._clock())
         if cancelled is None:
             return False
-        await self._have_stopped([cancelled], action)
+        await self._stop_cancelled([cancelled], action)
         return True
 
-    async def cancel_many(self, wanted: RunSelection, action: CancelAction) -> None:
-        """Ask all of them to stop, without waiting for it."""
+    async def cancel_many(self, selection: RunSelection, action: CancelAction) -> None:
+        """Request that all these runs stop, without waiting."""
         if action == "rollback":
             self._checkpointing.require_rollback()
-        await see_through(self._cancel_many(wanted, action))
+        await see_through(self._cancel_many(selection, action))
 
-    async def _cancel_many(self, wanted: RunSelection, action: CancelAction) -> None:
-        cancelled = await self._storage.runs.cancel_many(wanted, action, self._clock())
+    async def _cancel_many(self, selection: RunSelection, action: CancelAction) -> None:
+        cancelled = await self._storage.runs.cancel_many(selection, action, self._clock())
         if not cancelled:
-            raise NotFound(_NOTHING_TO_CANCEL if await self._knows_any(wanted) else _NO_RUNS)
-        await self._have_stopped(cancelled, action)
+            raise NotFound(_NOTHING_TO_CANCEL if await self._any_exists(selection) else _NO_RUNS)
+        await self._stop_cancelled(cancelled, action)
 
-    async def _knows_any(self, wanted: RunSelection) -> bool:
-        found = [await self._storage.runs.get(run_id) for run_id in wanted.run_ids or ()]
-        return any(run is not None and run.thread_id == wanted.thread_id for run in found)
+    async def _any_exists(self, selection: RunSelection) -> bool:
+        found = [await self._storage.runs.get(run_id) for run_id in selection.run_ids or ()]
+        return any(run is not None and run.thread_id == selection.thread_id for run in found)
 
-    async def _have_stopped(self, cancelled: Sequence[Cancelled], action: CancelAction) -> None:
+    async def _stop_cancelled(self, cancelled: Sequence[Cancelled], action: CancelAction) -> None:
         for each in cancelled:
             if each.at_once:
                 self._worker.ended["interrupted"] += 1
@@ -316,112 +316,25 @@ class Runs:
                 self._worker.stop(each.run.run_id, each.run.cancel or action)
         self._worker.hint()
 
-    # -- watching ------------------------------------------------------------------------------------------------
-
-    async def run_at(self, thread_id: ThreadId, position: Seq) -> RunId | None:
-        """The run that wrote the entry at a position, unless that is its last one."""
-        for entry in await self._storage.log.read(thread_id, Seq(position - 1), limit=1):
-            return None if entry.kind == Kind.RUN_ENDED else entry.run_id
-        return None
-
-    async def next_of(self, thread_id: ThreadId, run_id: RunId, position: Seq) -> Entry | None:
-        """The first entry of a run after a position."""
-        entries = await self._storage.log.read(thread_id, position, limit=1, run_id=run_id)
-        return entries[0] if entries else None
-
-    async def next_deed(self, thread_id: ThreadId, position: Seq, upto: Seq | None = None) -> Entry | None:
-        """The first entry after a position, and not after `upto`, by which something happens: it comes from a run that
-        has had its turn, or moves the state outside one."""
-        while entries := await self._storage.log.read(thread_id, position, limit=SMALL_PAGE):
-            for entry in entries:
-                if upto is not None and entry.seq > upto:
-                    return None
-                if entry.attempt > 0 or (entry.kind == Kind.STATE_RESET and "values" in entry.data):
-                    return entry
-            position = entries[-1].seq
-        return None
-
-    async def at_work_at(self, thread_id: ThreadId, position: Seq) -> RunId | None:
-        """The run that writes next after a position, or else the one that is being carried out."""
-        # First who is at work: one that ends between the two questions has written what the log is then asked for.
-        running = await self._storage.runs.list(thread_id, status="running", limit=1)
-        following = await self.next_deed(thread_id, position)
-        if following is not None:
-            return following.run_id
-        return running[0].run_id if running else None
-
-    async def primed(self, run: Run, encoder: Encoder, upto: Seq) -> bool:
-        """Feed an encoder, silently, a run up to a position (spec 4.5). Whether the run had ended by then."""
-        cursor = Seq(run.queued_seq - 1)
-        while cursor < upto:
-            entries = await self._storage.log.read(run.thread_id, cursor, limit=PAGE, run_id=run.run_id)
-            for entry in entries:
-                if entry.seq > upto:
-                    return False
-                encoder.feed(entry)
-                if entry.kind == Kind.RUN_ENDED:
-                    return True
-            if not entries:
-                return False
-            cursor = entries[-1].seq
-        return False
-
-    async def newest(self, thread_id: ThreadId) -> Seq:
-        return await self._storage.log.last(thread_id)
-
     async def outcome(self, run: Run) -> Json:
-        """Wait for a run to end; what it left: its last values, an error, or nothing if it was stopped."""
-        state, cursor = StateFold(), Seq(run.queued_seq - 1)
-        waited = False
-        with self._storage.log.watch(run.thread_id) as wakeup:
-            while True:
-                entries = await self._storage.log.read(run.thread_id, cursor, limit=PAGE, run_id=run.run_id)
-                for entry in entries:
-                    if entry.kind == Kind.STATE and not entry.ns:
-                        state.apply(entry.data)
-                    elif entry.kind == Kind.RUN_ENDED:
-                        return _outcome(entry, state)
-                if entries:
-                    cursor, waited = entries[-1].seq, False
-                elif waited and await self._is_gone(run, cursor):
-                    return {"__error__": {"error": "NotFound", "message": "The thread was deleted."}}
-                else:
-                    await wakeup.wait(POLL)
-                    waited = True
-
-    async def _is_gone(self, run: Run, read: Seq) -> bool:
-        """Whether nothing more will ever be read of a run. One that was rolled back has no row, but an end."""
-        return await self._storage.runs.get(run.run_id) is None and not await self._storage.log.read(
-            run.thread_id, read, limit=1, run_id=run.run_id
-        )
+        """Wait for a run to end. Return its last values, an error, or `{}` if it was cancelled."""
+        return await wait_for_outcome(self._storage, run)
 
 
-def _same_request(new: NewRun, made: Run) -> Run:
-    """The run that an earlier request made, if this one asks for the same."""
-    if None not in (new.request_digest, made.request_digest) and new.request_digest != made.request_digest:
+def _same_request(new: NewRun, existing: Run) -> Run:
+    """Return the run of the earlier request with this key. Raises `KeyReused` if the two requests differ."""
+    if None not in (new.request_digest, existing.request_digest) and new.request_digest != existing.request_digest:
         raise KeyReused()
-    return made
-
-
-def _outcome(ended: Entry, state: StateFold) -> Json:
-    if ended.data["status"] in ("error", "timeout"):
-        return {"__error__": ended.data["error"]}
-    if ended.data["status"] in ("interrupted", "rolled_back"):
-        return {}
-    values = state.value()
-    if "interrupts" in ended.data and isinstance(values, dict):
-        # LangGraph's last values name one interrupt, or after a partial answer none; the end names all that are open.
-        return {**values, "__interrupt__": ended.data["interrupts"]}
-    return values
+    return existing
 
 
 def _thread_config(kwargs: dict[str, Any]) -> dict[str, Any]:
-    """What a thread shows of its runs' configuration: not what is configurable, which may be a secret."""
+    """The part of a run's config that its thread shows. `configurable` is left out, because it may contain secrets."""
     return {**(kwargs.get("config") or {}), "configurable": {}}
 
 
 def _with_assistant(kwargs: dict[str, Any], assistant: Assistant) -> dict[str, Any]:
-    """The assistant's configuration under the request's own."""
+    """Merge the assistant's configuration into the request's, which takes precedence."""
     config, context = of_run(
         kwargs.get("config") or {}, kwargs.get("context") or {}, assistant.config, assistant.context
     )

@@ -1,7 +1,7 @@
-"""What has to be done whole once it is begun, whatever becomes of whoever asked for it.
+"""Operations that must finish once started, even if the request that started them is cancelled.
 
-A change that is kept often has a second half that is not: the worker is told of it. A request may be cancelled at any
-`await`, by a middleware's timeout for instance, and between the two halves it must not be.
+A stored change often has a second half that is not stored: notifying the worker. A request can be cancelled at any
+`await`, for example by a middleware's timeout, but must not be cancelled between the two halves.
 """
 
 import asyncio
@@ -12,8 +12,8 @@ T = TypeVar("T")
 
 
 async def see_through(work: Coroutine[Any, Any, T]) -> T:
-    """What the work returns. A caller that is cancelled meanwhile leaves at once, and the work goes on without it.
+    """Run the coroutine to completion and return its result. Cancelling the caller does not cancel the work.
 
-    Nobody keeps the task but what it waits for, which is enough: it is always something that is going to happen.
+    Only what the task awaits holds a reference to it. That is enough, because what it awaits always completes.
     """
     return await asyncio.shield(asyncio.get_running_loop().create_task(work))

@@ -1,4 +1,4 @@
-"""The store as clients use it: memories apart from any thread."""
+"""The store as clients use it: long-term memory, independent of threads."""
 
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
@@ -15,7 +15,7 @@ from threadwire.storage.abc import Items
 
 T = TypeVar("T")
 
-SWEEP_AT_ONCE = 1000
+SWEEP_BATCH = 1000
 
 logger = structlog.get_logger("threadwire.store")
 
@@ -31,43 +31,44 @@ class Store:
         value: dict[str, Any],
         *,
         owner: str | None = None,
-        **how: Any,
+        **options: Any,
     ) -> None:
-        """`how` is `index`, and `ttl` in minutes: without it the store's own is given, None is for ever."""
-        await self._ask(lambda store: store.aput(tuple(namespace), key, value, **how), owner)
+        """`options` are `index`, and `ttl` in minutes: None never expires, and the store's default applies if it is
+        omitted."""
+        await self._call(lambda store: store.aput(tuple(namespace), key, value, **options), owner)
 
     async def get(self, namespace: list[str], key: str, *, refresh_ttl: bool | None = None) -> Any | None:
-        return await self._ask(lambda store: store.aget(tuple(namespace), key, refresh_ttl=refresh_ttl))
+        return await self._call(lambda store: store.aget(tuple(namespace), key, refresh_ttl=refresh_ttl))
 
     async def delete(self, namespace: list[str], key: str) -> None:
-        await self._ask(lambda store: store.adelete(tuple(namespace), key))
+        await self._call(lambda store: store.adelete(tuple(namespace), key))
 
-    async def search(self, prefix: list[str], **how: Any) -> list[Any]:
-        return await self._ask(lambda store: store.asearch(tuple(prefix), **how))
+    async def search(self, prefix: list[str], **options: Any) -> list[Any]:
+        return await self._call(lambda store: store.asearch(tuple(prefix), **options))
 
-    async def namespaces(self, **how: Any) -> list[tuple[str, ...]]:
-        return await self._ask(lambda store: store.alist_namespaces(**how))
+    async def namespaces(self, **options: Any) -> list[tuple[str, ...]]:
+        return await self._call(lambda store: store.alist_namespaces(**options))
 
-    async def _ask(self, ask: Callable[[Any], Coroutine[Any, Any, T]], owner: str | None = None) -> T:
+    async def _call(self, operation: Callable[[Any], Coroutine[Any, Any, T]], owner: str | None = None) -> T:
         store = self._home.of(owner)
         try:
             if self._home.loop is None:
-                return await ask(store)
-            return await self._home.loop.run(lambda: ask(store))
+                return await operation(store)
+            return await self._home.loop.run(lambda: operation(store))
         except ThreadwireError:
             raise
-        except (ValueError, NotImplementedError) as error:  # what a store says to a request that it does not take
+        except (ValueError, NotImplementedError) as error:  # how a store rejects a request
             raise BadRequest(str(error)) from error
         except Exception as error:  # the project's store, or its embedding function
             raise GraphFailed(f"{type(error).__name__}: {error}") from error
 
 
 async def sweep_forever(items: Items, every_minutes: float, clock: Clock) -> None:
-    """Remove what has expired, at the start and then in turn."""
+    """Delete expired items, at the start and then periodically."""
     while True:
         try:
-            while await items.sweep(clock(), SWEEP_AT_ONCE) == SWEEP_AT_ONCE:
-                await anyio.lowlevel.checkpoint()  # others may write between
-        except StorageError as error:  # nobody sees what has expired, so it can stay until the next time
-            logger.warning("sweep_failed", error=error.message)
+            while await items.sweep(clock(), SWEEP_BATCH) == SWEEP_BATCH:
+                await anyio.lowlevel.checkpoint()  # let other writes in between batches
+        except StorageError as error:  # expired items are hidden, so they can wait for the next sweep
+            logger.warning("store_sweep_failed", error=error.message)
         await anyio.sleep(every_minutes * MINUTE / 1000)

@@ -1,7 +1,7 @@
-"""Removing what is left of temporary threads, some time after they were discarded.
+"""Deleting the remaining data of temporary threads, some time after they were discarded.
 
-A client whose connection broke at the end of a run comes back for the rest, so the log outlives its thread for a
-while. Whoever is still reading then is waited for.
+A client whose connection broke near the end of a run reconnects for the rest, so the log outlives its thread for a
+while. A log that is still being read is left until its readers are done.
 """
 
 import anyio
@@ -35,26 +35,26 @@ class Sweeper:
             try:
                 more = await self.sweep() == BATCH
             except StorageError as error:
-                logger.error("temporary_threads_not_swept", error=error.message)
+                logger.error("temporary_thread_sweep_failed", error=error.message)
                 more = False
             if not more:
                 await anyio.sleep(min(LOOK_EVERY, max(self._keep / 1000, 1.0)))
 
     async def sweep(self) -> int:
-        """Remove one batch of what is old enough; how many there were."""
+        """Delete one batch of threads discarded long enough ago. Return their number."""
         old = await self._storage.threads.discarded(
             before=self._clock() - self._keep, but_not=self._followers.watched(), limit=BATCH
         )
-        # What the project's own checkpointer keeps goes first: a crash in between leaves what can be swept again.
-        gone = [thread_id for thread_id in old if await self._forget(thread_id)]
-        if gone:
-            await self._storage.threads.sweep(gone)
-        return len(gone)
+        # A custom checkpointer first: after a crash between the two steps, the sweep can be repeated.
+        deleted = [thread_id for thread_id in old if await self._delete_checkpoints(thread_id)]
+        if deleted:
+            await self._storage.threads.sweep(deleted)
+        return len(deleted)
 
-    async def _forget(self, thread_id: ThreadId) -> bool:
+    async def _delete_checkpoints(self, thread_id: ThreadId) -> bool:
         try:
             await self._checkpointing.forget_thread(thread_id)
         except StorageError as error:
-            logger.error("temporary_thread_not_swept", thread_id=thread_id, error=error.message)
+            logger.error("temporary_thread_deletion_failed", thread_id=thread_id, error=error.message)
             return False
         return True

@@ -1,4 +1,4 @@
-"""What one can do with a thread: keep it, find it, watch it, look at its state, move its state."""
+"""Threads: storing, searching and following them, and reading and updating their state."""
 
 from collections.abc import Callable, Coroutine, Hashable, Iterable, Sequence
 from contextlib import suppress
@@ -29,11 +29,11 @@ from threadwire.storage.abc import Settling, Storage
 
 T = TypeVar("T")
 
-TRIES = 5
-"""How often an update of a state is begun anew because the thread changed meanwhile."""
+UPDATE_ATTEMPTS = 5
+"""How often a state update is attempted if the thread changes meanwhile."""
 
-STOPS_WITHIN = 5.0
-"""Seconds that a run is given to notice that it was stopped."""
+STOP_TIMEOUT = 5.0
+"""Seconds to wait for a cancelled run to stop."""
 
 
 class Threads:
@@ -41,7 +41,7 @@ class Threads:
         self,
         storage: Storage,
         registry: GraphRegistry,
-        reads: GraphReads,
+        graph_access: GraphReads,
         worker: Worker,
         checkpointing: Checkpointing,
         store: StoreHome,
@@ -53,12 +53,12 @@ class Threads:
         self._registry = registry
         self._checkpointing = checkpointing
         self._store = store
-        self._reads = reads
+        self._graph_access = graph_access
         self._worker = worker
         self._followers = followers
         self._clock = clock
         self._default_ttl = default_ttl
-        self._moving: WeakValueDictionary[ThreadId, anyio.Lock] = WeakValueDictionary()
+        self._update_locks: WeakValueDictionary[ThreadId, anyio.Lock] = WeakValueDictionary()
 
     async def create(
         self,
@@ -75,7 +75,7 @@ class Threads:
             raise taken(thread.thread_id) from None
 
     def new(self, thread_id: ThreadId | None, metadata: dict[str, Any], ttl: Ttl | None, owner: str | None) -> Thread:
-        """A thread as it would be made now."""
+        """Return a new thread, not stored yet."""
         now = self._clock()
         return Thread(
             thread_id=thread_id or ThreadId(uuid7()),
@@ -100,7 +100,7 @@ class Threads:
             raise _missing(thread_id) from None
 
     async def delete(self, thread_id: ThreadId) -> None:
-        """Remove it with all it has. A run in flight is fenced first and stopped after."""
+        """Delete a thread with all its data. An active run is fenced first, then stopped."""
         self._checkpointing.require_deletion()
         await see_through(self._delete(thread_id))
 
@@ -114,26 +114,26 @@ class Threads:
         for run in running:
             self._worker.stop(run.run_id, "interrupt")
         if self._checkpointing.is_brought:
-            await self._forget_checkpoints(thread_id, running)
+            await self._delete_checkpoints(thread_id, running)
 
-    async def _forget_checkpoints(self, thread_id: ThreadId, stopped: list[Run]) -> None:
-        """A saver that the project brings knows no fence, so what still runs is waited for, if it ends soon."""
-        with anyio.move_on_after(STOPS_WITHIN):
+    async def _delete_checkpoints(self, thread_id: ThreadId, stopped: list[Run]) -> None:
+        """A custom checkpointer has no fences, so wait for the stopped runs first, up to a timeout."""
+        with anyio.move_on_after(STOP_TIMEOUT):
             for run in stopped:
                 await self._worker.gone(run.run_id)
         await self._checkpointing.forget_thread(thread_id)
 
     async def delete_all(self, query: ThreadQuery) -> None:
-        """Remove every thread the query finds, page by page, whatever page it asks for."""
+        """Delete every thread that matches the query, page by page, ignoring its limit and offset."""
         query = replace(query, limit=100, offset=0, with_state=False)
         while found := await self._storage.threads.search(query):
             for thread in found:
-                with suppress(NotFound):  # somebody else was faster
+                with suppress(NotFound):  # another request has deleted it
                     await self.delete(thread.thread_id)
 
     async def prune(self, thread_ids: Iterable[ThreadId], strategy: ExpiryStrategy) -> int:
-        """Delete threads, or all but their newest checkpoints; how many of them. Those that are not there do not count,
-        and neither do those with runs under way that were to keep their newest: the run may start from an older one."""
+        """Delete threads, or all but their newest checkpoints. Return how many, without those that do not exist. With
+        `keep_latest`, threads with active runs are skipped, because such a run may start from an older checkpoint."""
         if strategy == "keep_latest":
             self._checkpointing.require_pruning()
         pruned = 0
@@ -155,8 +155,8 @@ class Threads:
         return await self._storage.threads.search(query)
 
     async def page(self, query: ThreadQuery) -> tuple[list[Thread], int]:
-        """What a search finds, and how many there are on all pages. A page that is not full is the last: nothing needs
-        to be counted."""
+        """Return one page of search results and the total count. A page that is not full is the last, so no count query
+        is needed."""
         found = await self.search(query)
         if len(found) < query.limit and (found or query.offset == 0):
             return found, query.offset + len(found)
@@ -172,7 +172,7 @@ class Threads:
     async def follow(
         self, thread_id: ThreadId, options: Hashable, make_encoder: Callable[[], Encoder], after: Seq | None
     ) -> Follower:
-        """Watch a thread over all its runs, from `after` on, or with None from now on."""
+        """Follow a thread across all its runs, from `after`, or from now if None."""
         await self.get(thread_id)
         return await self._followers.follow_thread(thread_id, options, make_encoder, after)
 
@@ -214,16 +214,16 @@ class Threads:
     async def update_state(
         self, thread_id: ThreadId, values: Any, as_node: str | None, checkpoint: dict[str, Any] | None
     ) -> dict[str, Any]:
-        """Move the thread's state outside a run; one move at a time. Refused while a run is under way."""
-        async with self._moving.setdefault(thread_id, anyio.Lock()):
-            for _ in range(TRIES):
-                since = await self._storage.log.last(thread_id)  # before the thread is looked at
-                thread = await self._free(thread_id)
+        """Update the thread's state outside a run, one update at a time. Raises `Conflict` if a run is active."""
+        async with self._update_locks.setdefault(thread_id, anyio.Lock()):
+            for _ in range(UPDATE_ATTEMPTS):
+                since = await self._storage.log.last(thread_id)  # read before the thread itself
+                thread = await self._idle_thread(thread_id)
                 if (moved := await self._move(thread, since, values, as_node, checkpoint)) is not None:
                     return moved
-        raise Conflict(f"Thread {thread_id} changed whenever its state was to be updated. Try again.")
+        raise Conflict(f"Thread {thread_id} kept changing while its state was being updated. Try again.")
 
-    async def _free(self, thread_id: ThreadId) -> Thread:
+    async def _idle_thread(self, thread_id: ThreadId) -> Thread:
         thread = await self.get(thread_id)
         if thread.status == "busy":
             active = [run.run_id for run in await self._storage.runs.list(thread_id, limit=100) if run.active]
@@ -233,31 +233,31 @@ class Threads:
     async def _move(
         self, thread: Thread, since: Seq, values: Any, as_node: str | None, checkpoint: dict[str, Any] | None
     ) -> dict[str, Any] | None:
-        """Where the state is then; None if something happened to the thread meanwhile."""
-        thread_id, brought = thread.thread_id, self._checkpointing.is_brought
+        """Return the `configurable` of the new state; None if the thread changed meanwhile."""
+        thread_id, custom = thread.thread_id, self._checkpointing.is_brought
         if (graph_id := graph_of(thread.metadata)) is None:
             raise no_graph(thread_id)
         configurable = {**_configurable(thread_id, checkpoint), "graph_id": graph_id}  # for the checkpoint's metadata
-        named, ns = configurable.get("checkpoint_id"), configurable["checkpoint_ns"]
-        await self._checkpointing.require(thread_id, named, ns)
+        checkpoint_id, ns = configurable.get("checkpoint_id"), configurable["checkpoint_ns"]
+        await self._checkpointing.require(thread_id, checkpoint_id, ns)
         await self._checkpointing.let_new_ones_follow(thread_id)
         saver, store = self._checkpointing.saver(), self._store.of(thread.owner)
 
-        async def moving(graph: Graph) -> tuple[Move, Settling | None]:
+        async def update(graph: Graph) -> tuple[Move, Settling | None]:
             move = await state.update(graph, saver, store, configurable, values, as_node)
-            # Here, because what is put is serialised, by code of the project's if it holds objects of the project's.
-            return move, None if brought else self._settle(thread_id, move, since, move.puts)
+            # Called here, because serialising the checkpoints may run the project's code.
+            return move, None if custom else self._commit_update(thread_id, move, since, move.puts)
 
-        move, settling = await self.asking(graph_id, configurable, moving, "threads.update")
-        if settling is not None:
-            return move.configurable if await settling.wait() else None
-        with self._worker.keeping_free(thread_id):  # what the project brings has no part in the transaction
-            if not await self._settle(thread_id, move, since, ()).wait():
+        move, commit = await self.asking(graph_id, configurable, update, "threads.update")
+        if commit is not None:
+            return move.configurable if await commit.wait() else None
+        with self._worker.keeping_free(thread_id):  # a custom checkpointer is not part of the transaction
+            if not await self._commit_update(thread_id, move, since, ()).wait():
                 return None
             await self._checkpointing.put(move.puts)
         return move.configurable
 
-    def _settle(self, thread_id: ThreadId, move: Move, since: Seq, puts: Sequence[Put]) -> Settling:
+    def _commit_update(self, thread_id: ThreadId, move: Move, since: Seq, puts: Sequence[Put]) -> Settling:
         now = self._clock()
         reset = {"cause": "update", "checkpoint_id": move.configurable["checkpoint_id"], "values": move.settled.values}
         drafts = [Draft(Kind.STATE_RESET, reset, (), now)]
@@ -267,17 +267,18 @@ class Threads:
         self,
         graph_id: str,
         configurable: dict[str, Any],
-        question: Callable[[Graph], Coroutine[Any, Any, T]],
+        operation: Callable[[Graph], Coroutine[Any, Any, T]],
         access: AccessContext = "threads.read",
         like: ThreadId | None = None,
     ) -> T:
-        """Ask a graph about a thread; a factory is told what the last run of it, or of one that is `like` it, was."""
+        """Call a graph for a thread. A factory gets the config of the last run on that thread, or on `like`."""
         config = await self._config_for(graph_id, like or configurable["thread_id"])
         config = {**config, "configurable": {**(config.get("configurable") or {}), **configurable}}
-        return await self._reads.ask(graph_id, config, access, question)
+        return await self._graph_access.ask(graph_id, config, access, operation)
 
     async def _config_for(self, graph_id: str, thread_id: ThreadId) -> dict[str, Any]:
-        """A factory that makes its graph after the config must make the one that the thread's last run had."""
+        """The config of the thread's last run, for a factory that builds its graph from the config: it must return the
+        same graph again."""
         if not self._registry.is_made(graph_id):
             return {}
         for run in await self._storage.runs.list(thread_id, limit=1):
@@ -310,5 +311,5 @@ def graph_of(metadata: dict[str, Any]) -> str | None:
 
 
 def _configurable(thread_id: ThreadId, checkpoint: dict[str, Any] | None) -> dict[str, Any]:
-    """Where to look: the thread's newest state, or the checkpoint named. The thread itself cannot be overridden."""
+    """Selects the thread's newest state, or the given checkpoint. `thread_id` cannot be overridden."""
     return {"checkpoint_ns": "", **(checkpoint or {}), "thread_id": thread_id}

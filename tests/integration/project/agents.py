@@ -1,4 +1,4 @@
-"""Graphs for the tests that kill the server, resume at every position and race on one thread."""
+"""Graphs for the tests that kill the server, resume at every position, or run concurrently on one thread."""
 
 import asyncio
 import operator
@@ -28,19 +28,19 @@ class Race(TypedDict, total=False):
     approved: Any
 
 
-def leave_line(path: str | None, line: str) -> None:
+def append_line(path: str | None, line: str) -> None:
     if path is not None:
         with open(path, "a") as file:
             file.write(line + "\n")
 
 
-# -- marathon: many fast steps that each count in an outside file, then an answer of many words ------------------------
+# -- marathon: many fast steps, each recorded in an external file, then an answer of many words ------------------------
 
 
 async def step(state: Race) -> Race:
     number = len(state.get("done", [])) + 1
     await asyncio.sleep(state.get("delay", 0))
-    leave_line(state.get("file"), str(number))
+    append_line(state.get("file"), str(number))
     get_stream_writer()({"step": number})
     return {"done": [number]}
 
@@ -70,7 +70,7 @@ marathon = (
 )
 
 
-# -- poison: takes the whole process with it ---------------------------------------------------------------------------
+# -- poison: kills the whole process -----------------------------------------------------------------------------------
 
 
 async def die(state: Race) -> Race:
@@ -82,25 +82,25 @@ async def die(state: Race) -> Race:
 poison = StateGraph(Race).add_node("die", die).add_edge(START, "die").compile()
 
 
-# -- nested: the same steps inside a subgraph, and in its middle the process is killed, once ---------------------------
+# -- nested: the same steps inside a subgraph, which kills the process once in the middle ------------------------------
 
 
-def fall(state: Race) -> Race:
-    if "fell" not in Path(state["file"]).read_text():
-        leave_line(state["file"], "fell")
+def kill_once(state: Race) -> Race:
+    if "killed" not in Path(state["file"]).read_text():
+        append_line(state["file"], "killed")
         os.kill(os.getpid(), signal.SIGKILL)
     return {}
 
 
-falling = (
+killing = (
     StateGraph(Race)
     .add_node("step", step)
-    .add_node("fall", fall)
+    .add_node("kill_once", kill_once)
     .add_edge(START, "step")
-    .add_conditional_edges("step", more_steps, {"step": "step", "answer": "fall"})
+    .add_conditional_edges("step", more_steps, {"step": "step", "answer": "kill_once"})
     .compile()
 )
-nested = StateGraph(Race).add_node("falling", falling).add_edge(START, "falling").compile()
+nested = StateGraph(Race).add_node("killing", killing).add_edge(START, "killing").compile()
 
 
 # -- long: thousands of entries of every kind --------------------------------------------------------------------------
@@ -110,7 +110,7 @@ def ask(state: Race) -> Race:
     return {"approved": interrupt({"question": "publish?"})}
 
 
-# Many short answers, because a mode that tells an answer from its beginning with every word is long for a long one.
+# Many short answers, because a mode that repeats the whole message with every token is quadratic in its length.
 
 
 def answers_given(state: Race) -> float:
@@ -121,7 +121,7 @@ def more_answers(state: Race) -> str:
     return "answer" if answers_given(state) < 1 else "inner"
 
 
-def more_below(state: Race) -> str:
+def more_inner_answers(state: Race) -> str:
     return "answer" if answers_given(state) < 2 else END
 
 
@@ -133,7 +133,7 @@ inner = (
     StateGraph(Race, output_schema=Answered)
     .add_node("answer", answer)
     .add_edge(START, "answer")
-    .add_conditional_edges("answer", more_below, ["answer", END])
+    .add_conditional_edges("answer", more_inner_answers, ["answer", END])
     .compile()
 )
 
@@ -152,7 +152,7 @@ long = (
 )
 
 
-# -- probe: leaves a line when it enters a node and when it leaves it, so that an overlap can be seen ------------------
+# -- probe: records when it enters and leaves a node, so that an overlap shows ---------------------------------------
 
 
 class Probe(TypedDict, total=False):
@@ -163,18 +163,18 @@ class Probe(TypedDict, total=False):
 
 
 async def hold(state: Probe) -> Probe:
-    leave_line(state["file"], f"enter {state['name']}")
+    append_line(state["file"], f"enter {state['name']}")
     try:
         await asyncio.sleep(state["hold"])
     finally:
-        leave_line(state["file"], f"leave {state['name']}")
+        append_line(state["file"], f"leave {state['name']}")
     return {"log": [state["name"]]}
 
 
 def hold_sync(state: Probe) -> Probe:
-    leave_line(state["file"], f"enter {state['name']}")
+    append_line(state["file"], f"enter {state['name']}")
     time.sleep(state["hold"])
-    leave_line(state["file"], f"leave {state['name']}")
+    append_line(state["file"], f"leave {state['name']}")
     return {"log": [state["name"]]}
 
 

@@ -1,4 +1,4 @@
-"""Copies, and threads made from supersteps: whole or not at all, also with a saver that the project brings."""
+"""Copies of threads, and threads created from supersteps: complete or not at all, also with a custom checkpointer."""
 
 from contextlib import asynccontextmanager
 
@@ -27,8 +27,8 @@ pytestmark = pytest.mark.anyio
 STEPS = [[Update("__start__", {"n": 1})], [Update("one", {"n": 2})]]
 
 
-class Able(InMemorySaver):
-    """Has what LangGraph's own in-memory saver lacks."""
+class CapableSaver(InMemorySaver):
+    """Adds the methods that LangGraph's in-memory saver lacks."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -37,9 +37,9 @@ class Able(InMemorySaver):
     async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         for ns, checkpoints in self.storage[source_thread_id].items():
             self.storage[target_thread_id][ns].update(checkpoints)
-        for (thread_id, *place), value in list(self.blobs.items()):
+        for (thread_id, *rest), value in list(self.blobs.items()):
             if thread_id == source_thread_id:
-                self.blobs[(target_thread_id, *place)] = value  # type: ignore[index]
+                self.blobs[(target_thread_id, *rest)] = value  # type: ignore[index]
 
     async def aprune(self, thread_ids, *, strategy: str = "keep_latest") -> None:
         self.pruned += thread_ids
@@ -54,21 +54,21 @@ async def serving(registry: GraphRegistry, saver: InMemorySaver | None = None):
         yield storage, engine
 
 
-@pytest.fixture(params=["own", "brought"])
+@pytest.fixture(params=["storage", "custom"])
 def saver(request: pytest.FixtureRequest) -> InMemorySaver | None:
-    return Able() if request.param == "brought" else None
+    return CapableSaver() if request.param == "custom" else None
 
 
-async def ran(engine) -> ThreadId:
+async def thread_with_a_run(engine) -> ThreadId:
     thread_id = ThreadId(uuid7())
     run = await engine.runs.start(StartRun("agent", thread_id, {"input": {"n": 4}}, create_thread=True))
     await engine.runs.outcome(run)
     return thread_id
 
 
-async def test_a_copy_begins_its_log_with_its_state(registry, saver):
+async def test_the_log_of_a_copy_starts_with_its_state(registry, saver):
     async with serving(registry, saver) as (storage, engine):
-        source = await ran(engine)
+        source = await thread_with_a_run(engine)
         copy = await engine.beginnings.copy_of(source)
         newest = (await engine.threads.state(copy.thread_id))["checkpoint_id"]
         assert (copy.values, copy.status) == ({"n": 5}, "idle")
@@ -77,37 +77,37 @@ async def test_a_copy_begins_its_log_with_its_state(registry, saver):
         assert len(await engine.threads.history(copy.thread_id)) == 3
 
 
-async def test_a_thread_begins_with_what_supersteps_lead_to(registry, saver):
+async def test_a_thread_from_supersteps_starts_with_their_final_state(registry, saver):
     async with serving(registry, saver) as (storage, engine):
-        made = await engine.beginnings.from_supersteps(STEPS, None, {"graph_id": "agent"})
-        assert (made.values, made.status) == ({"n": 2}, "idle")
-        (entry,) = await storage.log.read(made.thread_id, START)
+        created = await engine.beginnings.from_supersteps(STEPS, None, {"graph_id": "agent"})
+        assert (created.values, created.status) == ({"n": 2}, "idle")
+        (entry,) = await storage.log.read(created.thread_id, START)
         assert (entry.data["cause"], entry.data["values"]) == ("supersteps", {"n": 2})
-        assert len(await engine.threads.history(made.thread_id)) == 2
+        assert len(await engine.threads.history(created.thread_id)) == 2
 
 
-async def test_what_fails_leaves_neither_a_thread_nor_checkpoints(registry, saver):
+async def test_a_failure_leaves_neither_a_thread_nor_checkpoints(registry, saver):
     async with serving(registry, saver) as (storage, engine):
         chosen = new_thread_id()
-        nowhere = [[Update("__start__", {"n": 1})], [Update("nobody", {})]]
-        with pytest.raises(BadRequest, match="Node nobody does not exist"):
-            await engine.beginnings.from_supersteps(nowhere, chosen, {"graph_id": "agent"})
+        invalid = [[Update("__start__", {"n": 1})], [Update("unknown", {})]]
+        with pytest.raises(BadRequest, match="Node unknown does not exist"):
+            await engine.beginnings.from_supersteps(invalid, chosen, {"graph_id": "agent"})
         assert await storage.threads.count(ThreadQuery()) == 0
-        kept = saver or storage.checkpoints.saver()
-        assert [found async for found in kept.alist(None)] == []
+        used_saver = saver or storage.checkpoints.saver()
+        assert [found async for found in used_saver.alist(None)] == []
 
 
-async def test_one_who_is_too_late_is_refused_and_takes_nothing_away(registry, monkeypatch):
-    """Somebody else makes the thread while the updates are being applied."""
+async def test_a_concurrent_creation_raises_a_conflict_and_leaves_the_other_thread_intact(registry, monkeypatch):
+    """Another request creates the thread while the updates are being applied."""
     async with serving(registry) as (storage, engine):
         chosen = new_thread_id()
         create = storage.threads.create
 
-        async def late(thread, **options):
+        async def create_twice(thread, **options):
             await create(thread)
             return await create(thread, **options)
 
-        monkeypatch.setattr(type(storage.threads), "create", lambda self, *a, **k: late(*a, **k))
+        monkeypatch.setattr(type(storage.threads), "create", lambda self, *a, **k: create_twice(*a, **k))
         with pytest.raises(Conflict):
             await engine.beginnings.from_supersteps(STEPS, chosen, {"graph_id": "agent"})
         assert await storage.log.last(chosen) == 0
@@ -117,36 +117,36 @@ async def test_one_who_is_too_late_is_refused_and_takes_nothing_away(registry, m
         assert existing.thread_id == chosen
 
 
-async def test_a_copy_of_a_thread_whose_graph_is_gone_has_what_its_source_settled_on(registry):
+async def test_a_copy_of_a_thread_whose_graph_was_removed_has_the_last_stored_state(registry):
     async with serving(registry) as (storage, engine):
-        source = await ran(engine)
-        await engine.threads.update(source, {"graph_id": "no longer there"})
+        source = await thread_with_a_run(engine)
+        await engine.threads.update(source, {"graph_id": "removed"})
         copy = await engine.beginnings.copy_of(source)
         assert (copy.values, copy.status) == ({"n": 5}, "idle")
         assert (await storage.checkpoints.newest(copy.thread_id)) == (await storage.checkpoints.newest(source))
 
 
-async def test_what_the_projects_saver_cannot_do_is_refused(registry):
+async def test_operations_the_custom_checkpointer_lacks_are_rejected(registry):
     async with serving(registry, InMemorySaver()) as (_, engine):
-        thread_id = await ran(engine)
-        with pytest.raises(BadRequest, match="cannot be copied here: the project's checkpointer has no `acopy_thread`"):
+        thread_id = await thread_with_a_run(engine)
+        with pytest.raises(BadRequest, match="cannot be copied: the project's checkpointer has no `acopy_thread`"):
             await engine.beginnings.copy_of(thread_id)
-        with pytest.raises(BadRequest, match="cannot be pruned here: the project's checkpointer has no `aprune`"):
+        with pytest.raises(BadRequest, match="cannot be pruned: the project's checkpointer has no `aprune`"):
             await engine.threads.prune([thread_id], "keep_latest")
-        with pytest.raises(BadRequest, match="does not tell what its checkpoints take up"):
+        with pytest.raises(BadRequest, match="does not report the size of its checkpoints"):
             await engine.threads.sizes(thread_id)
 
 
-async def test_the_projects_saver_is_told_to_prune(registry):
-    saver = Able()
+async def test_a_custom_checkpointer_is_pruned(registry):
+    saver = CapableSaver()
     async with serving(registry, saver) as (_, engine):
-        thread_id = await ran(engine)
+        thread_id = await thread_with_a_run(engine)
         assert await engine.threads.prune([thread_id, new_thread_id()], "keep_latest") == 1
         assert saver.pruned == [thread_id]
 
 
-async def test_the_projects_saver_is_told_of_threads_that_expire():
-    saver = Able()
+async def test_expired_threads_are_deleted_from_a_custom_checkpointer():
+    saver = CapableSaver()
     async with open_memory_storage() as storage:
         with UserLoop("test") as loop:
             deleted = await keep_thread(storage, ttl=Ttl(1))
@@ -158,7 +158,7 @@ async def test_the_projects_saver_is_told_of_threads_that_expire():
             assert (deleted in saver.storage, saver.pruned) == (False, [pruned])
 
 
-async def test_threads_do_not_expire_from_a_saver_that_could_not_forget_them():
+async def test_threads_do_not_expire_if_the_custom_checkpointer_cannot_delete_them():
     class Minimal(InMemorySaver):
         adelete_thread = InMemorySaver.__base__.adelete_thread
 

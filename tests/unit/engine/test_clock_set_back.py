@@ -1,4 +1,4 @@
-"""A clock that is set back, while the server runs or while it does not: nothing that was acknowledged is lost."""
+"""A clock that is set back, while the server is running or stopped: no acknowledged write is lost."""
 
 import json
 import sys
@@ -26,8 +26,8 @@ from threadwire.storage.sqlite import open_sqlite_storage
 
 pytestmark = pytest.mark.anyio
 
-TWO_HOURS = 2 * 3600 * 10**9
-SOON = 20
+TWO_HOURS_NS = 2 * 3600 * 10**9
+TIMEOUT = 20
 
 GRAPHS = """
 import asyncio
@@ -79,13 +79,13 @@ def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[GraphR
 
 
 class Process:
-    """Begins anew, as far as the ids of checkpoints are concerned, with a clock that is ahead or right."""
+    """Each `serving` block acts as a new process for checkpoint ids, with a clock that is ahead or correct."""
 
     def __init__(self, directory: Path, registry: GraphRegistry, saver: InMemorySaver | None) -> None:
         self._directory = directory
         self._registry = registry
-        brought = None if saver is None else Brought("checkpointer", CodeSource("test", "s"), saver, InMemorySaver)
-        self._memory = Memory(saver=brought)
+        custom = None if saver is None else Brought("checkpointer", CodeSource("test", "s"), saver, InMemorySaver)
+        self._memory = Memory(saver=custom)
         self.ahead = 0
 
     @asynccontextmanager
@@ -94,8 +94,8 @@ class Process:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(langgraph_ids, "_last_v6_timestamp", None)
             patch.setattr(checkpoint_ids._clock, "_ahead", 0)
-            right = time.time_ns
-            patch.setattr(time, "time_ns", lambda: right() + self.ahead)
+            actual = time.time_ns
+            patch.setattr(time, "time_ns", lambda: actual() + self.ahead)
             async with (
                 open_sqlite_storage(self._directory) as storage,
                 open_engine(storage, self._registry, self._memory) as engine,
@@ -103,17 +103,17 @@ class Process:
                 yield engine
 
 
-@pytest.fixture(params=["ours", "brought"])
+@pytest.fixture(params=["storage", "custom"])
 def process(tmp_path: Path, registry: GraphRegistry, request: pytest.FixtureRequest) -> Process:
-    return Process(tmp_path / "data", registry, InMemorySaver() if request.param == "brought" else None)
+    return Process(tmp_path / "data", registry, InMemorySaver() if request.param == "custom" else None)
 
 
-def asked(thread_id: ThreadId, graph: str = "agent", **kwargs: Any) -> StartRun:
+def request_for(thread_id: ThreadId, graph: str = "agent", **kwargs: Any) -> StartRun:
     return StartRun(graph, thread_id, {"input": {}, **kwargs}, create_thread=True)
 
 
 async def run(engine: Engine, thread_id: ThreadId, graph: str = "agent", **kwargs: Any) -> Any:
-    return await engine.runs.outcome(await engine.runs.start(asked(thread_id, graph, **kwargs)))
+    return await engine.runs.outcome(await engine.runs.start(request_for(thread_id, graph, **kwargs)))
 
 
 async def said(engine: Engine, thread_id: ThreadId) -> list[str]:
@@ -123,23 +123,23 @@ async def said(engine: Engine, thread_id: ThreadId) -> list[str]:
     return state["values"]["said"]
 
 
-async def test_runs_and_updates_go_on_from_what_was_made_while_the_clock_was_ahead(process):
+async def test_runs_and_updates_continue_from_checkpoints_created_while_the_clock_was_ahead(process):
     thread_id = ThreadId(uuid7())
-    async with process.serving(ahead=TWO_HOURS) as engine:
+    async with process.serving(ahead=TWO_HOURS_NS) as engine:
         await run(engine, thread_id)
     async with process.serving() as engine:
         await run(engine, thread_id)
         assert await said(engine, thread_id) == ["said 0", "said 1"]
     async with process.serving() as engine:
-        await engine.threads.update_state(thread_id, {"said": ["by hand"]}, "say", None)
-        assert await said(engine, thread_id) == ["said 0", "said 1", "by hand"]
+        await engine.threads.update_state(thread_id, {"said": ["update"]}, "say", None)
+        assert await said(engine, thread_id) == ["said 0", "said 1", "update"]
         await run(engine, thread_id)
-        assert (await said(engine, thread_id))[2:] == ["by hand", "said 3"]
+        assert (await said(engine, thread_id))[2:] == ["update", "said 3"]
 
 
-async def test_a_fork_of_what_was_made_while_the_clock_was_ahead_becomes_the_newest(process):
+async def test_a_fork_of_a_checkpoint_created_while_the_clock_was_ahead_becomes_the_newest(process):
     thread_id = ThreadId(uuid7())
-    async with process.serving(ahead=TWO_HOURS) as engine:
+    async with process.serving(ahead=TWO_HOURS_NS) as engine:
         await run(engine, thread_id)
         base = (await engine.threads.state(thread_id))["checkpoint_id"]
         await run(engine, thread_id)
@@ -151,10 +151,10 @@ async def test_a_fork_of_what_was_made_while_the_clock_was_ahead_becomes_the_new
         assert await said(engine, thread_id) == ["said 0", "said 1"]
 
 
-@pytest.mark.parametrize("process", ["ours"], indirect=True)
-async def test_a_copy_of_a_thread_from_when_the_clock_was_ahead_goes_on(process):
+@pytest.mark.parametrize("process", ["storage"], indirect=True)
+async def test_a_copy_of_a_thread_created_while_the_clock_was_ahead_can_be_continued(process):
     thread_id = ThreadId(uuid7())
-    async with process.serving(ahead=TWO_HOURS) as engine:
+    async with process.serving(ahead=TWO_HOURS_NS) as engine:
         await run(engine, thread_id)
     async with process.serving() as engine:
         copy = (await engine.beginnings.copy_of(thread_id)).thread_id
@@ -162,11 +162,11 @@ async def test_a_copy_of_a_thread_from_when_the_clock_was_ahead_goes_on(process)
         assert await said(engine, copy) == ["said 0", "said 1"]
 
 
-@pytest.mark.parametrize("process", ["ours"], indirect=True)
-async def test_a_subgraph_goes_on_from_where_it_asked_while_the_clock_was_ahead(process):
-    """Its last checkpoint is newer than any of the graph around it."""
+@pytest.mark.parametrize("process", ["storage"], indirect=True)
+async def test_a_subgraph_interrupted_while_the_clock_was_ahead_resumes_from_its_interrupt(process):
+    """Its last checkpoint is newer than any checkpoint of the parent graph."""
     thread_id = ThreadId(uuid7())
-    async with process.serving(ahead=TWO_HOURS) as engine:
+    async with process.serving(ahead=TWO_HOURS_NS) as engine:
         await run(engine, thread_id, "asking")
     for answer in ("first", "second", "third"):
         async with process.serving() as engine:
@@ -175,31 +175,31 @@ async def test_a_subgraph_goes_on_from_where_it_asked_while_the_clock_was_ahead(
         assert await said(engine, thread_id) == ["first", "second", "third"]
 
 
-@pytest.mark.parametrize("process", ["ours"], indirect=True)
-async def test_runs_that_wait_when_the_clock_is_set_back_begin_in_the_order_of_their_acceptance(process):
+@pytest.mark.parametrize("process", ["storage"], indirect=True)
+async def test_runs_pending_when_the_clock_is_set_back_start_in_the_order_they_were_accepted(process):
     thread_id = ThreadId(uuid7())
-    async with process.serving(ahead=TWO_HOURS) as engine:
-        runs = [await engine.runs.start(asked(thread_id, graph)) for graph in ("waiting", "agent")]
+    async with process.serving(ahead=TWO_HOURS_NS) as engine:
+        runs = [await engine.runs.start(request_for(thread_id, graph)) for graph in ("waiting", "agent")]
         process.ahead = 0
-        runs.append(await engine.runs.start(asked(thread_id)))
+        runs.append(await engine.runs.start(request_for(thread_id)))
         sys.modules["set_back_agent"].GATE.set_result(None)
-        with anyio.fail_after(SOON):
+        with anyio.fail_after(TIMEOUT):
             for each in runs:
                 await engine.runs.outcome(each)
         ended = [(await engine.runs.find(each.run_id)).ended_seq for each in runs]
         assert ended == sorted(ended)
 
 
-@pytest.mark.parametrize("process", ["ours"], indirect=True)
-async def test_runs_that_a_process_left_go_on_though_the_clock_was_set_back(process):
+@pytest.mark.parametrize("process", ["storage"], indirect=True)
+async def test_runs_released_by_a_process_resume_after_the_clock_was_set_back(process):
     thread_id = ThreadId(uuid7())
-    async with process.serving(ahead=TWO_HOURS) as engine:
-        left, queued = [await engine.runs.start(asked(thread_id, graph)) for graph in ("waiting", "agent")]
+    async with process.serving(ahead=TWO_HOURS_NS) as engine:
+        released, queued = [await engine.runs.start(request_for(thread_id, graph)) for graph in ("waiting", "agent")]
         await engine.worker.drain(0)
     async with process.serving() as engine:
-        assert (await engine.runs.active(thread_id)).run_id == left.run_id
+        assert (await engine.runs.active(thread_id)).run_id == released.run_id
         sys.modules["set_back_agent"].GATE.set_result(None)
-        with anyio.fail_after(SOON):
-            await engine.runs.outcome(left)
+        with anyio.fail_after(TIMEOUT):
+            await engine.runs.outcome(released)
             await engine.runs.outcome(queued)
         assert await said(engine, thread_id) == ["waited", "said 1"]

@@ -1,4 +1,4 @@
-"""When the storage dies, so does the engine: it does not stay and refuse whatever comes."""
+"""A fatal storage error ends the engine, instead of leaving it running and rejecting every request."""
 
 import errno
 import os
@@ -24,7 +24,7 @@ def _fail(file: int) -> None:
     raise OSError(errno.EIO, os.strerror(errno.EIO))
 
 
-async def test_a_dead_storage_ends_the_engine(
+async def test_a_failed_storage_ends_the_engine(
     tmp_path: Path, registry: GraphRegistry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engines: list[Engine] = []
@@ -41,20 +41,20 @@ async def _serve_until_the_disk_fails(
         open_engine(storage, registry, Memory()) as engine,
     ):
         engines.append(engine)
-        assert await _ok(engine) == (200, engine.death)
+        assert await _health(engine) == (200, engine.death)
         run = await engine.runs.start(StartRun("agent", None, run_kwargs(config={}, input={"n": 1})))
         assert await engine.runs.outcome(run) == {"n": 2}
         monkeypatch.setattr(write_ahead_log, "sync", _fail)
         with pytest.raises(StorageDied):
             await engine.threads.create(None, {})
         with anyio.CancelScope(shield=True):
-            assert await _ok(engine) == (503, engine.death and engine.death.message)
+            assert await _health(engine) == (503, engine.death and engine.death.message)
         await anyio.sleep_forever()
 
 
-async def _ok(engine: Engine) -> tuple[int, str | None]:
+async def _health(engine: Engine) -> tuple[int, str | None]:
     app = FastAPI()
     app.include_router(system_routes(engine))
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test") as client:
-        answer = await client.get("/ok")
-    return answer.status_code, answer.json().get("detail")
+        response = await client.get("/ok")
+    return response.status_code, response.json().get("detail")

@@ -1,4 +1,4 @@
-"""Deleting a run, whatever it is doing."""
+"""Deleting runs in any state."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -22,7 +22,7 @@ async def engine(storage: Storage, registry: GraphRegistry) -> AsyncIterator[Eng
         yield engine
 
 
-async def test_a_run_that_waits_is_deleted(storage: Storage, engine: Engine) -> None:
+async def test_a_pending_run_is_deleted(storage: Storage, engine: Engine) -> None:
     run = await accept(storage, await keep_thread(storage), due_at=system_clock() + 3_600_000)
     await engine.runs.delete(run.thread_id, run.run_id)
     assert await storage.runs.get(run.run_id) is None
@@ -34,10 +34,10 @@ async def test_a_run_that_ends_while_it_is_being_deleted_is_deleted(
     run = await start_on_new_thread(storage)
     cancel = storage.runs.cancel
 
-    async def too_late(*args: Any) -> Any:
+    async def end_first(*args: Any) -> Any:
         await storage.runs.finish(run.fence, Ending("success"), NOW)
         return await cancel(*args)
 
-    monkeypatch.setattr(storage.runs, "cancel", too_late)
+    monkeypatch.setattr(storage.runs, "cancel", end_first)
     await engine.runs.delete(run.thread_id, run.run_id)
     assert await storage.runs.get(run.run_id) is None

@@ -1,4 +1,4 @@
-"""The deliverer: each delivery is told until somebody has got it, and none holds up the others."""
+"""The deliverer: each delivery is retried until it succeeds, and none delays the others."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -8,7 +8,7 @@ import pytest
 
 from threadwire.core.records import Delivery, Ending
 from threadwire.core.webhooks import RETRY_AFTER
-from threadwire.engine import deliveries
+from threadwire.engine import deliveries as webhook_delivery
 from threadwire.engine.deliveries import Deliverer
 from threadwire.errors import NotDelivered, StorageError
 from threadwire.storage.abc import Storage
@@ -17,37 +17,37 @@ from threadwire.testing.conformance.samples import NOW, start_on_new_thread
 
 pytestmark = pytest.mark.anyio
 
-SOON = 10.0
+TIMEOUT = 10.0
 
 
 class Receiver:
-    """A webhook that fails as often as it is told to, and may keep its callers waiting."""
+    """A webhook that fails a given number of times, and never responds at dead URLs."""
 
     muted = False
 
     def __init__(self, *, failures: int = 0) -> None:
         self.failures = failures
-        self.told: list[str] = []
+        self.received: list[str] = []
         self.dead: set[str] = set()
-        self._grew = anyio.Event()
+        self._changed = anyio.Event()
 
     async def check(self, url: str) -> None: ...
 
     async def tell(self, delivery: Delivery) -> None:
         url = delivery.run.webhook or ""
-        self.told.append(url)
-        self._grew.set()
+        self.received.append(url)
+        self._changed.set()
         if url in self.dead:
             await anyio.sleep_forever()
         if self.failures:
             self.failures -= 1
-            raise NotDelivered("not now")
+            raise NotDelivered("unavailable")
 
-    async def is_told(self, times: int) -> None:
-        with anyio.fail_after(SOON):
-            while len(self.told) < times:
-                self._grew = anyio.Event()
-                await self._grew.wait()
+    async def wait_for_calls(self, count: int) -> None:
+        with anyio.fail_after(TIMEOUT):
+            while len(self.received) < count:
+                self._changed = anyio.Event()
+                await self._changed.wait()
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ async def storage() -> AsyncIterator[Storage]:
         yield storage
 
 
-async def leave(storage: Storage, url: str) -> None:
+async def enqueue(storage: Storage, url: str) -> None:
     run = await start_on_new_thread(storage, webhook=url)
     await storage.runs.finish(run.fence, Ending("success"), NOW)
 
@@ -66,43 +66,43 @@ async def the_delivery(storage: Storage) -> Delivery:
     return delivery
 
 
-async def is_empty(storage: Storage) -> None:
-    with anyio.fail_after(SOON):
-        while await storage.deliveries.due(2**53, limit=1):  # noqa: ASYNC110 - the storage has no event for it
+async def wait_until_empty(storage: Storage) -> None:
+    with anyio.fail_after(TIMEOUT):
+        while await storage.deliveries.due(2**53, limit=1):  # noqa: ASYNC110 - the storage has no event to wait on
             await anyio.sleep(0.01)
 
 
 @asynccontextmanager
-async def working(deliverer: Deliverer) -> AsyncIterator[None]:
+async def running(deliverer: Deliverer) -> AsyncIterator[None]:
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(deliverer.work)
         yield
         tasks.cancel_scope.cancel()
 
 
-async def test_what_was_told_is_gone(storage: Storage) -> None:
-    await leave(storage, "https://a.example/")
+async def test_a_successful_delivery_is_removed(storage: Storage) -> None:
+    await enqueue(storage, "https://a.example/")
     receiver = Receiver()
-    async with working(Deliverer(storage, receiver, lambda: NOW)):
-        await is_empty(storage)
-    assert receiver.told == ["https://a.example/"]
+    async with running(Deliverer(storage, receiver, lambda: NOW)):
+        await wait_until_empty(storage)
+    assert receiver.received == ["https://a.example/"]
 
 
-async def test_a_failure_is_tried_again_later_each_time(storage: Storage) -> None:
-    await leave(storage, "https://a.example/")
+async def test_a_failed_delivery_is_retried_with_a_growing_delay(storage: Storage) -> None:
+    await enqueue(storage, "https://a.example/")
     now = NOW
     deliverer = Deliverer(storage, Receiver(failures=100), lambda: now)
     for tries, seconds in enumerate(RETRY_AFTER, 1):
         await deliverer.deliver(await the_delivery(storage))
-        waiting = await the_delivery(storage)
-        assert (waiting.tries, waiting.due_at) == (tries, now + seconds * 1000)
-        now = waiting.due_at
+        postponed = await the_delivery(storage)
+        assert (postponed.tries, postponed.due_at) == (tries, now + seconds * 1000)
+        now = postponed.due_at
     await deliverer.deliver(await the_delivery(storage))
-    assert await storage.deliveries.due(2**53, limit=1) == [], "in the end it is given up"
+    assert await storage.deliveries.due(2**53, limit=1) == [], "it is abandoned in the end"
 
 
-async def test_a_receiver_that_recovers_is_told(storage: Storage) -> None:
-    await leave(storage, "https://a.example/")
+async def test_a_receiver_that_recovers_gets_the_delivery(storage: Storage) -> None:
+    await enqueue(storage, "https://a.example/")
     now = NOW
     receiver = Receiver(failures=2)
     deliverer = Deliverer(storage, receiver, lambda: now)
@@ -110,52 +110,50 @@ async def test_a_receiver_that_recovers_is_told(storage: Storage) -> None:
         delivery = await the_delivery(storage)
         now = delivery.due_at
         await deliverer.deliver(delivery)
-    assert len(receiver.told) == 3
+    assert len(receiver.received) == 3
     assert await storage.deliveries.due(2**53, limit=1) == []
 
 
-async def test_a_dead_receiver_holds_up_no_other(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(deliveries, "LOOK_EVERY", 0.01)
+async def test_a_dead_receiver_does_not_delay_others(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(webhook_delivery, "LOOK_EVERY", 0.01)
     receiver = Receiver()
     receiver.dead = {"https://dead.example/"}
     for _ in range(3):
-        await leave(storage, "https://dead.example/")
-    async with working(Deliverer(storage, receiver, lambda: NOW)):
-        await receiver.is_told(3)
-        await leave(storage, "https://alive.example/")
-        await receiver.is_told(4)
-    assert receiver.told == ["https://dead.example/"] * 3 + ["https://alive.example/"]
-    assert len(await storage.deliveries.due(2**53, limit=10)) == 3, "what was not told is told another time"
+        await enqueue(storage, "https://dead.example/")
+    async with running(Deliverer(storage, receiver, lambda: NOW)):
+        await receiver.wait_for_calls(3)
+        await enqueue(storage, "https://alive.example/")
+        await receiver.wait_for_calls(4)
+    assert receiver.received == ["https://dead.example/"] * 3 + ["https://alive.example/"]
+    assert len(await storage.deliveries.due(2**53, limit=10)) == 3, "undelivered ones stay in the outbox"
 
 
-async def test_no_more_are_under_way_than_there_are_places(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(deliveries, "PLACES", 2)
-    monkeypatch.setattr(deliveries, "LOOK_EVERY", 0.01)
+async def test_concurrent_deliveries_are_limited(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(webhook_delivery, "PLACES", 2)
+    monkeypatch.setattr(webhook_delivery, "LOOK_EVERY", 0.01)
     receiver = Receiver()
     receiver.dead = {"https://dead.example/"}
     for _ in range(5):
-        await leave(storage, "https://dead.example/")
-    async with working(Deliverer(storage, receiver, lambda: NOW)):
-        await receiver.is_told(2)
+        await enqueue(storage, "https://dead.example/")
+    async with running(Deliverer(storage, receiver, lambda: NOW)):
+        await receiver.wait_for_calls(2)
         for _ in range(5):
             await anyio.sleep(0.01)
-    assert len(receiver.told) == 2
+    assert len(receiver.received) == 2
 
 
-async def test_a_database_that_refuses_does_not_end_the_deliverer(
-    storage: Storage, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(deliveries, "LOOK_EVERY", 0.01)
-    await leave(storage, "https://a.example/")
-    remove, refusals = storage.deliveries.remove, [StorageError("full"), StorageError("full")]
+async def test_a_storage_error_does_not_stop_the_deliverer(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(webhook_delivery, "LOOK_EVERY", 0.01)
+    await enqueue(storage, "https://a.example/")
+    remove, errors = storage.deliveries.remove, [StorageError("full"), StorageError("full")]
 
-    async def refusing(delivery_id: int) -> None:
-        if refusals:
-            raise refusals.pop()
+    async def failing(delivery_id: int) -> None:
+        if errors:
+            raise errors.pop()
         await remove(delivery_id)
 
-    monkeypatch.setattr(storage.deliveries, "remove", refusing)
+    monkeypatch.setattr(storage.deliveries, "remove", failing)
     receiver = Receiver()
-    async with working(Deliverer(storage, receiver, lambda: NOW)):
-        await is_empty(storage)
-    assert len(receiver.told) == 3, "at least once"
+    async with running(Deliverer(storage, receiver, lambda: NOW)):
+        await wait_until_empty(storage)
+    assert len(receiver.received) == 3, "at least once"

@@ -1,4 +1,4 @@
-"""Threads that have outlived their ttl."""
+"""Threads whose TTL has expired."""
 
 from collections.abc import AsyncIterator
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.anyio
 MINUTE = 60_000
 
 
-class Time:
+class FakeClock:
     def __init__(self) -> None:
         self.now = NOW
 
@@ -36,96 +36,96 @@ async def storage() -> AsyncIterator[Storage]:
 
 
 @pytest.fixture
-def time() -> Time:
-    return Time()
+def clock() -> FakeClock:
+    return FakeClock()
 
 
-def sweeper(storage: Storage, time: Time, **expiry: object) -> ExpirySweeper:
-    return ExpirySweeper(storage, Checkpointing(storage), Followers(storage), Expiry(**expiry), time)  # type: ignore[arg-type]
+def sweeper(storage: Storage, clock: FakeClock, **expiry: object) -> ExpirySweeper:
+    return ExpirySweeper(storage, Checkpointing(storage), Followers(storage), Expiry(**expiry), clock)  # type: ignore[arg-type]
 
 
-async def left(storage: Storage) -> set[ThreadId]:
+async def remaining(storage: Storage) -> set[ThreadId]:
     return {thread.thread_id for thread in await storage.threads.search(ThreadQuery())}
 
 
-async def test_what_is_due_is_removed_and_nothing_else(storage: Storage, time: Time) -> None:
+async def test_only_due_threads_are_deleted(storage: Storage, clock: FakeClock) -> None:
     forever, long, _ = [await keep_thread(storage, ttl=ttl) for ttl in (None, Ttl(5), Ttl(1))]
-    sweep = sweeper(storage, time).sweep
+    sweep = sweeper(storage, clock).sweep
     assert await sweep() == 0
-    time.now += MINUTE
+    clock.now += MINUTE
     assert await sweep() == 1
-    assert await left(storage) == {forever, long}
-    time.now += 10**12
+    assert await remaining(storage) == {forever, long}
+    clock.now += 10**12
     assert await sweep() == 1
-    assert await left(storage) == {forever}
+    assert await remaining(storage) == {forever}
 
 
-async def test_a_thread_with_a_run_under_way_is_left_alone(storage: Storage, time: Time) -> None:
+async def test_a_thread_with_an_active_run_does_not_expire(storage: Storage, clock: FakeClock) -> None:
     thread_id = await keep_thread(storage, ttl=Ttl(1))
     run = await accept(storage, thread_id)
-    time.now += 10**9
-    assert await sweeper(storage, time).sweep() == 0
-    await storage.runs.cancel(run.run_id, "interrupt", time.now)
-    assert await sweeper(storage, time).sweep() == 0
-    time.now += MINUTE
-    assert await sweeper(storage, time).sweep() == 1
+    clock.now += 10**9
+    assert await sweeper(storage, clock).sweep() == 0
+    await storage.runs.cancel(run.run_id, "interrupt", clock.now)
+    assert await sweeper(storage, clock).sweep() == 0
+    clock.now += MINUTE
+    assert await sweeper(storage, clock).sweep() == 1
 
 
-async def test_a_sweep_deals_with_so_many_at_a_time(storage: Storage, time: Time) -> None:
+async def test_a_sweep_expires_at_most_its_limit(storage: Storage, clock: FakeClock) -> None:
     for _ in range(5):
         await keep_thread(storage, ttl=Ttl(1))
-    time.now += MINUTE
-    some = sweeper(storage, time, sweep_limit=2)
-    assert [await some.sweep() for _ in range(4)] == [2, 2, 1, 0]
+    clock.now += MINUTE
+    limited = sweeper(storage, clock, sweep_limit=2)
+    assert [await limited.sweep() for _ in range(4)] == [2, 2, 1, 0]
 
 
-async def test_whoever_watches_a_removed_thread_is_told(storage: Storage, time: Time) -> None:
-    class Shown:
+async def test_followers_of_an_expired_thread_finish(storage: Storage, clock: FakeClock) -> None:
+    class ConstantEncoder:
         def feed(self, entry: object) -> bytes:
             return b"x"
 
     followers = Followers(storage)
     thread_id = await keep_thread(storage, ttl=Ttl(1))
-    kept = await keep_thread(storage, ttl=Ttl(1, "keep_latest"))
-    for each in (thread_id, kept):
+    pruned = await keep_thread(storage, ttl=Ttl(1, "keep_latest"))
+    for each in (thread_id, pruned):
         await storage.log.append(each, [note("x")]).wait()
-    gone = await followers.follow_thread(thread_id, "shown", Shown, START)
-    stays = await followers.follow_thread(kept, "shown", Shown, START)
-    time.now += MINUTE
-    assert await ExpirySweeper(storage, Checkpointing(storage), followers, Expiry(), time).sweep() == 2
-    with gone, stays:
-        assert await gone.next(5) is None
-        assert await stays.next(5) == b"x"
+    of_deleted = await followers.follow_thread(thread_id, "options", ConstantEncoder, START)
+    of_pruned = await followers.follow_thread(pruned, "options", ConstantEncoder, START)
+    clock.now += MINUTE
+    assert await ExpirySweeper(storage, Checkpointing(storage), followers, Expiry(), clock).sweep() == 2
+    with of_deleted, of_pruned:
+        assert await of_deleted.next(5) is None
+        assert await of_pruned.next(5) == b"x"
 
 
-async def test_it_sweeps_at_once_and_again(storage: Storage, time: Time) -> None:
-    working = sweeper(storage, time, sweep_minutes=0.0001)
+async def test_the_first_sweep_is_immediate_and_others_follow(storage: Storage, clock: FakeClock) -> None:
+    periodic = sweeper(storage, clock, sweep_minutes=0.0001)
     await keep_thread(storage, ttl=Ttl(1))
-    time.now += MINUTE
+    clock.now += MINUTE
     with anyio.fail_after(5):
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(working.work)
+            tasks.start_soon(periodic.work)
             for _ in range(2):
-                while await left(storage):  # noqa: ASYNC110 - there is no event to wait on
+                while await remaining(storage):  # noqa: ASYNC110 - there is no event to wait on
                     await anyio.sleep(0.001)
-                await keep_thread(storage, ttl=Ttl(1), updated_at=time.now - MINUTE)
+                await keep_thread(storage, ttl=Ttl(1), updated_at=clock.now - MINUTE)
             tasks.cancel_scope.cancel()
 
 
-async def test_a_sweep_that_fails_is_not_the_last(
-    storage: Storage, time: Time, monkeypatch: pytest.MonkeyPatch
+async def test_sweeps_continue_after_a_failed_sweep(
+    storage: Storage, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = 0
+    calls = 0
 
-    async def refuse(now: int, limit: int) -> list[ThreadId]:
-        nonlocal asked
-        asked += 1
-        if asked == 3:
+    async def fail(now: int, limit: int) -> list[ThreadId]:
+        nonlocal calls
+        calls += 1
+        if calls == 3:
             tasks.cancel_scope.cancel()
         raise StorageError("The disk is full.")
 
-    monkeypatch.setattr(storage.threads, "due", refuse)
+    monkeypatch.setattr(storage.threads, "due", fail)
     with anyio.fail_after(5):
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(sweeper(storage, time, sweep_minutes=0.0001).work)
-    assert asked == 3
+            tasks.start_soon(sweeper(storage, clock, sweep_minutes=0.0001).work)
+    assert calls == 3

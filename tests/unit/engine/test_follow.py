@@ -1,4 +1,4 @@
-"""Following a run: everything once, in order, from any position, however many watch and however slow they are."""
+"""Following a run: every frame once, in order, from any position, with many subscribers and slow ones."""
 
 import re
 from collections.abc import Callable
@@ -11,16 +11,16 @@ import pytest
 from threadwire.core.entries import START, Draft, Entry, Kind
 from threadwire.core.ids import RunId, Seq, ThreadId
 from threadwire.core.records import Ending, Run
-from threadwire.engine import follow
+from threadwire.engine import follow, projections
 from threadwire.engine.follow import Follower, Followers
 from threadwire.storage.abc import Log, Storage, Wakeup
 from threadwire.testing.conformance.samples import NOW, accept, start_on_new_thread, write
 
 pytestmark = pytest.mark.anyio
 
-SOON = 5.0
-SILENCE = 0.02
-OPTIONS = "shown"
+TIMEOUT = 5.0
+SHORT = 0.02
+OPTIONS = "options"
 
 
 @pytest.fixture
@@ -28,23 +28,23 @@ async def run(storage: Storage) -> Run:
     return await start_on_new_thread(storage)
 
 
-class Counting:
-    """Makes encoders that show what was written, a line each, and counts what they are fed."""
+class CountingEncoder:
+    """An encoder, and a factory that returns it: one line per custom entry. Records what it is fed."""
 
     def __init__(self) -> None:
-        self.made = 0
+        self.created = 0
         self.fed: list[int] = []
 
-    def __call__(self) -> "Counting":
-        self.made += 1
+    def __call__(self) -> "CountingEncoder":
+        self.created += 1
         return self
 
     def feed(self, entry: Entry) -> bytes:
         self.fed.append(entry.seq)
-        return shown(entry)
+        return frame_of(entry)
 
 
-def shown(entry: Entry) -> bytes:
+def frame_of(entry: Entry) -> bytes:
     return b"%d:%s\n" % (entry.seq, str(entry.data["value"]).encode()) if entry.kind == Kind.CUSTOM else b""
 
 
@@ -55,79 +55,85 @@ async def finish(storage: Storage, run: Run) -> None:
 async def all_of(follower: Follower) -> bytes:
     """Everything up to the end of the run."""
     sent = b""
-    with anyio.fail_after(SOON), follower:
-        while (frames := await follower.next(SOON)) is not None:
+    with anyio.fail_after(TIMEOUT), follower:
+        while (frames := await follower.next(TIMEOUT)) is not None:
             sent += frames
     return sent
 
 
 async def log_of(storage: Storage, run: Run, after: Seq = START) -> bytes:
-    return b"".join(map(shown, await storage.log.read(run.thread_id, after, run_id=run.run_id)))
+    return b"".join(map(frame_of, await storage.log.read(run.thread_id, after, run_id=run.run_id)))
 
 
-# -- one watcher ------------------------------------------------------------------------------------------------------
+# -- one follower -----------------------------------------------------------------------------------------------------
 
 
-async def test_a_follower_gets_what_was_written_before_it_came(
+async def test_a_follower_gets_entries_written_before_it_joined(
     storage: Storage, run: Run, followers: Followers
 ) -> None:
     await write(storage, run, "a", "b")
 
-    with followers.follow(run, OPTIONS, Counting(), START) as follower:
-        assert await follower.next(SOON) == b"2:a\n3:b\n"
+    with followers.follow(run, OPTIONS, CountingEncoder(), START) as follower:
+        assert await follower.next(TIMEOUT) == b"2:a\n3:b\n"
 
 
 async def test_a_follower_is_woken_by_an_append(storage: Storage, run: Run, followers: Followers) -> None:
     """3.2, 3.3"""
-    got = []
+    received = []
 
     async def watch(follower: Follower) -> None:
-        got.append(await follower.next(SOON))
+        received.append(await follower.next(TIMEOUT))
 
-    with anyio.fail_after(SOON), followers.follow(run, OPTIONS, Counting(), START) as follower:
-        assert await follower.next(SILENCE) == b""
+    with anyio.fail_after(TIMEOUT), followers.follow(run, OPTIONS, CountingEncoder(), START) as follower:
+        assert await follower.next(SHORT) == b""
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(watch, follower)
             await anyio.wait_all_tasks_blocked()
             await write(storage, run, "a")
-    assert got == [b"2:a\n"]
+    assert received == [b"2:a\n"]
 
 
-async def test_nothing_between_watching_and_reading_is_missed(storage: Storage, run: Run, followers: Followers) -> None:
+async def test_no_entry_between_watching_and_reading_is_missed(
+    storage: Storage, run: Run, followers: Followers
+) -> None:
     """3.2"""
-    with followers.follow(run, OPTIONS, Counting(), START) as follower:
+    with followers.follow(run, OPTIONS, CountingEncoder(), START) as follower:
         await write(storage, run, "a")
-        assert await follower.next(SOON) == b"2:a\n"
+        assert await follower.next(TIMEOUT) == b"2:a\n"
 
 
-async def test_silence_is_told_as_nothing_and_is_no_end(storage: Storage, run: Run, followers: Followers) -> None:
-    with followers.follow(run, OPTIONS, Counting(), START) as follower:
-        assert await follower.next(SILENCE) == b""
-        assert await follower.next(SILENCE) == b""
+async def test_a_timeout_returns_empty_bytes_and_is_not_the_end(
+    storage: Storage, run: Run, followers: Followers
+) -> None:
+    with followers.follow(run, OPTIONS, CountingEncoder(), START) as follower:
+        assert await follower.next(SHORT) == b""
+        assert await follower.next(SHORT) == b""
         await write(storage, run, "a")
-        assert await follower.next(SOON) == b"2:a\n"
-        assert await follower.next(SILENCE) == b""
+        assert await follower.next(TIMEOUT) == b"2:a\n"
+        assert await follower.next(SHORT) == b""
 
 
-async def test_a_silence_longer_than_the_poll_is_told_too(
+async def test_a_timeout_longer_than_the_poll_interval_is_respected(
     run: Run, followers: Followers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(follow, "POLL", SILENCE / 2)
-    with anyio.fail_after(20 * SILENCE), followers.follow(run, OPTIONS, Counting(), START) as follower:
-        assert await follower.next(SILENCE) == b""
+    monkeypatch.setattr(follow, "POLL", SHORT / 2)
+    with anyio.fail_after(20 * SHORT), followers.follow(run, OPTIONS, CountingEncoder(), START) as follower:
+        assert await follower.next(SHORT) == b""
 
 
-async def test_what_a_follower_is_not_shown_is_silence_to_it(storage: Storage, run: Run, followers: Followers) -> None:
-    """A client that watches the values alone needs its heartbeats while tokens pour in."""
+async def test_entries_without_frames_do_not_extend_the_timeout(
+    storage: Storage, run: Run, followers: Followers
+) -> None:
+    """A client that follows only `values` needs its heartbeats while tokens are being written."""
 
-    async def keep_talking() -> None:
+    async def write_tokens() -> None:
         while True:
             await storage.log.append(run.thread_id, [Draft(Kind.MESSAGES, [0, "x"])], run.fence).wait()
             await anyio.sleep(0.005)
 
-    with anyio.fail_after(1), followers.follow(run, OPTIONS, Counting(), START) as follower:
+    with anyio.fail_after(1), followers.follow(run, OPTIONS, CountingEncoder(), START) as follower:
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(keep_talking)
+            tasks.start_soon(write_tokens)
             assert await follower.next(0.2) == b""
             tasks.cancel_scope.cancel()
 
@@ -137,39 +143,39 @@ async def test_a_follower_sees_the_end(storage: Storage, run: Run, followers: Fo
     await write(storage, run, "a")
     await finish(storage, run)
 
-    with followers.follow(run, OPTIONS, Counting(), START) as follower:
-        assert await follower.next(SOON) == b"2:a\n"
-        assert await follower.next(SOON) is None
-        assert await follower.next(SOON) is None
+    with followers.follow(run, OPTIONS, CountingEncoder(), START) as follower:
+        assert await follower.next(TIMEOUT) == b"2:a\n"
+        assert await follower.next(TIMEOUT) is None
+        assert await follower.next(TIMEOUT) is None
 
 
-async def test_a_follower_that_waits_is_told_of_the_end(storage: Storage, run: Run, followers: Followers) -> None:
-    got = []
+async def test_a_waiting_follower_is_woken_by_the_end(storage: Storage, run: Run, followers: Followers) -> None:
+    received = []
 
     async def watch(follower: Follower) -> None:
-        got.append(await follower.next(SOON))
+        received.append(await follower.next(TIMEOUT))
 
-    with anyio.fail_after(SOON), followers.follow(run, OPTIONS, Counting(), START) as follower:
+    with anyio.fail_after(TIMEOUT), followers.follow(run, OPTIONS, CountingEncoder(), START) as follower:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(watch, follower)
             await anyio.wait_all_tasks_blocked()
             await finish(storage, run)
-    assert got == [None]
+    assert received == [None]
 
 
-async def test_a_follower_that_left_off_gets_what_came_after(storage: Storage, run: Run, followers: Followers) -> None:
+async def test_a_follower_that_resumes_gets_the_rest(storage: Storage, run: Run, followers: Followers) -> None:
     """4.4"""
     await write(storage, run, *"abcdef")
     await finish(storage, run)
     whole = await storage.log.read(run.thread_id, START)
 
     for entry in whole:
-        assert await all_of(followers.follow(run, OPTIONS, Counting(), entry.seq)) == await log_of(
+        assert await all_of(followers.follow(run, OPTIONS, CountingEncoder(), entry.seq)) == await log_of(
             storage, run, entry.seq
         )
 
 
-async def test_a_follower_sees_its_own_run_alone(storage: Storage, run: Run, followers: Followers) -> None:
+async def test_a_follower_sees_only_its_own_run(storage: Storage, run: Run, followers: Followers) -> None:
     queued = await accept(storage, run.thread_id)
     await write(storage, run, "first")
     await finish(storage, run)
@@ -178,30 +184,32 @@ async def test_a_follower_sees_its_own_run_alone(storage: Storage, run: Run, fol
     await write(storage, second, "second")
     await finish(storage, second)
 
-    assert re.sub(rb"\d+:", b"", await all_of(followers.follow(run, OPTIONS, Counting(), START))) == b"first\n"
-    assert re.sub(rb"\d+:", b"", await all_of(followers.follow(second, OPTIONS, Counting(), START))) == b"second\n"
+    assert re.sub(rb"\d+:", b"", await all_of(followers.follow(run, OPTIONS, CountingEncoder(), START))) == b"first\n"
+    assert (
+        re.sub(rb"\d+:", b"", await all_of(followers.follow(second, OPTIONS, CountingEncoder(), START))) == b"second\n"
+    )
 
 
-async def test_what_is_handed_over_at_once_is_bounded(
+async def test_the_size_of_one_result_is_bounded(
     storage: Storage, run: Run, followers: Followers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(follow, "SEND_AT_MOST", 8)
+    monkeypatch.setattr(projections, "SEND_AT_MOST", 8)
     await write(storage, run, *"abcd")
 
-    with followers.follow(run, OPTIONS, Counting(), START) as follower:
-        assert [await follower.next(SOON) for _ in range(2)] == [b"2:a\n3:b\n", b"4:c\n5:d\n"]
+    with followers.follow(run, OPTIONS, CountingEncoder(), START) as follower:
+        assert [await follower.next(TIMEOUT) for _ in range(2)] == [b"2:a\n3:b\n", b"4:c\n5:d\n"]
 
 
-# -- many watchers ----------------------------------------------------------------------------------------------------
+# -- many followers ---------------------------------------------------------------------------------------------------
 
 
-async def test_each_entry_is_encoded_once_for_all_who_see_the_same(
+async def test_each_entry_is_encoded_once_for_followers_with_the_same_options(
     storage: Storage, run: Run, followers: Followers
 ) -> None:
-    counting, results = Counting(), []
+    encoder, results = CountingEncoder(), []
 
     async def watch() -> None:
-        results.append(await all_of(followers.follow(run, OPTIONS, counting, START)))
+        results.append(await all_of(followers.follow(run, OPTIONS, encoder, START)))
 
     async with anyio.create_task_group() as tasks:
         for _ in range(20):
@@ -212,24 +220,24 @@ async def test_each_entry_is_encoded_once_for_all_who_see_the_same(
         await finish(storage, run)
 
     assert results == [await log_of(storage, run)] * 20
-    assert counting.made == 1
-    assert counting.fed == list(range(1, 13))
+    assert encoder.created == 1
+    assert encoder.fed == list(range(1, 13))
 
 
-async def test_those_who_see_different_things_have_encoders_of_their_own(
+async def test_followers_with_different_options_have_separate_encoders(
     storage: Storage, run: Run, followers: Followers
 ) -> None:
-    counting = Counting()
+    encoder = CountingEncoder()
     await finish(storage, run)
 
-    for options in ("these", "those", "these"):
-        await all_of(followers.follow(run, options, counting, START))
+    for options in ("a", "b", "a"):
+        await all_of(followers.follow(run, options, encoder, START))
 
-    assert counting.made == 2
+    assert encoder.created == 2
 
 
-class DistantLog:
-    """A log whose reading takes a moment, as a database's does."""
+class SlowLog:
+    """A log whose reads yield to other tasks, as a database's do."""
 
     def __init__(self, log: Log) -> None:
         self._log = log
@@ -245,13 +253,13 @@ class DistantLog:
         return self._log.watch(thread_id)
 
 
-async def test_those_who_ask_while_another_reads_lose_nothing(storage: Storage, run: Run) -> None:
-    followers, results = Followers(replace(storage, log=DistantLog(storage.log))), []  # type: ignore[type-var]
+async def test_concurrent_reads_of_a_projection_lose_nothing(storage: Storage, run: Run) -> None:
+    followers, results = Followers(replace(storage, log=SlowLog(storage.log))), []  # type: ignore[type-var]
     await write(storage, run, *"abc")
     await finish(storage, run)
 
     async def watch() -> None:
-        results.append(await all_of(followers.follow(run, OPTIONS, Counting(), START)))
+        results.append(await all_of(followers.follow(run, OPTIONS, CountingEncoder(), START)))
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(watch)
@@ -260,13 +268,13 @@ async def test_those_who_ask_while_another_reads_lose_nothing(storage: Storage, 
     assert results == [await log_of(storage, run)] * 2
 
 
-async def test_those_who_ask_while_another_reads_wait_for_nothing_else(storage: Storage, run: Run) -> None:
-    followers, results = Followers(replace(storage, log=DistantLog(storage.log))), []  # type: ignore[type-var]
+async def test_concurrent_reads_of_a_projection_do_not_wait_for_further_entries(storage: Storage, run: Run) -> None:
+    followers, results = Followers(replace(storage, log=SlowLog(storage.log))), []  # type: ignore[type-var]
     await write(storage, run, *"abc")
 
     async def watch() -> None:
-        with followers.follow(run, OPTIONS, Counting(), START) as follower:
-            results.append(await follower.next(SILENCE))
+        with followers.follow(run, OPTIONS, CountingEncoder(), START) as follower:
+            results.append(await follower.next(SHORT))
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(watch)
@@ -275,86 +283,86 @@ async def test_those_who_ask_while_another_reads_wait_for_nothing_else(storage: 
     assert results == [await log_of(storage, run)] * 2
 
 
-# -- those who fall behind --------------------------------------------------------------------------------------------
+# -- followers that lag ----------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
-def forgetful(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Little is kept, and little handed over at once."""
-    monkeypatch.setattr(follow, "KEEP_FRAMES", 60)
-    monkeypatch.setattr(follow, "SEND_AT_MOST", 10)
-    monkeypatch.setattr(follow, "SMALL_PAGE", 7)
+def small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few frames are retained, and few returned at a time."""
+    monkeypatch.setattr(projections, "KEEP_FRAMES", 60)
+    monkeypatch.setattr(projections, "SEND_AT_MOST", 10)
+    monkeypatch.setattr(projections, "SMALL_PAGE", 7)
 
 
-@pytest.mark.usefixtures("forgetful")
-async def test_a_follower_that_falls_behind_what_is_kept_loses_nothing(
+@pytest.mark.usefixtures("small_limits")
+async def test_a_follower_behind_the_retained_frames_loses_nothing(
     storage: Storage, run: Run, followers: Followers
 ) -> None:
     """4.4, 4.5"""
-    counting = Counting()
-    slow, fast = (followers.follow(run, OPTIONS, counting, START) for _ in range(2))
+    encoder = CountingEncoder()
+    slow, fast = (followers.follow(run, OPTIONS, encoder, START) for _ in range(2))
     with slow, fast:
         await write(storage, run, "first")
-        got = await slow.next(SOON)
+        received = await slow.next(TIMEOUT)
         for number in range(100):
             await write(storage, run, number)
-            assert await fast.next(SOON)
-        assert counting.made == 1
+            assert await fast.next(TIMEOUT)
+        assert encoder.created == 1
         for number in range(100, 110):
             await write(storage, run, number)
-            got += await slow.next(SOON) or b""
+            received += await slow.next(TIMEOUT) or b""
         await finish(storage, run)
-        while (frames := await slow.next(SOON)) is not None:
-            got += frames
+        while (frames := await slow.next(TIMEOUT)) is not None:
+            received += frames
 
-    assert got == await log_of(storage, run)
-    assert counting.made == 2
+    assert received == await log_of(storage, run)
+    assert encoder.created == 2
 
 
-@pytest.mark.usefixtures("forgetful")
-async def test_one_who_comes_late_reads_what_is_no_longer_kept_from_the_log(
+@pytest.mark.usefixtures("small_limits")
+async def test_a_late_follower_reads_dropped_frames_from_the_log(
     storage: Storage, run: Run, followers: Followers
 ) -> None:
-    early = Counting()
+    first = CountingEncoder()
     await write(storage, run, *range(100))
     await finish(storage, run)
-    whole = await all_of(followers.follow(run, OPTIONS, early, START))
+    whole = await all_of(followers.follow(run, OPTIONS, first, START))
 
     for after in (0, 1, 40, 99, 101):
-        late = await all_of(followers.follow(run, OPTIONS, Counting(), Seq(after)))
+        late = await all_of(followers.follow(run, OPTIONS, CountingEncoder(), Seq(after)))
         assert late == await log_of(storage, run, Seq(after))
     assert whole == await log_of(storage, run)
 
 
-@pytest.mark.usefixtures("forgetful")
-async def test_what_is_read_from_the_log_is_handed_over_in_small_pieces_too(
+@pytest.mark.usefixtures("small_limits")
+async def test_the_size_of_one_result_is_bounded_in_a_replay_too(
     storage: Storage, run: Run, followers: Followers
 ) -> None:
     await write(storage, run, *"abcdefgh")
-    await all_kept(followers.follow(run, OPTIONS, Counting(), START))
+    await all_available(followers.follow(run, OPTIONS, CountingEncoder(), START))
     for _ in range(2):
         await write(storage, run, *range(100))
-        await all_kept(followers.follow(run, OPTIONS, Counting(), START))
+        await all_available(followers.follow(run, OPTIONS, CountingEncoder(), START))
 
-    with followers.follow(run, OPTIONS, Counting(), START) as late:
-        assert [await late.next(SOON) for _ in range(3)] == [
+    with followers.follow(run, OPTIONS, CountingEncoder(), START) as late:
+        assert [await late.next(TIMEOUT) for _ in range(3)] == [
             b"2:a\n3:b\n4:c\n",
             b"5:d\n6:e\n7:f\n",
             b"8:g\n9:h\n10:0\n",
         ]
 
 
-@pytest.mark.usefixtures("forgetful")
-async def test_one_who_reads_from_the_log_goes_on_live(storage: Storage, run: Run, followers: Followers) -> None:
+@pytest.mark.usefixtures("small_limits")
+async def test_a_replay_continues_live(storage: Storage, run: Run, followers: Followers) -> None:
     results: list[bytes] = []
 
     async def watch() -> None:
-        results.append(await all_of(followers.follow(run, OPTIONS, Counting(), START)))
+        results.append(await all_of(followers.follow(run, OPTIONS, CountingEncoder(), START)))
 
-    with followers.follow(run, OPTIONS, Counting(), START) as ahead:
+    with followers.follow(run, OPTIONS, CountingEncoder(), START) as ahead:
         for number in range(50):
             await write(storage, run, number)
-            await ahead.next(SOON)
+            await ahead.next(TIMEOUT)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(watch)
         for number in range(50, 60):
@@ -365,78 +373,76 @@ async def test_one_who_reads_from_the_log_goes_on_live(storage: Storage, run: Ru
     assert results == [await log_of(storage, run)]
 
 
-@pytest.mark.usefixtures("forgetful")
-async def test_silence_and_the_end_are_told_also_to_one_who_reads_from_the_log(
+@pytest.mark.usefixtures("small_limits")
+async def test_timeouts_and_the_end_are_reported_in_a_replay_too(
     storage: Storage, run: Run, followers: Followers
 ) -> None:
     await write(storage, run, *range(100))
-    await all_kept(followers.follow(run, OPTIONS, Counting(), START))
+    await all_available(followers.follow(run, OPTIONS, CountingEncoder(), START))
 
-    with followers.follow(run, OPTIONS, Counting(), START) as late:
-        while await late.next(SILENCE):
+    with followers.follow(run, OPTIONS, CountingEncoder(), START) as late:
+        while await late.next(SHORT):
             pass
-        assert await late.next(SILENCE) == b""
+        assert await late.next(SHORT) == b""
         await finish(storage, run)
-        assert await late.next(SOON) is None
+        assert await late.next(TIMEOUT) is None
 
 
-async def all_kept(follower: Follower) -> bytes:
-    """Everything there is by now."""
+async def all_available(follower: Follower) -> bytes:
+    """Everything available now."""
     sent = b""
     with follower:
-        while frames := await follower.next(SILENCE):
+        while frames := await follower.next(SHORT):
             sent += frames
     return sent
 
 
-# -- what is kept -----------------------------------------------------------------------------------------------------
+# -- the cache -------------------------------------------------------------------------------------------------------
 
 
-async def test_a_forgotten_run_is_encoded_anew(storage: Storage, run: Run, followers: Followers) -> None:
-    counting = Counting()
+async def test_a_forgotten_run_is_encoded_again(storage: Storage, run: Run, followers: Followers) -> None:
+    encoder = CountingEncoder()
     await write(storage, run, "a")
     await finish(storage, run)
-    before = await all_of(followers.follow(run, OPTIONS, counting, START))
+    before = await all_of(followers.follow(run, OPTIONS, encoder, START))
 
     followers.forget(run.run_id)
 
-    assert await all_of(followers.follow(run, OPTIONS, counting, START)) == before
-    assert counting.made == 2
+    assert await all_of(followers.follow(run, OPTIONS, encoder, START)) == before
+    assert encoder.created == 2
 
 
 async def test_forgetting_one_run_keeps_the_others(storage: Storage, run: Run, followers: Followers) -> None:
-    other, counting = await start_on_new_thread(storage), Counting()
+    other, encoder = await start_on_new_thread(storage), CountingEncoder()
     for each in (run, other):
         await finish(storage, each)
-        await all_of(followers.follow(each, OPTIONS, counting, START))
+        await all_of(followers.follow(each, OPTIONS, encoder, START))
 
     followers.forget(other.run_id)
-    await all_of(followers.follow(run, OPTIONS, counting, START))
+    await all_of(followers.follow(run, OPTIONS, encoder, START))
 
-    assert counting.made == 2
+    assert encoder.created == 2
 
 
-async def test_one_who_watches_goes_on_though_his_run_was_forgotten(
-    storage: Storage, run: Run, followers: Followers
-) -> None:
-    with followers.follow(run, OPTIONS, Counting(), START) as follower:
+async def test_a_follower_of_a_forgotten_run_continues(storage: Storage, run: Run, followers: Followers) -> None:
+    with followers.follow(run, OPTIONS, CountingEncoder(), START) as follower:
         followers.forget(run.run_id)
         await write(storage, run, "a")
-        assert await follower.next(SOON) == b"2:a\n"
+        assert await follower.next(TIMEOUT) == b"2:a\n"
 
 
-async def test_what_was_not_used_for_longest_makes_room(
+async def test_the_least_recently_used_projection_is_evicted(
     storage: Storage, followers: Followers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(follow, "KEEP_PROJECTIONS", 2)
     runs = [await start_on_new_thread(storage) for _ in range(3)]
-    made: dict[str, Counting] = {run.run_id: Counting() for run in runs}
+    encoders: dict[str, CountingEncoder] = {run.run_id: CountingEncoder() for run in runs}
 
     def visit(run: Run) -> Callable[[], object]:
-        return followers.follow(run, OPTIONS, made[run.run_id], START).__enter__
+        return followers.follow(run, OPTIONS, encoders[run.run_id], START).__enter__
 
     first, second, third = runs
     for each in (first, second, first, third, first, second):
         visit(each)
 
-    assert [made[run.run_id].made for run in runs] == [1, 2, 1]
+    assert [encoders[run.run_id].created for run in runs] == [1, 2, 1]

@@ -1,4 +1,4 @@
-"""Following a thread over many runs: every entry once, in order, and the encoder primed with the runs that go on."""
+"""Following a thread across many runs: every entry once, in order, with the encoder primed for runs in progress."""
 
 from dataclasses import replace
 
@@ -7,7 +7,7 @@ import pytest
 from threadwire.core.entries import START, Draft, Entry, Kind
 from threadwire.core.ids import RunId, Seq, ThreadId
 from threadwire.core.records import Ending, Run
-from threadwire.engine import follow
+from threadwire.engine import follow, projections
 from threadwire.engine.follow import Arrival, Follower, Followers
 from threadwire.errors import InvalidCursor
 from threadwire.storage.abc import Storage
@@ -15,9 +15,9 @@ from threadwire.testing.conformance.samples import NOW, accept, keep_thread, not
 
 pytestmark = pytest.mark.anyio
 
-SOON = 5.0
-SILENCE = 0.02
-OPTIONS = "shown"
+TIMEOUT = 5.0
+SHORT = 0.02
+OPTIONS = "options"
 
 
 @pytest.fixture
@@ -25,85 +25,87 @@ async def thread_id(storage: Storage) -> ThreadId:
     return await keep_thread(storage)
 
 
-class Counting:
-    """An encoder that shows for each run how often it has spoken, and keeps what it was fed."""
-
-    made: list["Counting"]
+class CountingEncoder:
+    """An encoder that numbers the custom entries of each run, and records what it was fed."""
 
     def __init__(self) -> None:
         self.fed: list[int] = []
-        self.spoken: dict[object, int] = {}
+        self.counts: dict[object, int] = {}
 
     def feed(self, entry: Entry) -> bytes:
         self.fed.append(entry.seq)
         if entry.kind != Kind.CUSTOM:
             return b""
-        self.spoken[entry.run_id] = self.spoken.get(entry.run_id, 0) + 1
-        return f"{entry.seq}:{entry.data['value']}#{self.spoken[entry.run_id]}\n".encode()
+        self.counts[entry.run_id] = self.counts.get(entry.run_id, 0) + 1
+        return f"{entry.seq}:{entry.data['value']}#{self.counts[entry.run_id]}\n".encode()
 
 
-class Maker:
+class EncoderFactory:
     def __init__(self) -> None:
-        self.made: list[Counting] = []
+        self.created: list[CountingEncoder] = []
 
-    def __call__(self) -> Counting:
-        self.made.append(Counting())
-        return self.made[-1]
+    def __call__(self) -> CountingEncoder:
+        self.created.append(CountingEncoder())
+        return self.created[-1]
 
 
 async def finish(storage: Storage, run: Run) -> None:
     assert await storage.runs.finish(run.fence, Ending("success"), NOW)
 
 
-async def everything(follower: Follower) -> bytes:
-    """What there is by now."""
+async def all_available(follower: Follower) -> bytes:
+    """Everything available now."""
     sent = b""
     with follower:
-        while frames := await follower.next(SILENCE):
+        while frames := await follower.next(SHORT):
             sent += frames
     return sent
 
 
-async def test_a_thread_is_followed_over_its_runs(storage: Storage, thread_id: ThreadId, followers: Followers) -> None:
+async def test_a_thread_is_followed_across_its_runs(
+    storage: Storage, thread_id: ThreadId, followers: Followers
+) -> None:
     for word in "ab":
         run = await start(storage, thread_id)
         await write(storage, run, word, word)
         await finish(storage, run)
         await storage.log.append(thread_id, [note("outside")]).wait()
 
-    follower = await followers.follow_thread(thread_id, OPTIONS, Maker(), START)
+    follower = await followers.follow_thread(thread_id, OPTIONS, EncoderFactory(), START)
 
-    assert await everything(follower) == b"2:a#1\n3:a#2\n5:outside#1\n7:b#1\n8:b#2\n10:outside#2\n"
+    assert await all_available(follower) == b"2:a#1\n3:a#2\n5:outside#1\n7:b#1\n8:b#2\n10:outside#2\n"
 
 
-async def test_without_a_position_only_what_comes_is_shown(
+async def test_without_a_position_only_new_entries_are_sent(
     storage: Storage, thread_id: ThreadId, followers: Followers
 ) -> None:
     await storage.log.append(thread_id, [note("old")]).wait()
 
-    with await followers.follow_thread(thread_id, OPTIONS, Maker(), None) as follower:
-        assert await follower.next(SILENCE) == b""
+    with await followers.follow_thread(thread_id, OPTIONS, EncoderFactory(), None) as follower:
+        assert await follower.next(SHORT) == b""
         await storage.log.append(thread_id, [note("new")]).wait()
-        assert await follower.next(SOON) == b"2:new#1\n"
+        assert await follower.next(TIMEOUT) == b"2:new#1\n"
 
 
-async def test_it_goes_on_after_a_run_has_ended(storage: Storage, thread_id: ThreadId, followers: Followers) -> None:
-    with await followers.follow_thread(thread_id, OPTIONS, Maker(), START) as follower:
+async def test_a_follower_continues_after_a_run_has_ended(
+    storage: Storage, thread_id: ThreadId, followers: Followers
+) -> None:
+    with await followers.follow_thread(thread_id, OPTIONS, EncoderFactory(), START) as follower:
         for word in "ab":
             run = await start(storage, thread_id)
             await write(storage, run, word)
             await finish(storage, run)
-            frames = await follower.next(SOON)
+            frames = await follower.next(TIMEOUT)
             assert frames is not None
             assert f":{word}#1".encode() in frames
-            assert await follower.next(SILENCE) == b""
+            assert await follower.next(SHORT) == b""
             assert not follower.finished
 
 
-async def test_one_who_left_off_in_a_run_gets_what_came_after_as_if_he_had_stayed(
+async def test_a_follower_that_resumes_within_a_run_gets_the_same_frames_as_an_uninterrupted_one(
     storage: Storage, thread_id: ThreadId, followers: Followers
 ) -> None:
-    """4.4, 4.5a: the encoder counts, so it must have been fed what was said before."""
+    """4.4, 4.5a: the encoder counts, so it must have been fed the earlier entries."""
     early = await start(storage, thread_id)
     await write(storage, early, *"abc")
     await finish(storage, early)
@@ -111,21 +113,20 @@ async def test_one_who_left_off_in_a_run_gets_what_came_after_as_if_he_had_staye
     await write(storage, run, *"de")
     await accept(storage, thread_id)
     await write(storage, run, *"fg")
-    whole = await everything(await followers.follow_thread(thread_id, "whole", Maker(), START))
+    whole = await all_available(await followers.follow_thread(thread_id, "whole", EncoderFactory(), START))
 
     for position in range(await storage.log.last(thread_id) + 1):
-        anew = Followers(storage)
-        maker = Maker()
-        missed = await everything(await anew.follow_thread(thread_id, OPTIONS, maker, Seq(position)))
-        assert missed == b"".join(
+        fresh = Followers(storage)
+        rest = await all_available(await fresh.follow_thread(thread_id, OPTIONS, EncoderFactory(), Seq(position)))
+        assert rest == b"".join(
             line + b"\n" for line in whole.split(b"\n")[:-1] if int(line.partition(b":")[0]) > position
         )
 
 
-async def test_only_runs_that_go_on_are_fed_from_their_beginning(
+async def test_only_runs_in_progress_are_fed_from_their_start(
     storage: Storage, thread_id: ThreadId, followers: Followers
 ) -> None:
-    """3.5: what is fed does not grow with the thread."""
+    """3.5: the number of entries fed does not grow with the thread."""
     for _ in range(5):
         run = await start(storage, thread_id)
         await write(storage, run, *"abc")
@@ -135,127 +136,134 @@ async def test_only_runs_that_go_on_are_fed_from_their_beginning(
     position = await storage.log.last(thread_id)
     await write(storage, run, "f")
 
-    maker = Maker()
-    await everything(await followers.follow_thread(thread_id, OPTIONS, maker, position))
+    factory = EncoderFactory()
+    await all_available(await followers.follow_thread(thread_id, OPTIONS, factory, position))
 
-    assert maker.made[0].fed == [run.queued_seq, run.queued_seq + 1, run.queued_seq + 2, position + 1]
+    assert factory.created[0].fed == [run.queued_seq, run.queued_seq + 1, run.queued_seq + 2, position + 1]
 
 
-async def test_a_run_that_was_rolled_back_is_fed_from_its_beginning_too(
+async def test_a_rolled_back_run_is_fed_from_its_start_too(
     storage: Storage, thread_id: ThreadId, followers: Followers
 ) -> None:
-    """5.9: its row is gone, its entries are not."""
+    """5.9: its row was deleted, its entries were not."""
     run = await start(storage, thread_id)
     await write(storage, run, *"ab")
     position = await storage.log.last(thread_id)
     await write(storage, run, "c")
     await storage.runs.finish(run.fence, Ending("interrupted", rollback=True), NOW)
 
-    assert await everything(await followers.follow_thread(thread_id, OPTIONS, Maker(), position)) == b"4:c#3\n"
+    assert (
+        await all_available(await followers.follow_thread(thread_id, OPTIONS, EncoderFactory(), position)) == b"4:c#3\n"
+    )
 
 
 async def test_priming_reads_page_by_page(
     storage: Storage, thread_id: ThreadId, followers: Followers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(follow, "PAGE", 3)
+    monkeypatch.setattr(projections, "PAGE", 3)
     run = await start(storage, thread_id)
     await write(storage, run, *range(10))
     position = await storage.log.last(thread_id)
     await write(storage, run, "last")
 
-    assert await everything(await followers.follow_thread(thread_id, OPTIONS, Maker(), position)) == b"12:last#11\n"
+    assert (
+        await all_available(await followers.follow_thread(thread_id, OPTIONS, EncoderFactory(), position))
+        == b"12:last#11\n"
+    )
 
 
-async def test_watchers_at_different_places_share_one_encoder_where_they_can(
+async def test_followers_at_different_positions_share_one_encoder_where_possible(
     storage: Storage, thread_id: ThreadId, followers: Followers
 ) -> None:
     await storage.log.append(thread_id, [note("a")]).wait()
-    maker = Maker()
-    first = await followers.follow_thread(thread_id, OPTIONS, maker, None)
+    factory = EncoderFactory()
+    first = await followers.follow_thread(thread_id, OPTIONS, factory, None)
     with first:
         await storage.log.append(thread_id, [note("b"), note("c")]).wait()
-        later = [await followers.follow_thread(thread_id, OPTIONS, maker, Seq(position)) for position in (1, 2, 3)]
-        assert await first.next(SOON) == b"2:b#1\n3:c#2\n"
-        assert [await everything(each) for each in later] == [b"2:b#1\n3:c#2\n", b"3:c#2\n", b""]
-        assert len(maker.made) == 1
-        earlier = await followers.follow_thread(thread_id, OPTIONS, maker, START)
-        assert await everything(earlier) == b"1:a#1\n2:b#2\n3:c#3\n"
-        assert len(maker.made) == 2
+        later = [await followers.follow_thread(thread_id, OPTIONS, factory, Seq(position)) for position in (1, 2, 3)]
+        assert await first.next(TIMEOUT) == b"2:b#1\n3:c#2\n"
+        assert [await all_available(each) for each in later] == [b"2:b#1\n3:c#2\n", b"3:c#2\n", b""]
+        assert len(factory.created) == 1
+        earlier = await followers.follow_thread(thread_id, OPTIONS, factory, START)
+        assert await all_available(earlier) == b"1:a#1\n2:b#2\n3:c#3\n"
+        assert len(factory.created) == 2
 
 
-async def test_one_who_has_caught_up_joins_the_others(
+async def test_a_follower_that_has_caught_up_joins_the_shared_projection(
     storage: Storage, thread_id: ThreadId, followers: Followers
 ) -> None:
     await storage.log.append(thread_id, [note("a")]).wait()
-    maker = Maker()
+    factory = EncoderFactory()
     with (
-        await followers.follow_thread(thread_id, OPTIONS, maker, None) as now,
-        await followers.follow_thread(thread_id, OPTIONS, maker, START) as earlier,
+        await followers.follow_thread(thread_id, OPTIONS, factory, None) as now,
+        await followers.follow_thread(thread_id, OPTIONS, factory, START) as earlier,
     ):
-        assert await earlier.next(SOON) == b"1:a#1\n"
-        assert await earlier.next(SILENCE) == b""
+        assert await earlier.next(TIMEOUT) == b"1:a#1\n"
+        assert await earlier.next(SHORT) == b""
         await storage.log.append(thread_id, [Draft(Kind.CUSTOM, {"value": "b"})]).wait()
-        assert await now.next(SOON) == b"2:b#1\n"
-        assert await earlier.next(SOON) == b"2:b#1\n"  # as the others see it
-    assert [encoder.fed for encoder in maker.made] == [[2], [1]]
+        assert await now.next(TIMEOUT) == b"2:b#1\n"
+        assert await earlier.next(TIMEOUT) == b"2:b#1\n"  # the shared frame
+    assert [encoder.fed for encoder in factory.created] == [[2], [1]]
 
 
-async def test_a_position_beyond_the_end_is_refused(
+async def test_a_position_beyond_the_end_is_rejected(
     storage: Storage, thread_id: ThreadId, followers: Followers
 ) -> None:
     await storage.log.append(thread_id, [note("a"), note("b")]).wait()
     with pytest.raises(InvalidCursor, match="3 was never given on this thread, whose last is 2"):
-        await followers.follow_thread(thread_id, OPTIONS, Maker(), Seq(3))
-    with await followers.follow_thread(thread_id, OPTIONS, Maker(), Seq(2)) as follower:
-        assert await follower.next(SILENCE) == b""
+        await followers.follow_thread(thread_id, OPTIONS, EncoderFactory(), Seq(3))
+    with await followers.follow_thread(thread_id, OPTIONS, EncoderFactory(), Seq(2)) as follower:
+        assert await follower.next(SHORT) == b""
         await storage.log.append(thread_id, [note("c")]).wait()
-        assert await follower.next(SOON) == b"3:c#1\n"
+        assert await follower.next(TIMEOUT) == b"3:c#1\n"
 
 
-async def test_followers_of_a_forgotten_thread_and_of_its_runs_come_to_an_end(
+async def test_followers_of_a_forgotten_thread_and_of_its_runs_finish(
     storage: Storage, thread_id: ThreadId, followers: Followers
 ) -> None:
     run = await start(storage, thread_id)
     await write(storage, run, "a")
     with (
-        await followers.follow_thread(thread_id, OPTIONS, Maker(), START) as of_thread,
-        followers.follow(run, OPTIONS, Maker(), START) as of_run,
+        await followers.follow_thread(thread_id, OPTIONS, EncoderFactory(), START) as of_thread,
+        followers.follow(run, OPTIONS, EncoderFactory(), START) as of_run,
     ):
         for follower in (of_thread, of_run):
-            assert await follower.next(SOON) == b"2:a#1\n"
+            assert await follower.next(TIMEOUT) == b"2:a#1\n"
         await storage.threads.delete(thread_id)
         followers.forget_thread(thread_id)
         for follower in (of_thread, of_run):
-            assert await follower.next(SOON) is None
+            assert await follower.next(TIMEOUT) is None
             assert follower.finished
 
 
-async def test_a_follower_finds_out_by_itself_that_its_thread_is_gone(
+async def test_a_follower_detects_that_its_thread_was_deleted(
     storage: Storage, thread_id: ThreadId, followers: Followers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As when another process has deleted it."""
-    monkeypatch.setattr(follow, "POLL", SILENCE)
+    """As if another process had deleted it."""
+    monkeypatch.setattr(follow, "POLL", SHORT)
     await storage.log.append(thread_id, [note("a")]).wait()
-    with await followers.follow_thread(thread_id, OPTIONS, Maker(), START) as follower:
-        assert await follower.next(SOON) == b"1:a#1\n"
+    with await followers.follow_thread(thread_id, OPTIONS, EncoderFactory(), START) as follower:
+        assert await follower.next(TIMEOUT) == b"1:a#1\n"
         await storage.threads.delete(thread_id)
-        assert await follower.next(SOON) is None
+        assert await follower.next(TIMEOUT) is None
 
 
-async def test_a_thread_made_again_under_the_same_id_is_followed_anew(
+async def test_a_thread_created_again_under_the_same_id_is_followed_from_its_start(
     storage: Storage, thread_id: ThreadId, followers: Followers
 ) -> None:
     await storage.log.append(thread_id, [note("old"), note("old")]).wait()
-    await everything(await followers.follow_thread(thread_id, OPTIONS, Maker(), START))
+    await all_available(await followers.follow_thread(thread_id, OPTIONS, EncoderFactory(), START))
     await storage.threads.delete(thread_id)
     followers.forget_thread(thread_id)
     await keep_thread(storage, thread_id=thread_id)
     await storage.log.append(thread_id, [note("new")]).wait()
-    assert await everything(await followers.follow_thread(thread_id, OPTIONS, Maker(), START)) == b"1:new#1\n"
+    assert (
+        await all_available(await followers.follow_thread(thread_id, OPTIONS, EncoderFactory(), START)) == b"1:new#1\n"
+    )
 
 
 async def test_a_cancelled_reader_loses_nothing(storage: Storage, thread_id: ThreadId) -> None:
-    """Also if it was cancelled while the encoder was being primed."""
+    """Even if it was cancelled while the encoder was being primed."""
     run = await start(storage, thread_id)
     await write(storage, run, *"abc")
     position = await storage.log.last(thread_id)
@@ -264,8 +272,8 @@ async def test_a_cancelled_reader_loses_nothing(storage: Storage, thread_id: Thr
     class Interrupted(Exception):
         pass
 
-    class Halting:
-        """A log that is interrupted once, at the n-th reading."""
+    class InterruptedLog:
+        """A log whose n-th read is interrupted."""
 
         def __init__(self, at: int) -> None:
             self.left = at
@@ -280,47 +288,45 @@ async def test_a_cancelled_reader_loses_nothing(storage: Storage, thread_id: Thr
             return await storage.log.read(*args, **kwargs)  # type: ignore[arg-type]
 
     for at in (1, 2, 3):
-        followers = Followers(replace(storage, log=Halting(at)))  # type: ignore[type-var]
-        with await followers.follow_thread(thread_id, OPTIONS, Maker(), position) as follower:
+        followers = Followers(replace(storage, log=InterruptedLog(at)))  # type: ignore[type-var]
+        with await followers.follow_thread(thread_id, OPTIONS, EncoderFactory(), position) as follower:
             sent = b""
             while not sent:
                 try:
-                    sent = await follower.next(SOON) or b""
+                    sent = await follower.next(TIMEOUT) or b""
                 except Interrupted:
                     continue
             assert sent == b"5:d#4\n"
 
 
-async def test_the_stream_of_a_thread_ends_when_its_last_run_takes_the_thread_with_it(
-    storage: Storage, followers: Followers
-) -> None:
+async def test_the_stream_of_a_temporary_thread_ends_with_its_run(storage: Storage, followers: Followers) -> None:
     """5.10"""
     thread_id = await keep_thread(storage)
     run = await start(storage, thread_id, temporary=True)
     await write(storage, run, "a")
-    alone = await followers.follow_thread_alone(thread_id, Counting(), START)
-    with await followers.follow_thread(thread_id, OPTIONS, Maker(), START) as sharing, alone:
+    unshared = await followers.follow_thread_alone(thread_id, CountingEncoder(), START)
+    with await followers.follow_thread(thread_id, OPTIONS, EncoderFactory(), START) as shared, unshared:
         await finish(storage, run)
-        for follower in (sharing, alone):
-            assert await follower.next(SOON) == b"2:a#1\n"
+        for follower in (shared, unshared):
+            assert await follower.next(TIMEOUT) == b"2:a#1\n"
             assert follower.finished
-            assert await follower.next(SOON) is None
+            assert await follower.next(TIMEOUT) is None
 
     await keep_thread(storage, thread_id=thread_id)
-    with await followers.follow_thread(thread_id, OPTIONS, Maker(), None) as anew:
+    with await followers.follow_thread(thread_id, OPTIONS, EncoderFactory(), None) as fresh:
         await storage.log.append(thread_id, [note("new")]).wait()
-        assert b":new#1\n" in (await anew.next(SOON) or b"")
+        assert b":new#1\n" in (await fresh.next(TIMEOUT) or b"")
 
 
-# -- with an encoder of one's own --------------------------------------------------------------------------------------
+# -- with the caller's own encoder -------------------------------------------------------------------------------------
 
 
-def arriving(encoder: Counting, run_id: RunId | None) -> Arrival:
-    """Who comes is told how often each run has spoken."""
-    return Arrival(run_id, lambda: f"spoken {list(encoder.spoken.values())}\n".encode())
+def preamble(encoder: CountingEncoder, run_id: RunId | None) -> Arrival:
+    """Frames with the number of entries of each run so far."""
+    return Arrival(run_id, lambda: f"counts {list(encoder.counts.values())}\n".encode())
 
 
-async def test_one_who_arrives_is_greeted_once_the_encoder_knows_the_run_he_comes_into(
+async def test_the_preamble_is_sent_after_the_encoder_was_primed_with_the_run_in_progress(
     storage: Storage, thread_id: ThreadId, followers: Followers
 ) -> None:
     early = await start(storage, thread_id)
@@ -331,37 +337,37 @@ async def test_one_who_arrives_is_greeted_once_the_encoder_knows_the_run_he_come
     position = await storage.log.last(thread_id)
     await write(storage, run, "e")
 
-    encoder = Counting()
+    encoder = CountingEncoder()
     with await followers.follow_thread_alone(
-        thread_id, encoder, position, arrival=arriving(encoder, run.run_id)
+        thread_id, encoder, position, arrival=preamble(encoder, run.run_id)
     ) as follower:
-        assert await follower.next(SOON) == b"spoken [2]\n"
-        assert await follower.next(SOON) == b"8:e#3\n"
+        assert await follower.next(TIMEOUT) == b"counts [2]\n"
+        assert await follower.next(TIMEOUT) == b"8:e#3\n"
         await write(storage, run, "f")
-        assert await follower.next(SOON) == b"9:f#4\n"
+        assert await follower.next(TIMEOUT) == b"9:f#4\n"
         assert not follower.finished
     assert encoder.fed == [run.queued_seq, 6, 7, 8, 9]
 
 
-async def test_one_who_arrives_at_rest_is_greeted_at_once(
+async def test_the_preamble_is_sent_immediately_if_no_run_is_in_progress(
     storage: Storage, thread_id: ThreadId, followers: Followers
 ) -> None:
-    encoder = Counting()
-    with await followers.follow_thread_alone(thread_id, encoder, START, arrival=arriving(encoder, None)) as follower:
-        assert await follower.next(SOON) == b"spoken []\n"
-        assert await follower.next(SILENCE) == b""
+    encoder = CountingEncoder()
+    with await followers.follow_thread_alone(thread_id, encoder, START, arrival=preamble(encoder, None)) as follower:
+        assert await follower.next(TIMEOUT) == b"counts []\n"
+        assert await follower.next(SHORT) == b""
 
 
-async def test_a_greeting_may_be_empty(storage: Storage, thread_id: ThreadId, followers: Followers) -> None:
+async def test_the_preamble_may_be_empty(storage: Storage, thread_id: ThreadId, followers: Followers) -> None:
     await storage.log.append(thread_id, [note("a")]).wait()
     with await followers.follow_thread_alone(
-        thread_id, Counting(), START, arrival=Arrival(None, lambda: b"")
+        thread_id, CountingEncoder(), START, arrival=Arrival(None, lambda: b"")
     ) as follower:
-        assert await follower.next(SOON) == b"1:a#1\n"
+        assert await follower.next(TIMEOUT) == b"1:a#1\n"
 
 
 @pytest.mark.parametrize("position", range(7))
-async def test_following_may_end_at_a_position_or_with_a_run(
+async def test_following_can_end_at_a_position_or_with_a_run(
     storage: Storage, thread_id: ThreadId, followers: Followers, position: int
 ) -> None:
     first = await start(storage, thread_id)
@@ -373,38 +379,38 @@ async def test_following_may_end_at_a_position_or_with_a_run(
     await finish(storage, second)
     await storage.log.append(thread_id, [note("later")]).wait()
     whole = [b"2:a#1\n", b"3:b#2\n", b"6:c#1\n"]
-    wanted = b"".join(line for line in whole if int(line[:1]) > position)
+    expected = b"".join(line for line in whole if int(line[:1]) > position)
 
     for end in ({"until": second.run_id}, {"upto": Seq(7)}):
         sent = b""
-        with await followers.follow_thread_alone(thread_id, Counting(), Seq(position), **end) as follower:  # type: ignore[arg-type]
-            while (frames := await follower.next(SOON)) is not None:
+        with await followers.follow_thread_alone(thread_id, CountingEncoder(), Seq(position), **end) as follower:  # type: ignore[arg-type]
+            while (frames := await follower.next(TIMEOUT)) is not None:
                 sent += frames
             assert follower.finished
-        assert sent == wanted
+        assert sent == expected
 
 
-async def test_one_who_follows_alone_finds_out_that_the_thread_is_gone(
+async def test_an_unshared_follower_detects_that_the_thread_was_deleted(
     storage: Storage, thread_id: ThreadId, followers: Followers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whether or not it had entries."""
-    monkeypatch.setattr(follow, "POLL", SILENCE)
+    """With and without entries."""
+    monkeypatch.setattr(follow, "POLL", SHORT)
     other = await keep_thread(storage)
     await storage.log.append(thread_id, [note("a")]).wait()
     for each in (thread_id, other):
-        with await followers.follow_thread_alone(each, Counting(), await storage.log.last(each)) as follower:
-            assert await follower.next(3 * SILENCE) == b""
+        with await followers.follow_thread_alone(each, CountingEncoder(), await storage.log.last(each)) as follower:
+            assert await follower.next(3 * SHORT) == b""
             await storage.threads.delete(each)
-            assert await follower.next(SOON) is None
+            assert await follower.next(TIMEOUT) is None
             assert follower.finished
 
 
-async def test_one_who_follows_alone_from_beyond_the_end_waits_for_what_lies_beyond(
+async def test_an_unshared_follower_beyond_the_end_waits_for_later_entries(
     storage: Storage, thread_id: ThreadId, followers: Followers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(follow, "POLL", SILENCE)
-    with await followers.follow_thread_alone(thread_id, Counting(), Seq(2)) as follower:
+    monkeypatch.setattr(follow, "POLL", SHORT)
+    with await followers.follow_thread_alone(thread_id, CountingEncoder(), Seq(2)) as follower:
         await storage.log.append(thread_id, [note("a"), note("b")]).wait()
-        assert await follower.next(3 * SILENCE) == b""
+        assert await follower.next(3 * SHORT) == b""
         await storage.log.append(thread_id, [note("c")]).wait()
-        assert await follower.next(SOON) == b"3:c#3\n"
+        assert await follower.next(TIMEOUT) == b"3:c#3\n"

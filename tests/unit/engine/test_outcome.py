@@ -1,4 +1,4 @@
-"""Waiting for a run whose thread goes: whoever waits hears of it at once."""
+"""Waiting for a run whose thread is deleted: the wait ends immediately."""
 
 import asyncio
 import json
@@ -13,7 +13,7 @@ import pytest
 from threadwire.core.entries import Draft, Kind
 from threadwire.core.ids import ThreadId, uuid7
 from threadwire.core.records import Run
-from threadwire.engine import runs
+from threadwire.engine import outcomes
 from threadwire.engine.lifecycle import Engine, open_engine
 from threadwire.engine.runs import StartRun
 from threadwire.graphs.config import load_config
@@ -37,7 +37,7 @@ async def served(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[tuple[Storage, Engine]]:
     monkeypatch.setattr(sys, "path", list(sys.path))
-    monkeypatch.setattr(runs, "POLL", 3600.0)  # looking now and then is not what is tested
+    monkeypatch.setattr(outcomes, "POLL", 3600.0)  # polling is not under test
     (tmp_path / "agent.py").write_text(GRAPH)
     (tmp_path / "langgraph.json").write_text(json.dumps({"graphs": {"agent": "./agent.py:graph"}}))
     opened = open_sqlite_storage(tmp_path / "data") if request.param == "sqlite" else open_memory_storage()
@@ -48,10 +48,10 @@ async def served(
         del sys.modules[name]
 
 
-async def later(engine: Engine) -> Run:
-    """A run that will not begin."""
-    asked = StartRun("agent", ThreadId(uuid7()), {"input": {}}, create_thread=True, after_seconds=3600)
-    return await engine.runs.start(asked)
+async def delayed_run(engine: Engine) -> Run:
+    """A run that does not start during the test."""
+    request = StartRun("agent", ThreadId(uuid7()), {"input": {}}, create_thread=True, after_seconds=3600)
+    return await engine.runs.start(request)
 
 
 @asynccontextmanager
@@ -63,26 +63,26 @@ async def waiting(engine: Engine, run: Run) -> AsyncIterator["asyncio.Task[objec
         await task
 
 
-async def test_who_waits_for_a_run_is_told_at_once_that_its_thread_was_deleted(served: tuple[Storage, Engine]) -> None:
+async def test_deleting_the_thread_ends_the_wait(served: tuple[Storage, Engine]) -> None:
     _, engine = served
-    run = await later(engine)
+    run = await delayed_run(engine)
     async with waiting(engine, run) as outcome:
         await engine.threads.delete(run.thread_id)
         assert await outcome == DELETED
 
 
-async def test_a_thread_that_is_made_anew_is_another(served: tuple[Storage, Engine]) -> None:
+async def test_a_thread_created_again_under_the_same_id_is_another_thread(served: tuple[Storage, Engine]) -> None:
     _, engine = served
-    run = await later(engine)
+    run = await delayed_run(engine)
     async with waiting(engine, run) as outcome:
         await engine.threads.delete(run.thread_id)
         await engine.threads.create(run.thread_id, {})
         assert await outcome == DELETED
 
 
-async def test_who_is_woken_by_something_else_waits_on(served: tuple[Storage, Engine]) -> None:
+async def test_unrelated_entries_do_not_end_the_wait(served: tuple[Storage, Engine]) -> None:
     storage, engine = served
-    run = await later(engine)
+    run = await delayed_run(engine)
     async with waiting(engine, run) as outcome:
         for number in range(3):
             await storage.log.append(run.thread_id, [Draft(Kind.CUSTOM, {"value": number})]).wait()

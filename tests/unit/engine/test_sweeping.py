@@ -1,4 +1,4 @@
-"""What temporary runs leave is removed when it is old enough, and nobody is reading it."""
+"""Data of temporary runs is deleted when it is old enough and has no readers."""
 
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.anyio
 KEEP = 120
 
 
-class Silent(Encoder):
+class DotEncoder(Encoder):
     def feed(self, entry: Entry) -> bytes:
         return b"."
 
@@ -41,12 +41,12 @@ def loop() -> Iterator[UserLoop]:
 
 
 def sweeper_at(seconds: float, storage: Storage, followers: Followers, saver: Any = None) -> Sweeper:
-    """A sweeper so many seconds after the runs have ended."""
+    """A sweeper the given number of seconds after the runs ended."""
     checkpointing = Checkpointing(storage, saver)
     return Sweeper(storage, checkpointing, followers, lambda: NOW + round(seconds * 1000), keep=KEEP)
 
 
-async def ended(storage: Storage) -> Run:
+async def ended_run(storage: Storage) -> Run:
     new = a_run(new_thread_id(), create_thread=True, temporary=True)
     await storage.runs.accept(new)
     run = await claim_only(storage, new.run_id)
@@ -55,8 +55,8 @@ async def ended(storage: Storage) -> Run:
     return run
 
 
-async def test_what_is_left_is_kept_for_a_while(storage: Storage) -> None:
-    run = await ended(storage)
+async def test_the_log_is_retained_for_a_while(storage: Storage) -> None:
+    run = await ended_run(storage)
     followers = Followers(storage)
     assert await sweeper_at(KEEP, storage, followers).sweep() == 0
     assert len(await run_log(storage, run)) == 3
@@ -64,40 +64,38 @@ async def test_what_is_left_is_kept_for_a_while(storage: Storage) -> None:
     assert await run_log(storage, run) == []
 
 
-async def test_whoever_still_reads_is_waited_for(storage: Storage) -> None:
-    slow, gone = await ended(storage), await ended(storage)
+async def test_a_log_that_is_being_read_is_not_swept(storage: Storage) -> None:
+    followed, other = await ended_run(storage), await ended_run(storage)
     followers = Followers(storage)
-    with followers.follow(slow, "options", Silent, START) as follower:
+    with followers.follow(followed, "options", DotEncoder, START) as follower:
         assert await sweeper_at(KEEP * 9, storage, followers).sweep() == 1
-        assert await run_log(storage, gone) == []
+        assert await run_log(storage, other) == []
         assert await follower.next(1) == b"..."
     assert await sweeper_at(KEEP * 9, storage, followers).sweep() == 1
-    assert await run_log(storage, slow) == []
+    assert await run_log(storage, followed) == []
 
 
-async def test_the_projects_own_checkpointer_is_told(storage: Storage, loop: UserLoop) -> None:
-    class Noting(InMemorySaver):
-        forgotten: list[str] = []  # noqa: RUF012 - one instance
+async def test_checkpoints_are_deleted_from_a_custom_checkpointer(storage: Storage, loop: UserLoop) -> None:
+    class RecordingSaver(InMemorySaver):
+        deleted: list[str] = []  # noqa: RUF012 - one instance
 
         async def adelete_thread(self, thread_id: str) -> None:
-            self.forgotten.append(thread_id)
+            self.deleted.append(thread_id)
 
-    saver, run = Noting(), await ended(storage)
+    saver, run = RecordingSaver(), await ended_run(storage)
     assert await sweeper_at(KEEP + 1, storage, Followers(storage), BroughtSaver(saver, loop)).sweep() == 1
-    assert saver.forgotten == [run.thread_id]
+    assert saver.deleted == [run.thread_id]
 
 
-async def test_what_a_checkpointer_fails_to_forget_is_tried_again_and_holds_up_no_other(
-    storage: Storage, loop: UserLoop
-) -> None:
-    bad, good = await ended(storage), await ended(storage)
+async def test_a_failed_deletion_is_retried_and_does_not_delay_others(storage: Storage, loop: UserLoop) -> None:
+    bad, good = await ended_run(storage), await ended_run(storage)
 
     class Failing(InMemorySaver):
         fails = True
 
         async def adelete_thread(self, thread_id: str) -> None:
             if self.fails and thread_id == bad.thread_id:
-                raise OSError("gone")
+                raise OSError("unreachable")
 
     saver = Failing()
     sweeper = sweeper_at(KEEP + 1, storage, Followers(storage), BroughtSaver(saver, loop))

@@ -1,5 +1,5 @@
-"""Updates of a state: one at a time, never inside a run, and kept once they are acknowledged; whoever else is at work
-on the thread, and also with a saver that the project brings."""
+"""State updates: one at a time, never during a run, and never lost once acknowledged, whatever else happens on the
+thread; also with a custom checkpointer."""
 
 import asyncio
 import json
@@ -31,7 +31,7 @@ from threadwire.storage.sqlite import open_sqlite_storage
 
 pytestmark = pytest.mark.anyio
 
-SOON = 20.0
+TIMEOUT = 20.0
 
 AGENT = """
 import asyncio
@@ -42,14 +42,14 @@ from typing import Annotated, TypedDict
 
 from langgraph.graph import START, StateGraph
 
-at_the_update, at_the_run = [], []
+update_gates, run_gates = [], []
 
 
 class Gate:
     def __init__(self):
         self.reached, self.open = Future(), Future()
 
-    async def passed(self):
+    async def wait(self):
         if not self.reached.done():
             self.reached.set_result(None)
         await asyncio.shield(asyncio.wrap_future(self.open))
@@ -59,7 +59,7 @@ serialised_on = set()
 
 
 class Note(set):
-    "Runs code of the project's when it is serialised."
+    "Runs code of the project when it is serialised."
 
     def __iter__(self):
         serialised_on.add(threading.current_thread().name)
@@ -69,12 +69,12 @@ class Note(set):
 class State(TypedDict, total=False):
     said: Annotated[list[str], operator.add]
     asked: str
-    noted: Annotated[set, lambda before, more: Note(more)]
+    notes: Annotated[set, lambda before, more: Note(more)]
 
 
 async def say(state):
-    for gate in at_the_run:
-        await gate.passed()
+    for gate in run_gates:
+        await gate.wait()
     return {"said": [state["asked"]]}
 
 
@@ -83,8 +83,8 @@ graph = StateGraph(State).add_node("say", say).add_edge(START, "say").compile()
 
 async def make(config, runtime):
     if runtime.access_context == "threads.update":
-        for gate in at_the_update:
-            await gate.passed()
+        for gate in update_gates:
+            await gate.wait()
     return graph
 """
 
@@ -99,7 +99,7 @@ def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[GraphR
     config = load_config(tmp_path / "langgraph.json")
     prepare_environment(config)
     yield load_registry(config)
-    for gate in (*agent().at_the_update, *agent().at_the_run):
+    for gate in (*agent().update_gates, *agent().run_gates):
         open_gate(gate)
     del sys.modules["updated_agent"]
 
@@ -108,15 +108,15 @@ def agent() -> Any:
     return sys.modules["updated_agent"]
 
 
-def gate_at(place: str) -> Any:
-    """A gate that updates, or runs, do not pass before it is opened."""
+def gate_at(gates: str) -> Any:
+    """Add a closed gate that blocks updates or runs."""
     gate = agent().Gate()
-    getattr(agent(), place).append(gate)
+    getattr(agent(), gates).append(gate)
     return gate
 
 
 async def reached(gate: Any) -> None:
-    await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(gate.reached)), SOON)
+    await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(gate.reached)), TIMEOUT)
 
 
 def open_gate(gate: Any) -> None:
@@ -132,15 +132,15 @@ class Failing(InMemorySaver):
 @asynccontextmanager
 async def serving(kind: str, registry: GraphRegistry, folder: Path) -> AsyncIterator[tuple[Storage, Engine]]:
     memory = Memory()
-    if kind in ("brought", "failing"):
-        saver = InMemorySaver() if kind == "brought" else Failing()
+    if kind in ("custom", "failing"):
+        saver = InMemorySaver() if kind == "custom" else Failing()
         memory = Memory(saver=Brought("checkpointer", CodeSource("test", "saver"), saver, InMemorySaver))
     opened = open_sqlite_storage(folder / "data") if kind == "sqlite" else open_memory_storage()
     async with opened as storage, open_engine(storage, registry, memory) as engine:
         yield storage, engine
 
 
-@pytest.fixture(params=["memory", "sqlite", "brought"])
+@pytest.fixture(params=["memory", "sqlite", "custom"])
 async def served(
     request: pytest.FixtureRequest, registry: GraphRegistry, tmp_path: Path
 ) -> AsyncIterator[tuple[Storage, Engine]]:
@@ -152,20 +152,20 @@ async def start(engine: Engine, thread_id: ThreadId, text: str) -> Run:
     return await engine.runs.start(StartRun("agent", thread_id, {"input": {"asked": text}}, create_thread=True))
 
 
-async def talked(engine: Engine) -> ThreadId:
-    """A thread on which a run said `first`."""
+async def thread_with_a_run(engine: Engine) -> ThreadId:
+    """A thread on which one run has appended `first`."""
     thread_id = ThreadId(uuid7())
     await engine.runs.outcome(await start(engine, thread_id, "first"))
     return thread_id
 
 
 async def update(engine: Engine, thread_id: ThreadId, text: str) -> dict[str, Any]:
-    with anyio.fail_after(SOON):
+    with anyio.fail_after(TIMEOUT):
         return await engine.threads.update_state(thread_id, {"said": [text]}, "say", None)
 
 
 async def said(engine: Engine, thread_id: ThreadId) -> list[str]:
-    """What the thread's state holds; its row must agree, and its history be one line."""
+    """The thread's state. Its row must agree, and its history must be linear."""
     history = await engine.threads.history(thread_id, limit=1000)
     parents = [each["parent_checkpoint_id"] for each in history]
     assert parents == [*(each["checkpoint_id"] for each in history[1:]), None]
@@ -174,9 +174,9 @@ async def said(engine: Engine, thread_id: ThreadId) -> list[str]:
     return list(values["said"])
 
 
-async def test_updates_at_the_same_time_are_all_kept(served: tuple[Storage, Engine]) -> None:
+async def test_no_concurrent_update_is_lost(served: tuple[Storage, Engine]) -> None:
     storage, engine = served
-    thread_id = await talked(engine)
+    thread_id = await thread_with_a_run(engine)
     texts = [f"update {number}" for number in range(20)]
     moved = await asyncio.gather(*(update(engine, thread_id, text) for text in texts))
     assert sorted((await said(engine, thread_id))[1:]) == sorted(texts)
@@ -188,33 +188,33 @@ async def test_updates_at_the_same_time_are_all_kept(served: tuple[Storage, Engi
     assert [each["checkpoint_id"] for each in resets] == [each["checkpoint_id"] for each in reversed(history)]
 
 
-async def test_an_update_is_refused_during_a_run_that_began_while_it_was_thought_over(
+async def test_an_update_is_rejected_if_a_run_starts_while_it_is_prepared(
     served: tuple[Storage, Engine],
 ) -> None:
     _, engine = served
-    thread_id = await talked(engine)
-    at_the_update, at_the_run = gate_at("at_the_update"), gate_at("at_the_run")
+    thread_id = await thread_with_a_run(engine)
+    update_gate, run_gate = gate_at("update_gates"), gate_at("run_gates")
     updating = asyncio.create_task(update(engine, thread_id, "update"))
-    await reached(at_the_update)
+    await reached(update_gate)
     run = await start(engine, thread_id, "second")
-    await reached(at_the_run)
-    open_gate(at_the_update)
+    await reached(run_gate)
+    open_gate(update_gate)
     with pytest.raises(Conflict, match=f"has in-flight runs: .*{run.run_id}"):
         await updating
     assert "update" not in [each["metadata"]["source"] for each in await engine.threads.history(thread_id)]
-    open_gate(at_the_run)
+    open_gate(run_gate)
     await engine.runs.outcome(run)
     assert await said(engine, thread_id) == ["first", "second"]
     await update(engine, thread_id, "update")
     assert await said(engine, thread_id) == ["first", "second", "update"]
 
 
-async def test_an_update_goes_on_from_what_a_run_left_that_came_and_went_meanwhile(
+async def test_an_update_builds_on_a_run_that_started_and_ended_meanwhile(
     served: tuple[Storage, Engine],
 ) -> None:
     _, engine = served
-    thread_id = await talked(engine)
-    gate = gate_at("at_the_update")
+    thread_id = await thread_with_a_run(engine)
+    gate = gate_at("update_gates")
     updating = asyncio.create_task(update(engine, thread_id, "update"))
     await reached(gate)
     await engine.runs.outcome(await start(engine, thread_id, "second"))
@@ -223,12 +223,12 @@ async def test_an_update_goes_on_from_what_a_run_left_that_came_and_went_meanwhi
     assert await said(engine, thread_id) == ["first", "second", "update"]
 
 
-async def test_whatever_is_acknowledged_is_kept_whoever_else_is_at_work(served: tuple[Storage, Engine]) -> None:
-    """Runs and updates in random order and at random moments; the final state has each of them once."""
+async def test_no_acknowledged_run_or_update_is_lost(served: tuple[Storage, Engine]) -> None:
+    """Runs and updates in random order at random times: the final state contains each of them once."""
     _, engine = served
     chance = random.Random(7)
-    thread_id = await talked(engine)
-    kept = ["first"]
+    thread_id = await thread_with_a_run(engine)
+    acknowledged = ["first"]
 
     async def work(name: str) -> None:
         for number in range(8):
@@ -237,31 +237,31 @@ async def test_whatever_is_acknowledged_is_kept_whoever_else_is_at_work(served: 
             if chance.random() < 0.3:
                 outcome = await engine.runs.outcome(await start(engine, thread_id, text))
                 assert text in outcome["said"]
-                kept.append(text)
+                acknowledged.append(text)
             else:
                 try:
                     await update(engine, thread_id, text)
                 except Conflict:
                     continue
-                kept.append(text)
+                acknowledged.append(text)
 
     async with anyio.create_task_group() as tasks:
         for name in ("ada", "bob", "cem", "dan"):
             tasks.start_soon(work, name)
-    assert sorted(await said(engine, thread_id)) == sorted(kept)
+    assert sorted(await said(engine, thread_id)) == sorted(acknowledged)
 
 
-async def test_what_an_update_keeps_is_not_serialised_where_requests_are_answered(
+async def test_an_update_is_not_serialised_on_the_api_thread(
     served: tuple[Storage, Engine],
 ) -> None:
     _, engine = served
-    thread_id = await talked(engine)
-    await engine.threads.update_state(thread_id, {"noted": ["a"]}, "say", None)
+    thread_id = await thread_with_a_run(engine)
+    await engine.threads.update_state(thread_id, {"notes": ["a"]}, "say", None)
     assert agent().serialised_on
     assert {name.rpartition("-")[0] for name in agent().serialised_on} == {"threadwire"}
 
 
-async def test_a_checkpointer_of_the_project_that_fails_is_told(registry: GraphRegistry, tmp_path: Path) -> None:
+async def test_an_error_of_a_custom_checkpointer_is_reported(registry: GraphRegistry, tmp_path: Path) -> None:
     async with serving("failing", registry, tmp_path) as (_, engine):
         thread = await engine.threads.create(None, {"graph_id": "agent"})
         with pytest.raises(StorageError, match="The project's checkpointer failed: OSError: no"):

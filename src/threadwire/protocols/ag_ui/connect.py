@@ -35,7 +35,7 @@ class Connection:
 
 
 async def connect(engine: Engine, thread: Thread, options: Options, cursor: Seq | None) -> Connection:
-    newest = await engine.runs.newest(thread.thread_id)
+    newest = await engine.log.last(thread.thread_id)
     active = await engine.runs.active(thread.thread_id)
     if cursor is not None and 0 < cursor <= newest:
         return await _Resuming(engine, thread, options, cursor, newest, active).connection()
@@ -68,7 +68,7 @@ async def snapshot(engine: Engine, thread: Thread, options: Options) -> list[Eve
     active = await engine.runs.active(thread.thread_id)
     if active is not None:
         encoder = RunEncoder(options)
-        if not await engine.runs.primed(active, encoder, await engine.runs.newest(thread.thread_id)):
+        if not await engine.log.prime(active, encoder, await engine.log.last(thread.thread_id)):
             return encoder.joined(thread.values)
         thread = await engine.threads.get(thread.thread_id)
     return settled(thread.values)
@@ -76,7 +76,7 @@ async def snapshot(engine: Engine, thread: Thread, options: Options) -> list[Eve
 
 async def follow(engine: Engine, thread: Thread, options: Options) -> Watcher:
     """The thread as it is, then everything that happens on it."""
-    newest = await engine.runs.newest(thread.thread_id)
+    newest = await engine.log.last(thread.thread_id)
     # Read after the position: what it has too much comes again, with a run that begins by telling its state. What it
     # had too little would be lost.
     thread = await engine.threads.get(thread.thread_id)
@@ -87,15 +87,15 @@ async def follow(engine: Engine, thread: Thread, options: Options) -> Watcher:
             return frames(under_way)
         return _at_rest(options, thread, settled(thread.values))
 
-    arrival = Arrival(await engine.runs.at_work_at(thread.thread_id, newest), as_it_is)
+    arrival = Arrival(await engine.log.running_at(thread.thread_id, newest), as_it_is)
     return await engine.runs.follow_thread_alone(thread.thread_id, encoder, newest, arrival=arrival)
 
 
 async def _attach(engine: Engine, thread: Thread, options: Options, run: Run) -> Connection | None:
     """The thread as it is, then the rest of the run; None if that has ended meanwhile."""
-    upto = await engine.runs.newest(thread.thread_id)
+    upto = await engine.log.last(thread.thread_id)
     encoder = RunEncoder(options)
-    if await engine.runs.primed(run, encoder, upto):
+    if await engine.log.prime(run, encoder, upto):
         return None
     first = frames([run_started(options.thread_id, run.run_id), *encoder.joined(thread.values)])
     return Connection(first, _rest_of(engine, run, options, upto))
@@ -113,10 +113,10 @@ class _Resuming:
     active: Run | None
 
     async def connection(self) -> Connection:
-        runs, thread_id = self.engine.runs, self.thread.thread_id
-        if (run_id := await runs.run_at(thread_id, self.cursor)) is not None:
+        log, thread_id = self.engine.log, self.thread.thread_id
+        if (run_id := await log.run_at(thread_id, self.cursor)) is not None:
             return await self._within(run_id)
-        following = await runs.next_deed(thread_id, self.cursor, self.newest)
+        following = await log.next_effective(thread_id, self.cursor, self.newest)
         if following is not None and (self.active is None or following.run_id != self.active.run_id):
             return await self._over_many_runs(self.cursor, following.run_id)
         if self.active is not None:
@@ -129,7 +129,7 @@ class _Resuming:
         run = await self.engine.runs.find(run_id)
         if run is not None and run.active:
             return await self._in_one_run(run)
-        following = await self.engine.runs.next_of(self.thread.thread_id, run_id, self.cursor)
+        following = await self.engine.log.next_of_run(self.thread.thread_id, run_id, self.cursor)
         assert following is not None, "a run that is not active has ended"
         return await self._over_many_runs(Seq(following.seq - 1), run_id)
 
@@ -139,7 +139,7 @@ class _Resuming:
         if self.cursor < run.queued_seq:
             return Connection(b"", rest)
         encoder = RunEncoder(self.options)
-        await self.engine.runs.primed(run, encoder, self.cursor)
+        await self.engine.log.prime(run, encoder, self.cursor)
         return Connection(frames([run_started(self.options.thread_id, run.run_id), *encoder.reopened()]), rest)
 
     async def _over_many_runs(self, after: Seq, run_id: RunId | None) -> Connection:

@@ -35,7 +35,7 @@ async def state_of(engine: Engine, thread: Thread, options: Options) -> Json:
 
 
 async def events_of(engine: Engine, thread: Thread, options: Options) -> list[Event]:
-    newest = await engine.runs.newest(thread.thread_id)
+    newest = await engine.log.last(thread.thread_id)
     runs = await engine.runs.list(thread.thread_id, limit=MAX_RUNS)
     after = Seq(min((run.queued_seq for run in runs), default=Seq(newest + 1)) - 1)
     told = Compaction()

@@ -1,4 +1,4 @@
-"""What every test of the worker begins with."""
+"""Fixtures shared by the worker tests."""
 
 import json
 import sys
@@ -30,7 +30,7 @@ def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[GraphR
 
 @pytest.fixture
 def gate(registry: GraphRegistry) -> Iterator["Future[None]"]:
-    """What the graphs that hold wait for. It opens at the latest when the test ends."""
+    """The gate that the holding graphs wait for. It opens when the test ends, at the latest."""
     gate: Future[None] = Future()
     graphs_of_test().gates["gate"] = gate
     yield gate

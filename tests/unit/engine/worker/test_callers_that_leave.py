@@ -1,4 +1,4 @@
-"""A request that is cancelled while its change is being kept: what follows from the change happens all the same."""
+"""A request cancelled while its change is being committed: the worker is notified nevertheless."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
@@ -37,60 +37,60 @@ async def engine(storage: Storage, registry: GraphRegistry, gate: "Future[None]"
         yield engine
 
 
-def asked(graph: str, thread_id: ThreadId, strategy: MultitaskStrategy = "enqueue") -> StartRun:
+def request_for(graph: str, thread_id: ThreadId, strategy: MultitaskStrategy = "enqueue") -> StartRun:
     kwargs = run_kwargs(config={}, **HELD)
     return StartRun(graph, thread_id, kwargs, multitask_strategy=strategy, create_thread=True)
 
 
-async def leave(storage: Storage, request: Callable[[], Coroutine[Any, Any, object]]) -> None:
-    """Make a request, and cancel it while somebody else is at the database."""
+async def cancel_during_commit(storage: Storage, request: Callable[[], Coroutine[Any, Any, object]]) -> None:
+    """Make a request, and cancel it while another writer holds the database."""
     assert isinstance(storage.log, SqliteLog)
     turn = storage.log._writer._turn
     await asyncio.to_thread(turn.acquire)
-    asking = asyncio.create_task(request())
+    task = asyncio.create_task(request())
     await anyio.wait_all_tasks_blocked()
-    asking.cancel()
-    await asyncio.wait([asking])
-    assert asking.cancelled()
+    task.cancel()
+    await asyncio.wait([task])
+    assert task.cancelled()
     turn.release()
-    await keep_thread(storage)  # whatever was asked for is kept before it
+    await keep_thread(storage)  # committed after whatever was requested
 
 
-async def held(storage: Storage, engine: Engine) -> Run:
-    run = await engine.runs.start(asked("holds", ThreadId(uuid7())))
+async def running(storage: Storage, engine: Engine) -> Run:
+    run = await engine.runs.start(request_for("holds", ThreadId(uuid7())))
     await grown(storage, run, holding())
     return run
 
 
-async def test_a_run_is_carried_out(storage: Storage, engine: Engine) -> None:
+async def test_an_accepted_run_is_executed(storage: Storage, engine: Engine) -> None:
     thread_id = ThreadId(uuid7())
-    await leave(storage, partial(engine.runs.start, asked("hears", thread_id)))
+    await cancel_during_commit(storage, partial(engine.runs.start, request_for("hears", thread_id)))
     [run] = await engine.runs.list(thread_id)
     assert (await ended(storage, run)).data == {"status": "success"}
 
 
-async def test_a_run_stops_those_that_it_interrupts(storage: Storage, engine: Engine) -> None:
-    first = await held(storage, engine)
-    await leave(storage, partial(engine.runs.start, asked("hears", first.thread_id, "interrupt")))
+async def test_an_accepted_run_stops_the_runs_it_interrupts(storage: Storage, engine: Engine) -> None:
+    first = await running(storage, engine)
+    await cancel_during_commit(storage, partial(engine.runs.start, request_for("hears", first.thread_id, "interrupt")))
     assert (await ended(storage, first)).data["status"] == "interrupted"
     run, _ = await engine.runs.list(first.thread_id)
     assert (await ended(storage, run)).data == {"status": "success"}
 
 
 @pytest.mark.parametrize("many", [False, True])
-async def test_a_run_that_is_cancelled_stops(storage: Storage, engine: Engine, many: bool) -> None:
-    run = await held(storage, engine)
+async def test_a_cancelled_run_stops(storage: Storage, engine: Engine, many: bool) -> None:
+    run = await running(storage, engine)
     if many:
         stop = partial(engine.runs.cancel_many, RunSelection(thread_id=run.thread_id), "interrupt")
     else:
         stop = partial(engine.runs.cancel, run.thread_id, run.run_id, "interrupt", wait=True)
-    await leave(storage, stop)
+    await cancel_during_commit(storage, stop)
     assert (await ended(storage, run)).data["status"] == "interrupted"
 
 
-async def test_the_run_of_a_thread_that_is_deleted_stops(storage: Storage, engine: Engine) -> None:
-    run = await held(storage, engine)
-    await leave(storage, partial(engine.threads.delete, run.thread_id))
+async def test_the_run_of_a_deleted_thread_stops(storage: Storage, engine: Engine) -> None:
+    run = await running(storage, engine)
+    await cancel_during_commit(storage, partial(engine.threads.delete, run.thread_id))
     with anyio.fail_after(SOON):
         await engine.worker.gone(run.run_id)
     assert await storage.threads.get(run.thread_id) is None

@@ -1,4 +1,4 @@
-"""The worker claims runs, carries them out side by side and ends each one, whatever it does."""
+"""The worker claims runs, executes them concurrently and ends each of them, however it fails."""
 
 from concurrent.futures import Future
 
@@ -21,7 +21,7 @@ from threadwire.testing.conformance.samples import (
 pytestmark = pytest.mark.anyio
 
 
-async def test_a_run_is_carried_out_from_its_first_entry_to_its_last(storage: Storage, registry: GraphRegistry) -> None:
+async def test_a_run_is_executed_from_its_first_entry_to_its_last(storage: Storage, registry: GraphRegistry) -> None:
     """5.1 - 5.3"""
     run = await asked(storage, "hears", input={"said": ["hello"]})
     async with working(storage, registry):
@@ -34,16 +34,14 @@ async def test_a_run_is_carried_out_from_its_first_entry_to_its_last(storage: St
     assert (thread.status, thread.values) == ("idle", {"said": ["hello", "heard"]})
 
 
-async def test_a_hint_is_enough_to_begin(storage: Storage, registry: GraphRegistry) -> None:
+async def test_a_hint_starts_a_pending_run(storage: Storage, registry: GraphRegistry) -> None:
     async with working(storage, registry) as worker:
         run = await asked(storage, "hears", input={"said": []})
         worker.hint()
         await ended(storage, run)
 
 
-async def test_no_more_runs_than_there_are_places(
-    storage: Storage, registry: GraphRegistry, gate: "Future[None]"
-) -> None:
+async def test_no_more_runs_than_slots(storage: Storage, registry: GraphRegistry, gate: "Future[None]") -> None:
     runs = [await asked(storage, "holds", **HELD) for _ in range(4)]
     async with working(storage, registry, capacity=2) as worker:
         for run in runs[:2]:
@@ -58,7 +56,7 @@ async def test_no_more_runs_than_there_are_places(
     assert [await status_of(storage, run) for run in runs] == ["success"] * 4
 
 
-async def test_a_place_kept_for_a_run_being_accepted_is_given_to_no_other(
+async def test_a_slot_reserved_for_a_run_being_accepted_is_not_given_to_another(
     storage: Storage, registry: GraphRegistry
 ) -> None:
     async with working(storage, registry, capacity=1) as worker:
@@ -78,7 +76,7 @@ async def test_a_place_kept_for_a_run_being_accepted_is_given_to_no_other(
         await ended(storage, waiting)
 
 
-async def test_a_run_that_has_begun_takes_one_place_while_it_is_being_accepted(
+async def test_a_run_that_has_started_occupies_one_slot_while_it_is_being_accepted(
     storage: Storage, registry: GraphRegistry
 ) -> None:
     async with working(storage, registry, capacity=2) as worker:
@@ -92,7 +90,7 @@ async def test_a_run_that_has_begun_takes_one_place_while_it_is_being_accepted(
         await ended(storage, accepted.run)
 
 
-async def test_a_place_that_is_not_taken_after_all_is_given_to_who_waits(
+async def test_a_reserved_slot_that_is_not_used_goes_to_a_pending_run(
     storage: Storage, registry: GraphRegistry
 ) -> None:
     async with working(storage, registry, capacity=1) as worker:
@@ -103,7 +101,9 @@ async def test_a_place_that_is_not_taken_after_all_is_given_to_who_waits(
         await ended(storage, waiting)
 
 
-async def test_the_runs_of_a_thread_take_turns(storage: Storage, registry: GraphRegistry, gate: "Future[None]") -> None:
+async def test_runs_of_a_thread_execute_one_after_another(
+    storage: Storage, registry: GraphRegistry, gate: "Future[None]"
+) -> None:
     """5.8"""
     first = await asked(storage, "holds", **HELD)
     second = await accept(storage, first.thread_id, graph_id="hears", kwargs={"input": {"said": ["again"]}})
@@ -119,7 +119,7 @@ async def test_the_runs_of_a_thread_take_turns(storage: Storage, registry: Graph
     assert thread.values["said"] == ["hello", "heard", "held", "again", "heard"]
 
 
-# -- what goes wrong --------------------------------------------------------------------------------------------------
+# -- failures --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ async def test_the_runs_of_a_thread_take_turns(storage: Storage, registry: Graph
         ("cancels", "CancelledError", "cancelled itself"),
     ],
 )
-async def test_a_run_whose_graph_fails_ends_in_error_and_others_go_on(
+async def test_a_run_whose_graph_fails_ends_in_error_and_others_continue(
     graph_id: str, error: str, message: str, storage: Storage, registry: GraphRegistry
 ) -> None:
     bad = await asked(storage, graph_id, input={"said": []})
@@ -158,10 +158,10 @@ async def test_a_run_whose_graph_fails_ends_in_error_and_others_go_on(
         ("fails_to_close", "OSError", []),
     ],
 )
-async def test_a_factory_that_is_a_context_manager_sees_what_its_graph_raises(
+async def test_a_context_manager_factory_sees_the_error_of_its_graph(
     graph_id: str, error: str, seen: list[str], storage: Storage, registry: GraphRegistry
 ) -> None:
-    """It may put another error in its place, but not make a failed run a good one."""
+    """It may replace the error, but cannot turn a failed run into a successful one."""
     run = await asked(storage, graph_id, input={"said": ["hello"]})
     async with working(storage, registry):
         end = await ended(storage, run)

@@ -1,4 +1,4 @@
-"""What a worker that shuts down or dies leaves, the next one goes on with."""
+"""Runs that a worker releases at a shutdown, or loses in a crash, are resumed by the next worker."""
 
 from concurrent.futures import Future
 
@@ -25,7 +25,7 @@ from threadwire.testing.conformance.samples import (
 pytestmark = pytest.mark.anyio
 
 
-async def test_draining_releases_what_does_not_end_and_charges_nothing(
+async def test_draining_releases_unfinished_runs_uncharged(
     storage: Storage, registry: GraphRegistry, gate: "Future[None]"
 ) -> None:
     """5.6"""
@@ -39,7 +39,7 @@ async def test_draining_releases_what_does_not_end_and_charges_nothing(
     assert Kind.RUN_ENDED not in kinds(await run_log(storage, run))
 
 
-async def test_draining_lets_what_ends_in_time_end(
+async def test_draining_waits_for_runs_that_end_in_time(
     storage: Storage, registry: GraphRegistry, gate: "Future[None]"
 ) -> None:
     run = await asked(storage, "holds", **HELD)
@@ -51,25 +51,25 @@ async def test_draining_lets_what_ends_in_time_end(
     assert await status_of(storage, run) == "success"
 
 
-async def test_a_draining_worker_takes_no_new_work(storage: Storage, registry: GraphRegistry) -> None:
+async def test_a_draining_worker_accepts_no_new_work(storage: Storage, registry: GraphRegistry) -> None:
     async with working(storage, registry) as worker:
         await worker.drain(0)
         run = await asked(storage, "hears", input={"said": []})
-        with worker.place_for(run.thread_id) as free:
-            assert not free
+        with worker.place_for(run.thread_id) as start:
+            assert start is None
         worker.hint()
         await anyio.wait_all_tasks_blocked()
     assert await status_of(storage, run) == "pending"
 
 
-async def test_a_run_accepted_while_a_drain_begins_is_released(
+async def test_a_run_accepted_while_a_drain_starts_is_released(
     storage: Storage, registry: GraphRegistry, gate: "Future[None]"
 ) -> None:
-    """Its place was kept before the drain, so it is claimed as it is accepted; nobody may leave it so."""
+    """Its slot was reserved before the drain, so it is claimed as it is accepted, and must not stay claimed."""
     thread_id = await keep_thread(storage)
     async with working(storage, registry) as worker, anyio.create_task_group() as tasks:
-        with worker.place_for(thread_id) as free:
-            assert free
+        with worker.place_for(thread_id) as start:
+            assert start is not None
             tasks.start_soon(worker.drain, 0)
             await anyio.wait_all_tasks_blocked()
             accepted = await storage.runs.accept(a_run(thread_id, graph_id="holds", kwargs=HELD), start=worker.begin)
@@ -78,7 +78,7 @@ async def test_a_run_accepted_while_a_drain_begins_is_released(
     assert (released.status, released.attempt, released.crashes) == ("pending", 1, 0)
 
 
-async def test_a_released_run_goes_on_where_it_was(
+async def test_a_released_run_resumes_where_it_stopped(
     storage: Storage, registry: GraphRegistry, gate: "Future[None]"
 ) -> None:
     """5.4 - 5.6"""
@@ -97,10 +97,10 @@ async def test_a_released_run_goes_on_where_it_was(
 # -- after a crash ----------------------------------------------------------------------------------------------------
 
 
-async def test_a_recovered_run_goes_on_from_its_checkpoint_with_its_input_applied_once(
+async def test_a_recovered_run_resumes_from_its_checkpoint_and_applies_its_input_once(
     storage: Storage, registry: GraphRegistry, gate: "Future[None]"
 ) -> None:
-    """5.2, 5.4 - 5.6, 2.5: the first worker counts as dead, and whatever it still says is refused"""
+    """5.2, 5.4 - 5.6, 2.5: the first worker counts as dead, and its writes are rejected"""
     run = await asked(storage, "holds", **HELD)
     async with working(storage, registry):
         await grown(storage, run, holding())
@@ -117,8 +117,8 @@ async def test_a_recovered_run_goes_on_from_its_checkpoint_with_its_input_applie
     attempts = [entry.attempt for entry in log]
     assert attempts == sorted(attempts)
     assert checkpoint is not None
-    [_, again] = [entry.data for entry in log if entry.kind == Kind.RUN_STARTED]
-    assert (again["attempt"], again["checkpoint_id"]) == (2, checkpoint[0])
+    [_, restarted] = [entry.data for entry in log if entry.kind == Kind.RUN_STARTED]
+    assert (restarted["attempt"], restarted["checkpoint_id"]) == (2, checkpoint[0])
     second = [entry for entry in log if entry.attempt == 2]
     assert [entry.data["name"] for entry in second if entry.kind == Kind.TASK and "ended" in entry.data] == ["hold"]
     assert next(entry.data for entry in second if entry.kind == Kind.STATE)["full"]  # 4.6
@@ -126,7 +126,7 @@ async def test_a_recovered_run_goes_on_from_its_checkpoint_with_its_input_applie
     assert kinds(await whole_log(storage, run.thread_id)).count(Kind.RUN_ENDED) == 1
 
 
-async def test_a_run_that_died_before_its_first_checkpoint_is_given_its_input(
+async def test_a_run_that_crashed_before_its_first_checkpoint_gets_its_input(
     storage: Storage, registry: GraphRegistry
 ) -> None:
     """5.5"""
@@ -140,7 +140,7 @@ async def test_a_run_that_died_before_its_first_checkpoint_is_given_its_input(
     assert (finished.status, finished.attempt, finished.crashes) == ("success", 2, 1)
 
 
-async def test_a_run_on_a_thread_with_a_past_is_given_its_input_again_unless_it_had_begun(
+async def test_a_run_on_a_thread_with_history_gets_its_input_again_if_it_has_no_checkpoint(
     storage: Storage, registry: GraphRegistry
 ) -> None:
     """5.5: the newest checkpoint is another run's"""

@@ -1,4 +1,4 @@
-"""Runs are stopped wherever they are: waiting, about to begin, running, in a thread."""
+"""Stopping runs in every state: pending, about to start, running, in a thread."""
 
 from concurrent.futures import Future
 from typing import Any
@@ -27,7 +27,7 @@ from threadwire.testing.conformance.samples import (
 pytestmark = pytest.mark.anyio
 
 
-async def test_a_run_cancelled_while_it_waits_is_never_begun(storage: Storage, registry: GraphRegistry) -> None:
+async def test_a_run_cancelled_while_pending_never_starts(storage: Storage, registry: GraphRegistry) -> None:
     run = await asked(storage, "hears", input={"said": []})
     cancelled = await storage.runs.cancel(run.run_id, "interrupt", NOW)
     assert cancelled is not None
@@ -41,13 +41,13 @@ async def test_a_run_cancelled_while_it_waits_is_never_begun(storage: Storage, r
     assert await status_of(storage, run) == "interrupted"
 
 
-async def test_a_run_cancelled_between_its_claim_and_its_beginning_is_stopped(
+async def test_a_run_cancelled_between_its_claim_and_its_start_is_stopped(
     storage: Storage, registry: GraphRegistry, gate: "Future[None]"
 ) -> None:
     thread_id = await keep_thread(storage)
     async with working(storage, registry) as worker:
-        with worker.place_for(thread_id) as free:
-            assert free
+        with worker.place_for(thread_id) as start_now:
+            assert start_now is not None
             run = await start(storage, thread_id, graph_id="holds", kwargs=HELD)
             await stop(storage, worker, run)
             worker.begin(run)
@@ -57,10 +57,8 @@ async def test_a_run_cancelled_between_its_claim_and_its_beginning_is_stopped(
     assert "held" not in str(await run_log(storage, run))
 
 
-async def test_nobody_is_stopped_for_a_request_that_came_when_nothing_was_about_to_begin(
-    storage: Storage, registry: GraphRegistry
-) -> None:
-    """Such a request is for a run that is over. Remembered, it would be kept for as long as the process lives."""
+async def test_a_stop_request_is_ignored_if_no_run_is_about_to_start(storage: Storage, registry: GraphRegistry) -> None:
+    """Such a request is for a run that has ended. Storing it would leak memory for the lifetime of the process."""
     async with working(storage, registry) as worker:
         run = await start_on_new_thread(storage, graph_id="hears", kwargs={"input": {"said": []}})
         worker.stop(run.run_id, "interrupt")
@@ -68,9 +66,7 @@ async def test_nobody_is_stopped_for_a_request_that_came_when_nothing_was_about_
         assert (await ended(storage, run)).data == {"status": "success"}
 
 
-async def test_a_request_to_stop_is_forgotten_with_the_place_it_was_for(
-    storage: Storage, registry: GraphRegistry
-) -> None:
+async def test_a_stop_request_is_discarded_with_the_reserved_slot(storage: Storage, registry: GraphRegistry) -> None:
     async with working(storage, registry) as worker:
         run = await start_on_new_thread(storage, graph_id="hears", kwargs={"input": {"said": []}})
         with worker.place_for(run.thread_id):
@@ -79,7 +75,7 @@ async def test_a_request_to_stop_is_forgotten_with_the_place_it_was_for(
         assert (await ended(storage, run)).data == {"status": "success"}
 
 
-async def test_a_run_cancelled_while_it_runs_keeps_what_it_had_done(
+async def test_a_run_cancelled_while_running_keeps_its_progress(
     storage: Storage, registry: GraphRegistry, gate: "Future[None]"
 ) -> None:
     run = await asked(storage, "holds", **HELD)
@@ -93,15 +89,15 @@ async def test_a_run_cancelled_while_it_runs_keeps_what_it_had_done(
     assert (thread.status, thread.values["said"]) == ("interrupted", ["hello", "heard"])
 
 
-@pytest.mark.parametrize("how", ["stopped", "ends by itself meanwhile", "ends before the worker is told"])
-async def test_a_run_rolled_back_while_it_runs_leaves_only_its_entries(
+@pytest.mark.parametrize("how", ["stopped", "ends by itself meanwhile", "ends before the worker is notified"])
+async def test_a_run_rolled_back_while_running_leaves_only_its_log_entries(
     how: str, storage: Storage, registry: GraphRegistry, gate: "Future[None]"
 ) -> None:
-    """5.9. Whoever asked for it was told that it would be, also if the graph is quicker."""
+    """5.9: the rollback was promised to the client, even if the graph ends first."""
     run = await asked(storage, "holds" if how == "stopped" else "holds_on", **HELD)
     async with working(storage, registry) as worker:
         await grown(storage, run, holding())
-        if how == "ends before the worker is told":
+        if how == "ends before the worker is notified":
             await storage.runs.cancel(run.run_id, "rollback", NOW)
         else:
             await stop(storage, worker, run, "rollback")
@@ -116,7 +112,7 @@ async def test_a_run_rolled_back_while_it_runs_leaves_only_its_entries(
     assert await storage.checkpoints.newest(run.thread_id) is None
 
 
-async def test_stopping_one_run_leaves_the_others_alone(
+async def test_stopping_one_run_does_not_affect_others(
     storage: Storage, registry: GraphRegistry, gate: "Future[None]"
 ) -> None:
     stopped, other = await asked(storage, "holds", **HELD), await asked(storage, "holds", **HELD)
@@ -131,29 +127,29 @@ async def test_stopping_one_run_leaves_the_others_alone(
 
 
 @pytest.fixture
-def impatience(monkeypatch: pytest.MonkeyPatch) -> None:
+def short_stop_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker_module, "STOPPED_WITHIN", 0.01)
 
 
-@pytest.mark.usefixtures("impatience")
-async def test_a_run_that_does_not_stop_is_released_by_a_shutdown_all_the_same(
+@pytest.mark.usefixtures("short_stop_timeout")
+async def test_a_shutdown_releases_a_run_that_does_not_stop(
     storage: Storage, registry: GraphRegistry, gate: "Future[None]"
 ) -> None:
     """5.6"""
     run = await asked(storage, "holds_on", **HELD)
-    with capture_logs() as told, anyio.fail_after(SOON):
+    with capture_logs() as logs, anyio.fail_after(SOON):
         async with working(storage, registry) as worker:
             await grown(storage, run, holding())
             await worker.drain(0)
 
-    left = await the_run(storage, run.run_id)
-    assert (left.status, left.attempt, left.crashes) == ("pending", 1, 0)
-    [line] = [line for line in told if line["event"] == "run_did_not_stop"]
+    released = await the_run(storage, run.run_id)
+    assert (released.status, released.attempt, released.crashes) == ("pending", 1, 0)
+    [line] = [line for line in logs if line["event"] == "run_stop_timed_out"]
     assert (line["run_id"], line["graph_id"], line["nodes"]) == (run.run_id, "holds_on", ["hold_on"])
 
 
-@pytest.mark.usefixtures("impatience")
-async def test_a_run_that_was_asked_to_stop_and_does_not_ends_as_asked_at_a_shutdown(
+@pytest.mark.usefixtures("short_stop_timeout")
+async def test_at_a_shutdown_a_cancelled_run_that_does_not_stop_ends_as_requested(
     storage: Storage, registry: GraphRegistry, gate: "Future[None]"
 ) -> None:
     run = await asked(storage, "holds_on", **HELD)
@@ -167,7 +163,7 @@ async def test_a_run_that_was_asked_to_stop_and_does_not_ends_as_asked_at_a_shut
     assert (await the_thread(storage, run.thread_id)).values["said"] == ["hello", "heard"]
 
 
-async def test_a_sync_node_that_cannot_be_stopped_keeps_its_thread_until_it_returns(
+async def test_a_sync_node_that_cannot_be_stopped_holds_its_thread_until_it_returns(
     storage: Storage, registry: GraphRegistry, gate: "Future[None]"
 ) -> None:
     """5.8"""
@@ -177,11 +173,11 @@ async def test_a_sync_node_that_cannot_be_stopped_keeps_its_thread_until_it_retu
         await stop(storage, worker, run)
         await ended(storage, run)
         following = await accept(storage, run.thread_id, graph_id="hears", kwargs={"input": {"said": ["next"]}})
-        elsewhere = await asked(storage, "hears", input={"said": []})
+        other = await asked(storage, "hears", input={"said": []})
         worker.hint()
-        await ended(storage, elsewhere)
-        with worker.place_for(run.thread_id) as free:
-            assert not free
+        await ended(storage, other)
+        with worker.place_for(run.thread_id) as start_now:
+            assert start_now is None
         assert await status_of(storage, following) == "pending"
 
         gate.set_result(None)
@@ -189,7 +185,7 @@ async def test_a_sync_node_that_cannot_be_stopped_keeps_its_thread_until_it_retu
     assert (await the_thread(storage, run.thread_id)).values["said"] == ["hello", "heard", "next", "heard"]
 
 
-async def test_what_a_run_that_succeeded_left_going_holds_up_nobody(
+async def test_background_work_of_a_successful_run_does_not_hold_its_thread(
     storage: Storage, registry: GraphRegistry, gate: "Future[None]"
 ) -> None:
     run = await asked(storage, "leaves_behind", **HELD)
@@ -203,15 +199,15 @@ async def test_what_a_run_that_succeeded_left_going_holds_up_nobody(
     assert (await the_thread(storage, run.thread_id)).values["said"] == ["hello", "left", "next", "heard"]
 
 
-async def test_a_run_that_waits_for_such_a_node_is_not_looked_for_meanwhile(
+async def test_the_worker_does_not_poll_for_a_run_on_a_held_thread(
     storage: Storage, registry: GraphRegistry, gate: "Future[None]", monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    looks: list[int | None] = []
+    polls: list[int | None] = []
     next_due = storage.runs.next_due
 
-    async def looked(**kwargs: Any) -> int | None:
-        looks.append(await next_due(**kwargs))
-        return looks[-1]
+    async def recorded(**kwargs: Any) -> int | None:
+        polls.append(await next_due(**kwargs))
+        return polls[-1]
 
     run = await asked(storage, "holds_in_thread", **HELD)
     async with working(storage, registry) as worker:
@@ -219,10 +215,10 @@ async def test_a_run_that_waits_for_such_a_node_is_not_looked_for_meanwhile(
         await stop(storage, worker, run)
         await ended(storage, run)
         following = await accept(storage, run.thread_id, graph_id="hears", kwargs={"input": {"said": ["next"]}})
-        monkeypatch.setattr(storage.runs, "next_due", looked)
+        monkeypatch.setattr(storage.runs, "next_due", recorded)
         worker.hint()
         await anyio.wait_all_tasks_blocked()
-        assert set(looks) == {None}, "nothing that the clock would bring"
+        assert set(polls) == {None}, "nothing to wait for by the clock"
 
         gate.set_result(None)
         await ended(storage, following)

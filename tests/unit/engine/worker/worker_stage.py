@@ -1,4 +1,4 @@
-"""Graphs that hold and fail, and a worker that carries them out."""
+"""Graphs that wait or fail, and a worker to execute them."""
 
 import sys
 from collections.abc import AsyncIterator, Callable
@@ -169,7 +169,7 @@ async def working(storage: Storage, registry: GraphRegistry, *, capacity: int = 
 
 
 async def grown(storage: Storage, run: Run, enough: Callable[[list[Entry]], bool]) -> list[Entry]:
-    """The run's log, once it has what is waited for."""
+    """Return the run's log once `enough` is true for it."""
     with anyio.fail_after(SOON), storage.log.watch(run.thread_id) as wakeup:
         while not enough(entries := await storage.log.read(run.thread_id, START, run_id=run.run_id)):
             await wakeup.wait(SOON)
@@ -181,7 +181,7 @@ async def ended(storage: Storage, run: Run) -> Entry:
 
 
 def holding(attempt: int = 1) -> Callable[[list[Entry]], bool]:
-    """Whether the node that holds has begun."""
+    """A predicate for `grown`: whether the holding node has started."""
 
     def holds(log: list[Entry]) -> bool:
         return any(
@@ -193,9 +193,10 @@ def holding(attempt: int = 1) -> Callable[[list[Entry]], bool]:
 
 
 async def holding_in_thread() -> None:
-    """Once the sync node that holds has begun: its task is told of before, and a call not yet made is never made."""
+    """Return once the sync node that holds has started. Its task entry comes earlier, and a run cancelled in between
+    never calls the node."""
     with anyio.fail_after(SOON):
-        while "holding" not in graphs_of_test().seen:  # noqa: ASYNC110 - it is another loop whose node says so
+        while "holding" not in graphs_of_test().seen:  # noqa: ASYNC110 - the node runs on another loop
             await anyio.sleep(0.005)
 
 
@@ -204,7 +205,7 @@ async def asked(storage: Storage, graph_id: str, **kwargs: object) -> Run:
 
 
 async def stop(storage: Storage, worker: Worker, run: Run, action: str = "interrupt") -> None:
-    """As a request to cancel does it."""
+    """Stop a run as a cancel request does."""
     cancelled = await storage.runs.cancel(run.run_id, action, NOW)  # type: ignore[arg-type]
     assert cancelled is not None
     if not cancelled.at_once:

@@ -51,7 +51,7 @@ class RunAnswers:
         """Where a joining client starts: behind the id it names; with none, a live run from now, a finished one at its
         end."""
         cursor = None if last_event_id is None else parse_cursor(last_event_id)
-        newest = await self._engine.runs.newest(run.thread_id)
+        newest = await self._engine.log.last(run.thread_id)
         if cursor is None:
             return newest
         require_given(cursor, newest)

@@ -1,0 +1,65 @@
+"""Queries over a thread's log for clients that connect or resume: which run wrote where, and what comes next."""
+
+from threadwire.core.encoding import Encoder
+from threadwire.core.entries import Entry, Kind
+from threadwire.core.ids import RunId, Seq, ThreadId
+from threadwire.core.records import Run
+from threadwire.engine.projections import PAGE, SMALL_PAGE
+from threadwire.storage.abc import Storage
+
+
+class LogQueries:
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+
+    async def last(self, thread_id: ThreadId) -> Seq:
+        return await self._storage.log.last(thread_id)
+
+    async def run_at(self, thread_id: ThreadId, position: Seq) -> RunId | None:
+        """The run that wrote the entry at `position`; None if that entry is the run's last."""
+        for entry in await self._storage.log.read(thread_id, Seq(position - 1), limit=1):
+            return None if entry.kind == Kind.RUN_ENDED else entry.run_id
+        return None
+
+    async def next_of_run(self, thread_id: ThreadId, run_id: RunId, position: Seq) -> Entry | None:
+        """The first entry of a run after `position`."""
+        entries = await self._storage.log.read(thread_id, position, limit=1, run_id=run_id)
+        return entries[0] if entries else None
+
+    async def next_effective(self, thread_id: ThreadId, position: Seq, upto: Seq | None = None) -> Entry | None:
+        """The first entry after `position`, and not after `upto`, that was written by a run that has started or that
+        changes the state outside a run."""
+        while entries := await self._storage.log.read(thread_id, position, limit=SMALL_PAGE):
+            for entry in entries:
+                if upto is not None and entry.seq > upto:
+                    return None
+                if entry.attempt > 0 or (entry.kind == Kind.STATE_RESET and "values" in entry.data):
+                    return entry
+            position = entries[-1].seq
+        return None
+
+    async def running_at(self, thread_id: ThreadId, position: Seq) -> RunId | None:
+        """The run that writes next after `position`, or else the one that is running."""
+        # The running run first: if it ends between the two reads, the log already has what it wrote.
+        running = await self._storage.runs.list(thread_id, status="running", limit=1)
+        following = await self.next_effective(thread_id, position)
+        if following is not None:
+            return following.run_id
+        return running[0].run_id if running else None
+
+    async def prime(self, run: Run, encoder: Encoder, upto: Seq) -> bool:
+        """Feed an encoder the entries of a run up to `upto` without sending its output (spec 4.5). Return whether the
+        run had ended by then."""
+        cursor = Seq(run.queued_seq - 1)
+        while cursor < upto:
+            entries = await self._storage.log.read(run.thread_id, cursor, limit=PAGE, run_id=run.run_id)
+            for entry in entries:
+                if entry.seq > upto:
+                    return False
+                encoder.feed(entry)
+                if entry.kind == Kind.RUN_ENDED:
+                    return True
+            if not entries:
+                return False
+            cursor = entries[-1].seq
+        return False
