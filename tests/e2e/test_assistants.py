@@ -135,7 +135,7 @@ async def test_an_assistant_of_an_unknown_graph_is_refused(sdk):
         ({"graph_id": "echo", "config": {"configurable": 3}}, "config: configurable must be an object"),
         (
             {"graph_id": "echo", "context": {"__pregel_x": 1}},
-            "context: context keys that begin with '__' belong to the server: '__pregel_x'",
+            "context: context keys that start with '__' are reserved: '__pregel_x'",
         ),
         (
             {"graph_id": "echo", "config": {"recursion_limit": "x"}},

@@ -147,7 +147,7 @@ def own_server(project, tmp_path_factory):
         yield running
         log = running.log()
         assert "Traceback" not in log
-        assert "unexpected_error" not in log
+        assert "request_failed" not in log
         assert httpx.get(f"{running.url}/ok").json()["ok"] is True
 
 
@@ -488,7 +488,7 @@ async def test_a_foreign_host_is_refused_everywhere(wire, routes, real, host):
     for route in routes:
         body = route.body() if route.fields is not None else None
         answer = await wire.request(route.method, route.url(**real), json=body, headers={"host": host})
-        assert_refused(answer, 421, route, "This server does not answer to that host name")
+        assert_refused(answer, 421, route, "This server does not serve that host name")
 
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1:1", "LOCALHOST:99", "[::1]:2024"])

@@ -45,7 +45,7 @@ def own_server(project: Path, tmp_path_factory: pytest.TempPathFactory) -> Itera
     with running_server(project, tmp_path_factory.mktemp("bad-input") / "data") as running:
         yield running
         assert "Traceback" not in running.log()
-        assert "unexpected_error" not in running.log()
+        assert "request_failed" not in running.log()
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ OVER = (
     "No matching runs to cancel. Please verify the thread ID and run IDs are correct, and the runs haven't been deleted"
     " or completed."
 )
-NEITHER = "Name a `status`, or a `thread_id` and `run_ids`"
+NEITHER = "Provide either `status`, or `thread_id` and `run_ids`"
 
 
 @pytest.fixture(scope="module")

@@ -70,7 +70,7 @@ async def test_another_default_agent_can_be_set(project: Path, tmp_path: Path, a
 
 def test_a_default_agent_that_does_not_exist_is_refused_at_start(project: Path, tmp_path: Path) -> None:
     with (
-        pytest.raises(TimeoutError, match="default_agent is 'nope'"),
+        pytest.raises(TimeoutError, match="Invalid value for default_agent: 'nope'"),
         running_server(project, tmp_path / "data", env={"THREADWIRE_DEFAULT_AGENT": "nope"}),
     ):
         pass

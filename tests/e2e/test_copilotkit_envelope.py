@@ -83,7 +83,7 @@ async def test_an_envelope_leads_nowhere_else(envelope: Callable[..., Any]) -> N
         (b"[]", "Missing method field"),
         (b"{}", "Missing method field"),
         (b'{"method": "x"}', "Unsupported method 'x'"),
-        (b'{"method": "info", "params": 1}', "params: is not an object"),
+        (b'{"method": "info", "params": 1}', "params: must be an object"),
         (b'{"method": "agent/run", "body": {}}', "Missing or invalid parameter 'agentId'"),
         (b'{"method": "agent/run", "params": {"agentId": "chat"}}', "Missing request body for JSON handler"),
         (b'{"method": "agent/stop", "params": {"agentId": "chat"}}', "Missing or invalid parameter 'threadId'"),

@@ -192,7 +192,7 @@ async def test_a_command_of_nothing_but_null_is_refused(http):
     asked = {"assistant_id": "approve", "command": {"resume": None}}
     answer = await http.post(f"/threads/{thread_id}/runs", json=asked)
     assert answer.status_code == 422
-    assert answer.json()["detail"].startswith("command: a command resumes")
+    assert answer.json()["detail"].startswith("command: a command must resume")
     assert (await http.get(f"/threads/{thread_id}/runs")).json() == []
 
 

@@ -254,7 +254,7 @@ async def test_requests_are_logged_with_the_chosen_headers(serving):
         async with calling(server) as http:
             headers = {"x-seen": "yes", "x-secret": "hidden-1", "authorization": "hidden-2", "cookie": "hidden-3"}
             assert (await http.get("/threads/none", headers=headers)).status_code == 422
-        line = next(line for line in server.wait_for_log(r"request .*/threads/none.*\n").string.splitlines()
+        line = next(line for line in server.wait_for_log(r"request_completed .*/threads/none.*\n").string.splitlines()
                     if "/threads/none" in line)  # fmt: skip
         assert "422" in line
         assert "'x-seen': 'yes'" in line

@@ -184,7 +184,7 @@ async def test_a_name_in_a_query_is_whole_and_given_once(http):
     for query, detail in (
         ("namespace=a", '"key" is a required property'),
         ("key=k", '"namespace" is a required property'),
-        ("namespace=a&namespace=b&key=k", "namespace is given once, its labels joined by dots"),
+        ("namespace=a&namespace=b&key=k", "namespace must be given once, with its labels joined by dots"),
         ("namespace=a&key=k&refresh_ttl=banana", "refresh_ttl: Input should be a valid boolean"),
     ):
         answer = await http.get(f"/store/items?{query}")

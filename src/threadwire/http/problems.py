@@ -1,4 +1,4 @@
-"""The one table from errors to HTTP, in the shape LangGraph's clients read: `{"detail": "a sentence"}`."""
+"""The one mapping from errors to HTTP responses, in the format of LangGraph's clients: `{"detail": "a sentence"}`."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -38,43 +38,43 @@ def status_of(error: errors.ThreadwireError) -> int:
 
 
 class Json(JSONResponse):
-    """A JSON response; encoding cannot fail."""
+    """A JSON response whose encoding cannot fail."""
 
     def render(self, content: object) -> bytes:
         return dumps(content)
 
 
 Responses = dict[int | str, dict[str, Any]]
-"""What a route may answer, as FastAPI takes it."""
+"""The documented responses of a route, in FastAPI's format."""
 
 
 class Problem(BaseModel):
-    """How an error looks."""
+    """The body of an error response."""
 
     model_config = ConfigDict(extra="forbid")
 
-    detail: str = Field(description="What is wrong, in a sentence.")
+    detail: str = Field(description="A sentence that describes the error.")
 
 
 _MEANING = {
-    400: "Not at this moment, or not in this combination",
-    404: "There is no such thing",
-    409: "It exists already, or something else is under way",
-    415: "Not JSON",
-    422: "The request makes no sense",
+    400: "Not valid in the current state, or not in this combination",
+    404: "Not found",
+    409: "It already exists, or another operation is in progress",
+    415: "The body is not JSON",
+    422: "The request is invalid",
     502: "The graph's own code raised an error",
-    503: "The graph's code could not be loaded, the database refused, or the engine has died",
+    503: "The graph could not be loaded, or the database or the engine has failed",
 }
 
 
 def foreseen(*statuses: int, shape: type[BaseModel] = Problem) -> Responses:
-    """Errors that a route may answer with, for its description in the API."""
+    """The error responses of a route, for the OpenAPI schema."""
     return {status: {"model": shape, "description": _MEANING[status]} for status in statuses}
 
 
-ACCEPTED: Responses = {202: {"description": "It will be done"}}
+ACCEPTED: Responses = {202: {"description": "Accepted, and not yet done"}}
 GRAPH_CODE = foreseen(502, 503)
-"""What may go wrong where a route asks the graph's own code."""
+"""The error responses of routes that call the graph's own code."""
 
 
 def problem(status: int, detail: str) -> Json:
@@ -85,24 +85,24 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(errors.ThreadwireError, _expected)
     app.add_exception_handler(RequestValidationError, _malformed)
     app.add_exception_handler(HTTPException, _http)
-    app.add_exception_handler(ClientDisconnect, _cut_off)
+    app.add_exception_handler(ClientDisconnect, _disconnected)
     app.add_exception_handler(Exception, _unexpected)
-    setattr(app, "openapi", partial(_described, app.openapi))  # noqa: B010 - FastAPI means it to be replaced
+    setattr(app, "openapi", partial(_openapi, app.openapi))  # noqa: B010 - FastAPI documents that it may be replaced
 
 
-def _described(describe: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """The description without the lists of mistakes that FastAPI would answer with, and we do not."""
-    api = describe()
+def _openapi(generate: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """The OpenAPI schema without FastAPI's lists of validation errors, which we do not return."""
+    api = generate()
     for methods in api["paths"].values():
         for operation in methods.values():
-            if _LIST_OF_MISTAKES in str(operation["responses"].get("422")):
+            if _VALIDATION_ERRORS in str(operation["responses"].get("422")):
                 del operation["responses"]["422"]
-    for name in (_LIST_OF_MISTAKES, "ValidationError"):
+    for name in (_VALIDATION_ERRORS, "ValidationError"):
         api["components"]["schemas"].pop(name, None)
     return api
 
 
-_LIST_OF_MISTAKES = "HTTPValidationError"
+_VALIDATION_ERRORS = "HTTPValidationError"
 
 
 def _expected(request: Request, error: Exception) -> Response:
@@ -119,10 +119,10 @@ def _http(request: Request, error: Exception) -> Response:
 
 
 def _allowed(request: Request) -> list[str]:
-    """Every method that this path has. Starlette names those of the first route that has the path."""
-    asked = [{**request.scope, "method": method} for method in _METHODS]
+    """Every method that this path supports. Starlette lists only those of the first route that matches the path."""
+    scopes = [{**request.scope, "method": method} for method in _METHODS]
     routes = request.app.routes
-    return [each["method"] for each in asked if any(route.matches(each)[0] is Match.FULL for route in routes)]
+    return [each["method"] for each in scopes if any(route.matches(each)[0] is Match.FULL for route in routes)]
 
 
 _METHODS = ("DELETE", "GET", "PATCH", "POST", "PUT")
@@ -130,42 +130,44 @@ _METHODS = ("DELETE", "GET", "PATCH", "POST", "PUT")
 
 def _malformed(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
-    found = error.errors()
-    if any(each["type"] == "json_invalid" for each in found):
+    validation_errors = error.errors()
+    if any(each["type"] == "json_invalid" for each in validation_errors):
         return problem(422, "Invalid JSON in request body")
-    return problem(422, sentences(found))
+    return problem(422, sentences(validation_errors))
 
 
 def sentences(found: Sequence[dict[str, Any]]) -> str:
-    """What pydantic found, one line for each mistake."""
+    """Pydantic's validation errors, one line each."""
     return "\n".join(dict.fromkeys(_sentence(each) for each in found[:10]))
 
 
-def _sentence(found: dict[str, object]) -> str:
-    place = found.get("loc")
-    names = _names(place) if isinstance(place, tuple) else []
-    if found.get("type") == "missing":
+def _sentence(error: dict[str, object]) -> str:
+    location = error.get("loc")
+    names = _names(location) if isinstance(location, tuple) else []
+    if error.get("type") == "missing":
         return f'"{names[-1]}" is a required property' if names else "A request body is required"
-    said = str(found.get("msg")).removeprefix("Value error, ")  # what pydantic puts before our own words
-    return f"{'.'.join(names) or 'body'}: {said}"
+    message = str(error.get("msg")).removeprefix("Value error, ")  # pydantic's prefix to our own messages
+    return f"{'.'.join(names) or 'body'}: {message}"
 
 
-def _names(place: tuple[object, ...]) -> list[str]:
-    """Without where a request carries it, and which of several types was tried: `literal['a','b']`."""
-    inner = place[1:] if place[:1] in _CARRIERS else place
+def _names(location: tuple[object, ...]) -> list[str]:
+    """The field names of a location, without the part of the request, and without the member of a union that was tried
+    (`literal['a','b']`)."""
+    inner = location[1:] if location[:1] in _REQUEST_PARTS else location
     return [str(name) for name in inner if "[" not in str(name)]
 
 
-_CARRIERS = (("body",), ("query",), ("path",), ("header",))
+_REQUEST_PARTS = (("body",), ("query",), ("path",), ("header",))
 
 
-def _cut_off(request: Request, error: Exception) -> Response:
-    """A client went away in the middle of its own request. Nobody hears the answer, and nothing is wrong with us."""
-    return problem(400, "The request was cut off")
+def _disconnected(request: Request, error: Exception) -> Response:
+    """The client disconnected in the middle of its own request. It never receives the response, and the server is not
+    at fault."""
+    return problem(400, "The request is incomplete")
 
 
 def _unexpected(request: Request, error: Exception) -> Response:
-    """A defect of ours. The client gets an id to quote; the traceback stays in the log."""
+    """A bug of ours. The client gets an id to quote; the traceback stays in the log."""
     error_id = uuid4().hex[:12]
-    logger.error("unexpected_error", error_id=error_id, path=request.url.path, exc_info=error)
+    logger.error("request_failed", error_id=error_id, path=request.url.path, exc_info=error)
     return problem(500, f"Internal server error (id {error_id})")

@@ -1,8 +1,9 @@
-"""Sending what a follower yields, over raw ASGI: everything pending in one send, heartbeats, and an ear for the client
-leaving. (A response that only sends would notice a client that left an idle stream at its next token, or never.)
+"""Responses that stream what a follower yields, over raw ASGI: everything pending goes out in one send, heartbeats fill
+the silence, and a disconnect is noticed immediately. (A response that only sends notices a client that left an idle
+stream at the next token, or never.)
 
-What cannot be sent to its end is cut off: clients take a response that ends properly for the whole of it, and come back
-for the rest of one that does not.
+A response that cannot be sent to its end aborts its connection: clients take a response that ends normally as complete,
+and reconnect for the rest of one that does not.
 """
 
 import asyncio
@@ -22,20 +23,20 @@ from threadwire.errors import StorageError
 logger = structlog.get_logger("threadwire.http")
 
 HEARTBEAT = 5.0
-"""Seconds between two comments on a silent stream: what the official server does, and what its clients measure."""
+"""Seconds between two comments on a silent stream: the official server's interval, which its clients rely on."""
 
 SEND_WITHIN = 30.0
-"""Seconds a client may keep a send waiting before it is cut off; it can resume where it was."""
+"""Seconds a send may wait for the client to read before the connection is aborted; the client can resume."""
 
-LAST_WORDS = 0.2
-"""Seconds that a stream which has to end waits for what is on its way: the end of its run, perhaps."""
+DRAIN_SILENCE = 0.2
+"""Seconds that a stream waits at shutdown for further entries, such as the end of its run."""
 
-LAST_WITHIN = 2.0
-"""Seconds within which all that must be sent."""
+DRAIN_TIMEOUT = 2.0
+"""Seconds that draining a stream at shutdown may take in total."""
 
-CUT = "threadwire.cut"
-"""Where the scope of a request has a function that breaks off the connection. Without one it is left to the server,
-which does so to responses that are not completed."""
+CUT = "threadwire.abort"
+"""Key of the ASGI scope for a function that aborts the connection. Without one, the response is left incomplete, and
+the web server aborts the connection."""
 
 STREAM_HEADERS = {
     "cache-control": "no-store",
@@ -47,15 +48,15 @@ OnDisconnect = Callable[[], Awaitable[None]]
 
 
 class OpenStreams:
-    """The streams being sent, so that a shutdown can end them all."""
+    """The streams that are open, so that a shutdown can end all of them."""
 
     def __init__(self) -> None:
         self._open: set[anyio.CancelScope] = set()
         self._closed: anyio.Event | None = None
 
     @contextmanager
-    def one(self) -> Iterator[anyio.CancelScope]:
-        """For as long as a stream is open. The scope is for what a shutdown interrupts."""
+    def track(self) -> Iterator[anyio.CancelScope]:
+        """Count a stream as open inside the `with`. A shutdown cancels the scope."""
         scope = anyio.CancelScope()
         self._open.add(scope)
         if self._closed is not None:
@@ -68,7 +69,8 @@ class OpenStreams:
                 self._closed.set()
 
     async def close(self) -> None:
-        """Have each send what there is and end, and wait until they have. Those that are opened later end at once."""
+        """Let each stream send what is pending and end, and wait for all of them. A stream that is opened later ends
+        immediately."""
         self._closed = anyio.Event()
         for scope in self._open:
             scope.cancel()
@@ -80,7 +82,7 @@ class OpenStreams:
 
 
 class Watcher(Protocol):
-    """What is sent: the follower of a run or of a thread."""
+    """The source of a response's frames: the follower of a run or of a thread."""
 
     def __enter__(self) -> "Watcher": ...
 
@@ -89,19 +91,19 @@ class Watcher(Protocol):
     ) -> None: ...
 
     async def next(self, timeout: float) -> bytes | None:
-        """Frames; `b""` after `timeout` seconds of silence; None when no more will come."""
+        """Return frames, `b""` after `timeout` seconds of silence, or None after the last frames."""
 
     @property
     def finished(self) -> bool:
-        """Whether what `next` gave was the last of it."""
+        """Whether `next` has returned the last frames."""
 
 
 class LongResponse(Response):
-    """A response that lasts: it sends until it is done, the server shuts down, or the client has left."""
+    """A long-lived response: it sends until its source ends, the server shuts down, or the client disconnects."""
 
     def __init__(
         self,
-        watcher: Watcher,
+        source: Watcher,
         headers: dict[str, str],
         streams: OpenStreams,
         on_disconnect: OnDisconnect | None,
@@ -112,41 +114,41 @@ class LongResponse(Response):
         self.status_code = 200
         self.background = None
         self.init_headers(headers)
-        self._watcher = watcher
+        self._source = source
         self._streams = streams
         self._on_disconnect = on_disconnect
         self._heartbeat = heartbeat
         self._first = first
         self._done = False
-        self._left = False
-        self._torn = False
-        """A piece is being sent, or was when that was given up: what follows it must not be sent."""
+        self._client_left = False
+        self._truncated = False
+        """A send is in progress or was abandoned: nothing may be sent after an abandoned one."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-        self.raw_headers = []  # sent, and not to be carried for hours
-        if scope["method"] == "HEAD":  # which asks for no more, and is not to wait for the end of a body
+        self.raw_headers = []  # free them: the stream may stay open for hours
+        if scope["method"] == "HEAD":  # do not wait for a body that is not sent
             await send({"type": "http.response.body", "body": b"", "more_body": False})
             return
-        with self._streams.one() as sending, self._watcher:
+        with self._streams.track() as sending, self._source:
             with sending:
-                # One task and one scope: a task group would double what an idle stream weighs.
-                listening = asyncio.get_running_loop().create_task(self._listen(receive, sending))
+                # One task and one scope: a task group would double the memory of an idle stream.
+                listening = asyncio.get_running_loop().create_task(self._watch_disconnect(receive, sending))
                 try:
                     await self._send_all(send)
-                except TimeoutError:  # the client does not read: let it go, it can resume
-                    self._left = True
-                except StorageError as error:  # the answer has begun, so it cannot be one any more
-                    self._torn = True
-                    logger.warning("stream_cut_off", error=error.message)
+                except TimeoutError:  # the client does not read; it can resume
+                    self._client_left = True
+                except StorageError as error:  # too late for an error response: the headers are sent
+                    self._truncated = True
+                    logger.warning("stream_aborted", error=error.message)
                 finally:
                     listening.cancel()
-            if not (self._done or self._left or self._torn):  # the server is going
-                with anyio.move_on_after(LAST_WITHIN):
-                    await self._send_on(send, LAST_WORDS)
+            if not (self._done or self._client_left or self._truncated):  # the server is shutting down
+                with anyio.move_on_after(DRAIN_TIMEOUT):
+                    await self._send_pending(send, DRAIN_SILENCE)
             if not self._done:
-                await _cut_off(scope, receive)
-        if self._left and self._on_disconnect is not None:
+                await _abort(scope, receive)
+        if self._client_left and self._on_disconnect is not None:
             with anyio.CancelScope(shield=True):
                 await self._on_disconnect()
 
@@ -154,39 +156,40 @@ class LongResponse(Response):
         if self._first:
             await self._deliver(send, self._first)
         while not self._done:
-            await self._send_on(send, HEARTBEAT)
+            await self._send_pending(send, HEARTBEAT)
             if not self._done:
                 await self._deliver(send, self._heartbeat)
 
-    async def _send_on(self, send: Send, patience: float) -> None:
-        """Send what the watcher gives, up to a silence, or to its end, which goes out with the closing message."""
-        while (frames := await self._watcher.next(patience)) != b"" or self._watcher.finished:
-            last = frames is None or self._watcher.finished
+    async def _send_pending(self, send: Send, silence: float) -> None:
+        """Send frames until the source is silent for that many seconds, or ends. The last frames go out with the
+        closing message."""
+        while (frames := await self._source.next(silence)) != b"" or self._source.finished:
+            last = frames is None or self._source.finished
             await self._deliver(send, frames or b"", more=not last)
             if last:
                 self._done = True
                 return
 
     async def _deliver(self, send: Send, body: bytes, *, more: bool = True) -> None:
-        self._torn = True
+        self._truncated = True
         async with asyncio.timeout(SEND_WITHIN):
             await send({"type": "http.response.body", "body": body, "more_body": more})
-        self._torn = False
+        self._truncated = False
 
-    async def _listen(self, receive: Receive, sending: anyio.CancelScope) -> None:
-        await _disconnected(receive)
-        self._left = True
+    async def _watch_disconnect(self, receive: Receive, sending: anyio.CancelScope) -> None:
+        await _wait_for_disconnect(receive)
+        self._client_left = True
         sending.cancel()
 
 
-async def _cut_off(scope: Scope, receive: Receive) -> None:
-    if (cut := scope.get(CUT)) is not None:
-        cut()
-        with anyio.move_on_after(LAST_WITHIN):  # a server would complain about what returns before
-            await _disconnected(receive)
+async def _abort(scope: Scope, receive: Receive) -> None:
+    if (abort := scope.get(CUT)) is not None:
+        abort()
+        with anyio.move_on_after(DRAIN_TIMEOUT):  # returning earlier would make the web server log an error
+            await _wait_for_disconnect(receive)
 
 
-async def _disconnected(receive: Receive) -> None:
+async def _wait_for_disconnect(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
 
@@ -212,31 +215,32 @@ def patient_json(
     headers: dict[str, str] | None = None,
     on_disconnect: OnDisconnect | None = None,
 ) -> LongResponse:
-    """JSON that takes a while: a newline every few seconds keeps proxies from giving up."""
+    """A JSON response that is computed while the client waits: a newline every few seconds keeps proxies from timing
+    out."""
     headers = {"content-type": "application/json", **(headers or {})}
-    return LongResponse(_Awaited(result), headers, streams, on_disconnect, heartbeat=b"\n")
+    return LongResponse(_AwaitedResult(result), headers, streams, on_disconnect, heartbeat=b"\n")
 
 
-class _Awaited:
-    """A watcher of what comes all at once."""
+class _AwaitedResult:
+    """The source of a response that consists of one awaited result."""
 
     def __init__(self, result: Callable[[], Awaitable[Any]]) -> None:
         self._result = result
-        self._finding: asyncio.Future[Any] | None = None
+        self._task: asyncio.Future[Any] | None = None
         self.finished = False
 
-    def __enter__(self) -> "_Awaited":
-        self._finding = asyncio.ensure_future(self._result())
+    def __enter__(self) -> "_AwaitedResult":
+        self._task = asyncio.ensure_future(self._result())
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._finding is not None:
-            self._finding.cancel()
+        if self._task is not None:
+            self._task.cancel()
 
     async def next(self, timeout: float) -> bytes | None:
-        assert self._finding is not None, "a watcher is used inside its `with`"
-        found, _ = await asyncio.wait([self._finding], timeout=timeout)
-        self.finished = bool(found)
-        return dumps(self._finding.result()) if found else b""
+        assert self._task is not None, "`next` is called inside the `with`"
+        done, _ = await asyncio.wait([self._task], timeout=timeout)
+        self.finished = bool(done)
+        return dumps(self._task.result()) if done else b""

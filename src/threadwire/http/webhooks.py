@@ -1,7 +1,7 @@
-"""Calling webhooks: which may be named, and posting to them.
+"""Webhook requests: which addresses are allowed, and the POST itself.
 
-A name is looked up again for each delivery, what it stands for is checked again, and the connection goes to the
-address that was checked: a name that has come to mean something else in between gains nothing.
+Each delivery resolves the host name again, checks the addresses again, and connects to the address that was checked.
+So changing what a name resolves to (DNS rebinding) gains nothing.
 """
 
 import socket
@@ -17,7 +17,7 @@ from anyio import to_thread
 from threadwire.core.webhooks import Target, WebhookRules, check_address, parse_target
 from threadwire.errors import Invalid, NotDelivered
 
-LOOKUP_WITHIN = 5.0
+RESOLVE_TIMEOUT = 5.0
 ANSWER_WITHIN = 15.0
 
 Addresses = list[str]
@@ -25,9 +25,9 @@ LookUp = Callable[[str, int], Awaitable[Addresses]]
 
 
 async def look_up(host: str, port: int) -> Addresses:
-    """What a name stands for. Raises `OSError`."""
-    found = await anyio.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return [str(address[0]) for _, _, _, _, address in found]
+    """Resolve a host name. Raises `OSError`."""
+    resolved = await anyio.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return [str(address[0]) for _, _, _, _, address in resolved]
 
 
 class WebhookCalls:
@@ -52,54 +52,54 @@ class WebhookCalls:
                 await self._client.aclose()
 
     async def check(self, url: str) -> None:
-        """Whether a client may name this address. Raises `Invalid`."""
-        await self._find(url)
+        """Raise `Invalid` unless a client may use this URL."""
+        await self._resolve(url)
 
     async def post(self, url: str, body: bytes) -> None:
-        """Deliver it. Raises `NotDelivered` unless the receiver says that it has got it."""
+        """Deliver `body`. Raises `NotDelivered` unless the receiver responds with a 2xx status."""
         try:
             with anyio.fail_after(ANSWER_WITHIN):
-                target, addresses = await self._find(url)
+                target, addresses = await self._resolve(url)
                 status = await self._post(target, addresses[0], body)
-        except Invalid as refusal:
-            raise NotDelivered(refusal.message) from None
+        except Invalid as error:
+            raise NotDelivered(error.message) from None
         except TimeoutError:
-            raise NotDelivered(f"no answer within {ANSWER_WITHIN:.0f} seconds") from None
+            raise NotDelivered(f"no response within {ANSWER_WITHIN:.0f} seconds") from None
         except (httpx.HTTPError, httpx.InvalidURL, ssl.SSLError, OSError) as error:
             raise NotDelivered(f"{type(error).__name__}: {error}") from error
         if not 200 <= status < 300:
-            raise NotDelivered(f"it answered {status}")
+            raise NotDelivered(f"the receiver responded with status {status}")
 
-    async def _find(self, url: str) -> tuple[Target, Addresses]:
+    async def _resolve(self, url: str) -> tuple[Target, Addresses]:
         target = parse_target(url, self.rules)
         try:
-            with anyio.fail_after(LOOKUP_WITHIN):
+            with anyio.fail_after(RESOLVE_TIMEOUT):
                 addresses = await self._look_up(target.host, target.port)
-        except (OSError, UnicodeError):  # or a timeout, which is an OSError
+        except (OSError, UnicodeError):  # `TimeoutError` is an `OSError`
             raise Invalid("Webhook host blocked: DNS resolution failed") from None
         for address in addresses:
             check_address(address, target, self.rules)
         return target, addresses
 
     async def _post(self, target: Target, address: str, body: bytes) -> int:
-        client = await self._opened()
+        client = await self._open_client()
         host = f"[{address}]" if ":" in address else address
         request = client.build_request(
             "POST",
             f"{target.scheme}://{host}:{target.port}{target.path}",
             content=body,
             headers={"content-type": "application/json", **self.rules.headers, "host": target.authority},
-            extensions={"sni_hostname": target.host},  # which the certificate must be for
+            extensions={"sni_hostname": target.host},  # the certificate must match the name
         )
-        # What it answers besides its status is not read: it could be endless. Nor is it followed elsewhere.
+        # The body of the response is not read, since it could be endless. Redirects are not followed.
         response = await client.send(request, auth=_auth(target), stream=True, follow_redirects=False)
         await response.aclose()
         return response.status_code
 
-    async def _opened(self) -> httpx.AsyncClient:
+    async def _open_client(self) -> httpx.AsyncClient:
         if self._client is None:
-            tls = await to_thread.run_sync(self._make_tls)  # reads many certificates
-            # No proxy from the environment: it would look the name up itself.
+            tls = await to_thread.run_sync(self._make_tls)  # blocks: it reads many certificates
+            # No proxy from the environment: a proxy would resolve the name itself.
             self._client = httpx.AsyncClient(
                 verify=tls,
                 trust_env=False,

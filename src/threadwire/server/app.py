@@ -21,9 +21,11 @@ from threadwire.graphs.http_section import HeaderChoice, HttpSection
 from threadwire.graphs.persistence import ThreadTtlConfig
 from threadwire.graphs.serializer import Serializer
 from threadwire.http import problems
+from threadwire.http.body_limit import BodyLimit
+from threadwire.http.cors import CorsWhenAsked
 from threadwire.http.headers import Chosen, ConfigurableHeaders, RequestLog
-from threadwire.http.limits import LOOPBACK_HOSTS, LOOPBACK_ORIGIN, BodyLimit, CorsWhenAsked, TrustedSource
 from threadwire.http.streaming import OpenStreams
+from threadwire.http.trusted_source import LOOPBACK_HOSTS, LOOPBACK_ORIGIN, TrustedSource
 from threadwire.http.webhooks import WebhookCalls
 from threadwire.protocols.ag_ui.routes import ag_ui_routes
 from threadwire.protocols.ag_ui.running import Manners, UnknownThread

@@ -78,7 +78,7 @@ it("an answer to a question that has been answered in another tab", async () => 
   await here.shows("Paint it?", "So: Paint it? yes");
 
   await there.press("no");
-  assert.equal((await there.saysError(/waits for an answer/)).code, "agent_run_error_event");
+  assert.equal((await there.saysError(/is waiting for an answer/)).code, "agent_run_error_event");
   await there.shows("Paint it?", "So: Paint it? yes");
   await there.asksFor();
   await there.atRest();

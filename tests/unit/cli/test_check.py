@@ -204,7 +204,7 @@ def test_a_saver_and_an_application_that_work_are_opened_and_closed(checked, cap
     [
         ("THREADWIRE_CONCURENCY", "THREADWIRE_CONCURENCY is not a setting of Threadwire"),
         ("THREADWIRE_CONCURRENCY", "THREADWIRE_CONCURRENCY makes no sense"),
-        ("THREADWIRE_DEFAULT_AGENT", "default_agent is 'nope', but the graphs are: good"),
+        ("THREADWIRE_DEFAULT_AGENT", "Invalid value for default_agent: 'nope' is not one of the graphs: good"),
     ],
 )
 def test_settings_that_would_be_refused_are_told(checked, monkeypatch, variable, complaint):

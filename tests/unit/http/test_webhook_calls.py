@@ -1,4 +1,4 @@
-"""Calling webhooks: to the address that was checked, with the name that was meant."""
+"""Webhook requests go to the address that was checked, with the host name of the URL."""
 
 import asyncio
 import ssl
@@ -23,27 +23,27 @@ OK = b"HTTP/1.1 204 No Content\r\n\r\n"
 
 @dataclass
 class Receiver:
-    """Speaks as much HTTP as is needed to receive a POST, and keeps what it got."""
+    """A minimal HTTP server that records the POSTs it receives."""
 
-    answer: bytes = OK
-    got: list[tuple[list[str], bytes]] = field(default_factory=list)
+    response: bytes = OK
+    requests: list[tuple[list[str], bytes]] = field(default_factory=list)
     port: int = 0
 
     async def __call__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
         length = next(int(line.split(":")[1]) for line in head if line.lower().startswith("content-length"))
-        self.got.append((head, await reader.readexactly(length)))
-        writer.write(self.answer)
+        self.requests.append((head, await reader.readexactly(length)))
+        writer.write(self.response)
         await writer.drain()
         writer.close()
 
     def lines(self) -> list[str]:
-        return [line.lower() for line in self.got[0][0]]
+        return [line.lower() for line in self.requests[0][0]]
 
 
 @asynccontextmanager
-async def receiving(answer: bytes = OK, tls: ssl.SSLContext | None = None) -> AsyncIterator[Receiver]:
-    receiver = Receiver(answer)
+async def receiving(response: bytes = OK, tls: ssl.SSLContext | None = None) -> AsyncIterator[Receiver]:
+    receiver = Receiver(response)
     server = await asyncio.start_server(receiver, "127.0.0.1", 0, ssl=tls)
     receiver.port = server.sockets[0].getsockname()[1]
     try:
@@ -52,20 +52,20 @@ async def receiving(answer: bytes = OK, tls: ssl.SSLContext | None = None) -> As
         server.close()
 
 
-def standing_for(*answers: list[str]) -> Callable[[str, int], "asyncio.Future[list[str]]"]:
-    """A name that stands for something else each time it is looked up."""
-    left = list(answers)
+def resolving_to(*results: list[str]) -> Callable[[str, int], "asyncio.Future[list[str]]"]:
+    """A resolver that returns the next result each time; the last one repeats."""
+    remaining = list(results)
 
     async def look_up(host: str, port: int) -> list[str]:
-        return left.pop(0) if len(left) > 1 else left[0]
+        return remaining.pop(0) if len(remaining) > 1 else remaining[0]
 
     return look_up  # type: ignore[return-value]
 
 
-async def test_a_delivery_arrives_with_the_headers_of_the_project() -> None:
+async def test_delivery_has_the_configured_headers() -> None:
     async with receiving() as receiver, WebhookCalls(OPEN).open() as calls:
         await calls.post(f"http://us:pw@127.0.0.1:{receiver.port}/a/b?c=d", b'{"x":1}')
-    assert receiver.got[0][1] == b'{"x":1}'
+    assert receiver.requests[0][1] == b'{"x":1}'
     lines = receiver.lines()
     assert lines[0] == "post /a/b?c=d http/1.1"
     assert f"host: 127.0.0.1:{receiver.port}" in lines
@@ -74,15 +74,15 @@ async def test_a_delivery_arrives_with_the_headers_of_the_project() -> None:
     assert "authorization: basic dxm6chc=" in lines
 
 
-async def test_the_connection_goes_to_the_address_and_the_name_goes_with_it() -> None:
+async def test_request_goes_to_the_checked_address_with_the_host_name() -> None:
     async with receiving() as receiver:
-        calls = WebhookCalls(OPEN, look_up=standing_for(["127.0.0.1"]))
+        calls = WebhookCalls(OPEN, look_up=resolving_to(["127.0.0.1"]))
         async with calls.open():
             await calls.post(f"http://hooks.example:{receiver.port}/", b"{}")
     assert f"host: hooks.example:{receiver.port}" in receiver.lines()
 
 
-async def test_a_certificate_must_be_for_the_name() -> None:
+async def test_certificate_must_match_the_host_name() -> None:
     serving = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     serving.load_cert_chain(CERTIFICATES / "hooks.example.pem", CERTIFICATES / "hooks.example.key")
     names: list[str] = []
@@ -92,61 +92,64 @@ async def test_a_certificate_must_be_for_the_name() -> None:
         return ssl.create_default_context(cafile=str(CERTIFICATES / "hooks.example.pem"))
 
     rules = WebhookRules(disable_loopback=False)
-    calls = WebhookCalls(rules, look_up=standing_for(["127.0.0.1"]), make_tls=trusting)
+    calls = WebhookCalls(rules, look_up=resolving_to(["127.0.0.1"]), make_tls=trusting)
     async with receiving(tls=serving) as receiver, calls.open():
         await calls.post(f"https://hooks.example:{receiver.port}/", b"{}")
         with pytest.raises(NotDelivered, match="certificate"):
             await calls.post(f"https://other.example:{receiver.port}/", b"{}")
     assert names == ["hooks.example", "other.example"]
-    assert len(receiver.got) == 1
+    assert len(receiver.requests) == 1
 
 
-async def test_a_name_that_has_come_to_mean_another_address_gains_nothing() -> None:
-    calls = WebhookCalls(WebhookRules(), look_up=standing_for(["8.8.8.8"], ["169.254.169.254"]))
+async def test_name_that_resolves_to_another_address_later_is_checked_again() -> None:
+    calls = WebhookCalls(WebhookRules(), look_up=resolving_to(["8.8.8.8"], ["169.254.169.254"]))
     await calls.check("https://hooks.example/")
     with pytest.raises(NotDelivered, match="blocked IP range"):
         await calls.post("https://hooks.example/", b"{}")
 
 
-async def test_one_bad_address_is_enough_to_refuse_a_name() -> None:
-    calls = WebhookCalls(WebhookRules(), look_up=standing_for(["8.8.8.8", "10.0.0.1"]))
+async def test_one_blocked_address_blocks_the_name() -> None:
+    calls = WebhookCalls(WebhookRules(), look_up=resolving_to(["8.8.8.8", "10.0.0.1"]))
     with pytest.raises(Invalid, match="private IP range"):
         await calls.check("https://hooks.example/")
 
 
-async def test_a_name_that_stands_for_nothing_is_refused() -> None:
+async def test_name_that_does_not_resolve_is_rejected() -> None:
     with pytest.raises(Invalid, match="DNS resolution failed"):
         await WebhookCalls(WebhookRules()).check("https://nothing.invalid/")
 
 
 @pytest.mark.parametrize("host", ["2130706433", "0x7f.1", "127.1"])
-async def test_other_ways_to_write_an_address_are_seen_through(host: str) -> None:
+async def test_alternative_spellings_of_an_address_are_recognized(host: str) -> None:
     with pytest.raises(Invalid, match="loopback IP range"):
         await WebhookCalls(WebhookRules()).check(f"https://{host}/")
 
 
 @pytest.mark.parametrize(
-    ("answer", "reason"),
+    ("response", "reason"),
     [
-        (b"HTTP/1.1 500 Oops\r\ncontent-length: 0\r\n\r\n", "it answered 500"),
-        (b"HTTP/1.1 302 Found\r\nlocation: http://169.254.169.254/\r\ncontent-length: 0\r\n\r\n", "it answered 302"),
+        (b"HTTP/1.1 500 Oops\r\ncontent-length: 0\r\n\r\n", "status 500"),
+        (
+            b"HTTP/1.1 302 Found\r\nlocation: http://169.254.169.254/\r\ncontent-length: 0\r\n\r\n",
+            "status 302",
+        ),
         (b"what?\r\n\r\n", "RemoteProtocolError"),
         (b"", "RemoteProtocolError"),
     ],
 )
-async def test_only_a_receiver_that_says_so_has_got_it(answer: bytes, reason: str) -> None:
-    async with receiving(answer) as receiver, WebhookCalls(OPEN).open() as calls:
+async def test_delivery_fails_unless_the_receiver_confirms_it(response: bytes, reason: str) -> None:
+    async with receiving(response) as receiver, WebhookCalls(OPEN).open() as calls:
         with pytest.raises(NotDelivered, match=reason):
             await calls.post(f"http://127.0.0.1:{receiver.port}/", b"{}")
 
 
-async def test_what_a_receiver_answers_is_not_read() -> None:
+async def test_response_body_is_not_read() -> None:
     endless = b"HTTP/1.1 200 OK\r\ncontent-length: 1000000000000\r\n\r\n" + b"x" * 1000
     async with receiving(endless) as receiver, WebhookCalls(OPEN).open() as calls:
         await calls.post(f"http://127.0.0.1:{receiver.port}/", b"{}")
 
 
-async def test_nobody_there_is_a_failure() -> None:
+async def test_refused_connection_is_a_failed_delivery() -> None:
     async with receiving() as receiver:
         port = receiver.port
     async with WebhookCalls(OPEN).open() as calls:
@@ -154,7 +157,7 @@ async def test_nobody_there_is_a_failure() -> None:
             await calls.post(f"http://127.0.0.1:{port}/", b"{}")
 
 
-async def test_a_receiver_that_does_not_answer_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_receiver_that_does_not_respond_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(webhooks, "ANSWER_WITHIN", 0.2)
     silent = asyncio.Event()
 
@@ -165,14 +168,14 @@ async def test_a_receiver_that_does_not_answer_is_left(monkeypatch: pytest.Monke
     server = await asyncio.start_server(listen, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     async with WebhookCalls(OPEN).open() as calls:
-        with pytest.raises(NotDelivered, match="no answer within"):
+        with pytest.raises(NotDelivered, match="no response within"):
             await calls.post(f"http://127.0.0.1:{port}/", b"{}")
     silent.set()
     server.close()
 
 
-async def test_no_proxy_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_proxy_of_the_environment_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
     async with receiving() as receiver, WebhookCalls(OPEN).open() as calls:
         await calls.post(f"http://127.0.0.1:{receiver.port}/", b"{}")
-    assert len(receiver.got) == 1
+    assert len(receiver.requests) == 1

@@ -1,4 +1,4 @@
-"""Stops that overtake their runs."""
+"""Stop requests that arrive before their runs."""
 
 from threadwire.core.ids import ThreadId
 from threadwire.protocols.ag_ui.early_stops import MAX_WAITING, WAITS, EarlyStops
@@ -6,7 +6,7 @@ from threadwire.protocols.ag_ui.early_stops import MAX_WAITING, WAITS, EarlyStop
 THREAD = ThreadId("thread")
 
 
-def test_a_stop_waits_for_its_run_and_for_no_other() -> None:
+def test_stop_request_applies_only_to_its_run() -> None:
     stops = EarlyStops()
     stops.note(THREAD, "a")
     assert not stops.take(THREAD, "b")
@@ -15,7 +15,7 @@ def test_a_stop_waits_for_its_run_and_for_no_other() -> None:
     assert not stops.take(THREAD, "a")
 
 
-def test_a_stop_does_not_wait_for_ever() -> None:
+def test_stop_request_expires() -> None:
     now = 0.0
     stops = EarlyStops(clock=lambda: now)
     stops.note(THREAD, "a")
@@ -23,7 +23,7 @@ def test_a_stop_does_not_wait_for_ever() -> None:
     assert not stops.take(THREAD, "a")
 
 
-def test_only_so_many_wait() -> None:
+def test_number_of_pending_stop_requests_is_limited() -> None:
     stops = EarlyStops()
     for number in range(MAX_WAITING + 1):
         stops.note(THREAD, str(number))

@@ -1,4 +1,4 @@
-"""What changed in a state, and what a client makes of it."""
+"""Differences between states, and how a client applies them."""
 
 from copy import deepcopy
 from typing import Any
@@ -18,7 +18,7 @@ STATES = st.dictionaries(KEYS, VALUES, max_size=4)
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(STATES, STATES)
-def test_applying_a_difference_gives_the_other_state(before: dict[str, Any], after: dict[str, Any]) -> None:
+def test_applying_a_difference_results_in_the_other_state(before: dict[str, Any], after: dict[str, Any]) -> None:
     operations = difference(before, after, ())
     assert apply(deepcopy(before), operations) == after
     assert {each["op"] for each in operations} <= {"add", "remove", "replace"}

@@ -1,4 +1,4 @@
-"""Fewer events that say the same."""
+"""Compaction of events."""
 
 from typing import Any
 
@@ -8,17 +8,17 @@ Event = dict[str, Any]
 
 
 def compacted(*events: Event) -> list[Event]:
-    taken = Compaction()
+    compaction = Compaction()
     for each in events:
-        taken.take([each])
-    return taken.events()
+        compaction.feed([each])
+    return compaction.events()
 
 
 def text(message_id: str, *pieces: str) -> list[Event]:
-    said = [{"type": "TEXT_MESSAGE_CONTENT", "messageId": message_id, "delta": piece} for piece in pieces]
+    deltas = [{"type": "TEXT_MESSAGE_CONTENT", "messageId": message_id, "delta": piece} for piece in pieces]
     return [
         {"type": "TEXT_MESSAGE_START", "messageId": message_id, "role": "assistant"},
-        *said,
+        *deltas,
         {"type": "TEXT_MESSAGE_END", "messageId": message_id},
     ]
 
@@ -27,11 +27,11 @@ STARTED: Event = {"type": "RUN_STARTED", "threadId": "t", "runId": "r"}
 FINISHED: Event = {"type": "RUN_FINISHED", "threadId": "t", "runId": "r"}
 
 
-def test_the_pieces_of_a_message_become_one() -> None:
+def test_pieces_of_a_message_are_joined() -> None:
     assert compacted(*text("m", "a", "b", "c")) == text("m", "abc")
 
 
-def test_messages_that_interleave_keep_their_own() -> None:
+def test_interleaved_messages_are_joined_separately() -> None:
     start_a, a1, a2, end_a = text("a", "1", "2")
     start_b, b1, end_b = text("b", "x")
     assert compacted(start_a, a1, start_b, b1, a2, end_a, end_b) == [
@@ -42,11 +42,11 @@ def test_messages_that_interleave_keep_their_own() -> None:
     ]
 
 
-def test_a_message_without_text_gets_none() -> None:
+def test_message_without_text_stays_without_text() -> None:
     assert compacted(*text("m")) == text("m")
 
 
-def test_calls_and_thoughts_become_one_too() -> None:
+def test_pieces_of_tool_calls_and_reasoning_are_joined() -> None:
     pieces: list[Event] = [{"type": "TOOL_CALL_ARGS", "toolCallId": "c", "delta": each} for each in ('{"a":', "1}")]
     call: list[Event] = [
         {"type": "TOOL_CALL_START", "toolCallId": "c"},
@@ -54,16 +54,16 @@ def test_calls_and_thoughts_become_one_too() -> None:
         {"type": "TOOL_CALL_END", "toolCallId": "c"},
     ]
     assert [each.get("delta") for each in compacted(*call)] == [None, '{"a":1}', None]
-    thought: list[Event] = [
+    reasoning: list[Event] = [
         {"type": "REASONING_MESSAGE_START", "messageId": "m"},
         {"type": "REASONING_MESSAGE_CONTENT", "messageId": "m", "delta": "h"},
         {"type": "REASONING_MESSAGE_CONTENT", "messageId": "m", "delta": "m"},
         {"type": "REASONING_MESSAGE_END", "messageId": "m"},
     ]
-    assert [each.get("delta") for each in compacted(*thought)] == [None, "hm", None]
+    assert [each.get("delta") for each in compacted(*reasoning)] == [None, "hm", None]
 
 
-def test_the_states_of_a_run_become_its_last_one() -> None:
+def test_only_the_last_state_of_a_run_is_kept() -> None:
     snapshot: Event = {"type": "STATE_SNAPSHOT", "snapshot": {"n": 1}}
     delta: Event = {"type": "STATE_DELTA", "delta": [{"op": "replace", "path": "/n", "value": 2}]}
     last = {"type": "STATE_SNAPSHOT", "snapshot": {"n": 2}}
@@ -76,15 +76,15 @@ def test_the_states_of_a_run_become_its_last_one() -> None:
     ]
 
 
-def test_what_is_open_is_told_as_far_as_it_has_come() -> None:
+def test_open_message_contains_its_text_so_far() -> None:
     start, first, _, _ = text("m", "so", " far")
     error: Event = {"type": "RUN_ERROR", "message": "x"}
     assert compacted(STARTED, start, first) == [STARTED, start, first]
     assert compacted(STARTED, start, first, error) == [STARTED, start, first, error]
 
 
-def test_asking_twice_changes_nothing() -> None:
-    taken = Compaction()
+def test_reading_the_events_twice_returns_the_same() -> None:
+    compaction = Compaction()
     start, first, _ = text("m", "so")
-    taken.take([start, first, {"type": "STATE_SNAPSHOT", "snapshot": {}}])
-    assert taken.events() == taken.events()
+    compaction.feed([start, first, {"type": "STATE_SNAPSHOT", "snapshot": {}}])
+    assert compaction.events() == compaction.events()

@@ -1,4 +1,4 @@
-"""What the classic stream says when a run goes on as another attempt. The clients that need it are in tests/js."""
+"""The classic stream when a run continues with another attempt. The clients that need it are in tests/js."""
 
 from typing import Any
 
@@ -11,20 +11,20 @@ RUN = RunId("01a1e0f0-e5c3-7916-b07a-1eef68159e17")
 
 
 def frames(options: StreamOptions, drafts: list[tuple[int, str, Any]]) -> list[tuple[str, Any, str | None]]:
-    """Event, data and id of every frame that `(attempt, kind, data)` make, numbered from 1."""
+    """Event, data and id of every frame of these entries, `(attempt, kind, data)`, numbered from 1."""
     encoder = RunStreamEncoder(options)
     sent = b"".join(
         encoder.feed(Entry(Seq(number), RUN, attempt, 0, (), kind, data))
         for number, (attempt, kind, data) in enumerate(drafts, start=1)
     )
-    found = []
+    parsed = []
     for frame in sent.decode().strip().split("\r\n\r\n"):
         fields = dict(line.split(": ", 1) for line in frame.split("\r\n"))
-        found.append((fields["event"], loads(fields["data"]), fields.get("id")))
-    return found
+        parsed.append((fields["event"], loads(fields["data"]), fields.get("id")))
+    return parsed
 
 
-def begun(attempt: int, message_id: str, text: str) -> tuple[int, str, Any]:
+def first_chunk(attempt: int, message_id: str, text: str) -> tuple[int, str, Any]:
     chunk = {"content": text, "type": "AIMessageChunk", "id": message_id}
     return attempt, Kind.MESSAGES, {"i": 0, "chunk": chunk, "meta": {"langgraph_node": "model"}}
 
@@ -36,9 +36,10 @@ def started(attempt: int) -> tuple[int, str, Any]:
 TUPLES = StreamOptions(frozenset({"messages-tuple"}))
 
 
-def test_a_message_begun_again_under_its_old_id_is_taken_back_first() -> None:
+def test_message_that_starts_again_with_the_same_id_is_removed_first() -> None:
     sent = frames(
-        TUPLES, [started(1), begun(1, "m", "He"), (1, Kind.MESSAGES, [0, "llo"]), started(2), begun(2, "m", "Hi")]
+        TUPLES,
+        [started(1), first_chunk(1, "m", "He"), (1, Kind.MESSAGES, [0, "llo"]), started(2), first_chunk(2, "m", "Hi")],
     )
 
     assert [(event, number) for event, _, number in sent[3:]] == [
@@ -52,7 +53,7 @@ def test_a_message_begun_again_under_its_old_id_is_taken_back_first() -> None:
     assert (again["id"], again["content"]) == ("m", "Hi")
 
 
-def test_a_whole_message_sent_again_is_taken_back_first() -> None:
+def test_complete_message_that_is_sent_again_is_removed_first() -> None:
     whole = {"i": 0, "message": {"content": "Hi", "type": "ai", "id": "m"}, "meta": {}}
 
     sent = frames(TUPLES, [started(1), (1, Kind.MESSAGES, whole), started(2), (2, Kind.MESSAGES, whole)])
@@ -60,24 +61,25 @@ def test_a_whole_message_sent_again_is_taken_back_first() -> None:
     assert [data[0]["type"] for event, data, _ in sent if event == "messages"] == ["ai", "remove", "ai"]
 
 
-def test_a_message_with_a_new_id_takes_nothing_back() -> None:
-    sent = frames(TUPLES, [started(1), begun(1, "m", "He"), started(2), begun(2, "n", "Hi")])
+def test_message_with_a_new_id_removes_nothing() -> None:
+    sent = frames(TUPLES, [started(1), first_chunk(1, "m", "He"), started(2), first_chunk(2, "n", "Hi")])
 
     assert [event for event, _, _ in sent] == ["metadata", "messages", "metadata", "messages"]
 
 
-def test_a_message_is_taken_back_in_each_attempt_that_begins_it_again() -> None:
-    again = [entry for attempt in (1, 2, 3) for entry in (started(attempt), begun(attempt, "m", "Hi"))]
+def test_message_is_removed_in_each_attempt_that_starts_it_again() -> None:
+    entries = [entry for attempt in (1, 2, 3) for entry in (started(attempt), first_chunk(attempt, "m", "Hi"))]
 
-    sent = frames(TUPLES, again)
+    sent = frames(TUPLES, entries)
 
     types = [data[0]["type"] for event, data, _ in sent if event == "messages"]
     assert types == ["AIMessageChunk", "remove", "AIMessageChunk", "remove", "AIMessageChunk"]
 
 
-def test_an_accumulated_message_starts_over() -> None:
+def test_accumulated_message_starts_over() -> None:
     sent = frames(
-        StreamOptions(frozenset({"messages"})), [started(1), begun(1, "m", "He"), started(2), begun(2, "m", "Hi")]
+        StreamOptions(frozenset({"messages"})),
+        [started(1), first_chunk(1, "m", "He"), started(2), first_chunk(2, "m", "Hi")],
     )
 
     assert [data[0]["content"] for event, data, _ in sent if event == "messages/partial"] == ["He", "Hi"]

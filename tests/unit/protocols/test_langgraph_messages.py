@@ -1,4 +1,4 @@
-"""From a model's chunks through the log to the classic stream: both kinds of messages say what LangChain would."""
+"""From a model's chunks through the log to the classic stream: both message modes agree with LangChain."""
 
 from functools import reduce
 from operator import add
@@ -57,7 +57,7 @@ def sent(mode: str, chunks: list[BaseMessageChunk]) -> list[tuple[str, Any]]:
 
 @settings(max_examples=60, deadline=None)
 @given(streams)
-def test_tuples_are_the_chunks_as_they_came(stream: list[dict[str, Any]]) -> None:
+def test_tuples_are_the_unchanged_chunks(stream: list[dict[str, Any]]) -> None:
     chunks = [AIMessageChunk(**fields, id="m") for fields in stream]
 
     assert sent("messages-tuple", chunks) == [("messages", [native(chunk), META]) for chunk in chunks]
@@ -65,7 +65,7 @@ def test_tuples_are_the_chunks_as_they_came(stream: list[dict[str, Any]]) -> Non
 
 @settings(max_examples=60, deadline=None)
 @given(streams)
-def test_a_growing_message_is_always_what_langchain_adds_its_chunks_up_to(stream: list[dict[str, Any]]) -> None:
+def test_accumulated_message_equals_the_sum_of_its_chunks_in_langchain(stream: list[dict[str, Any]]) -> None:
     chunks = [AIMessageChunk(**fields, id="m") for fields in stream]
     so_far = [reduce(add, chunks[: count + 1]) for count in range(len(chunks))]
 
@@ -75,8 +75,8 @@ def test_a_growing_message_is_always_what_langchain_adds_its_chunks_up_to(stream
     assert partial == [("messages/partial", [native(message_chunk_to_message(message))]) for message in so_far]
 
 
-def test_a_model_that_streams_in_another_role_is_shown_too() -> None:
-    """OpenAI's client makes a ChatMessageChunk of every role it does not know."""
+def test_chunks_with_an_unknown_role_are_accumulated() -> None:
+    """OpenAI's client creates a ChatMessageChunk for every role that it does not know."""
     chunks = [ChatMessageChunk(content=text, role="model", id="m") for text in ("He", "llo")]
 
     assert sent("messages", chunks)[-1][1][0]["content"] == "Hello"

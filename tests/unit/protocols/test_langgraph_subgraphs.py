@@ -1,4 +1,4 @@
-"""States of subgraphs: shown as LangGraph streams them, and not kept longer than somebody may need them."""
+"""States of subgraphs: streamed as LangGraph streams them, and released as soon as possible."""
 
 import asyncio
 import gc
@@ -27,16 +27,16 @@ Graph = Any
 
 
 class State(TypedDict, total=False):
-    said: Annotated[list[Any], operator.add]
+    items: Annotated[list[Any], operator.add]
 
 
-async def says(state: State) -> State:
+async def append(state: State) -> State:
     await asyncio.sleep(0)
-    return {"said": ["something"]}
+    return {"items": ["something"]}
 
 
-def asks(state: State) -> State:
-    return {"said": [interrupt("what?")]}
+def ask(state: State) -> State:
+    return {"items": [interrupt("what?")]}
 
 
 def chain(**nodes: Any) -> Graph:
@@ -48,41 +48,41 @@ def chain(**nodes: Any) -> Graph:
     return graph.compile()
 
 
-INNER = chain(one=says, two=says)
-OUTER = chain(inner=INNER, after=says)
-QUESTION = chain(before=says, asks=asks, after=says)
+INNER = chain(one=append, two=append)
+OUTER = chain(inner=INNER, after=append)
+QUESTION = chain(before=append, ask=ask, after=append)
 
 
-async def calls_many(state: State) -> State:
-    await OUTER.ainvoke({"said": ["first"]})
-    await asyncio.gather(*(INNER.ainvoke({"said": [number]}) for number in range(3)))
-    return {"said": ["called"]}
+async def call_many(state: State) -> State:
+    await OUTER.ainvoke({"items": ["first"]})
+    await asyncio.gather(*(INNER.ainvoke({"items": [number]}) for number in range(3)))
+    return {"items": ["called"]}
 
 
 def side_by_side() -> Graph:
     graph = StateGraph(State)
     graph.add_node("outer", OUTER)
-    graph.add_conditional_edges(START, lambda state: [Send("outer", {"said": [n]}) for n in range(4)], ["outer"])
+    graph.add_conditional_edges(START, lambda state: [Send("outer", {"items": [n]}) for n in range(4)], ["outer"])
     return graph.compile()
 
 
 def leaving_one_behind() -> Graph:
-    left = []
+    tasks = []
 
-    async def leaves(state: State) -> State:
-        left.append(asyncio.ensure_future(OUTER.ainvoke({"said": ["left"]})))
-        return {"said": ["gone"]}
+    async def leave(state: State) -> State:
+        tasks.append(asyncio.ensure_future(OUTER.ainvoke({"items": ["left"]})))
+        return {"items": ["gone"]}
 
-    async def waits(state: State) -> State:
-        await asyncio.gather(*left)
+    async def wait(state: State) -> State:
+        await asyncio.gather(*tasks)
         return {}
 
-    return chain(leaves=leaves, waits=waits)
+    return chain(leaves=leave, waits=wait)
 
 
 GRAPHS: dict[str, Callable[[], Graph]] = {
     "nested": lambda: chain(first=OUTER, second=OUTER),
-    "many calls of one node": lambda: chain(calls=calls_many, after=OUTER),
+    "many calls of one node": lambda: chain(calls=call_many, after=OUTER),
     "side by side": side_by_side,
     "left behind by its node": leaving_one_behind,
     "with a question": lambda: chain(question=chain(deep=QUESTION), outer=OUTER),
@@ -90,20 +90,20 @@ GRAPHS: dict[str, Callable[[], Graph]] = {
 
 
 class Run:
-    """A run's parts as they come, made into entries and these into frames."""
+    """Turns the stream parts of runs into entries, and these into frames."""
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph.copy(update={"checkpointer": InMemorySaver()})
         self._seq = 0
         self.full: list[Namespace] = []
-        """Where a state was told whole."""
+        """The namespaces of complete states."""
 
-    async def begin(self, given: Any) -> None:
-        """One run: a normalizer and an encoder of its own."""
+    async def start(self, graph_input: Any) -> None:
+        """Execute one run, with its own normalizer and encoder."""
         normalizer = Normalizer(frozenset({"values"}), {})
         encoder = RunStreamEncoder(StreamOptions(frozenset({"values"}), subgraphs=True))
         config = {"configurable": {"thread_id": "t"}}
-        async for ns, mode, part in self._graph.astream(given, config, stream_mode=list(ALWAYS), subgraphs=True):
+        async for ns, mode, part in self._graph.astream(graph_input, config, stream_mode=list(ALWAYS), subgraphs=True):
             shown = b""
             for draft in normalizer.feed(ns, mode, part, 0):
                 self._seq += 1
@@ -120,22 +120,22 @@ def _frame(ns: Namespace, part: Any, seq: int) -> bytes:
 
 
 @pytest.mark.parametrize("name", GRAPHS)
-async def test_every_state_of_every_subgraph_is_shown_as_it_was_streamed(name: str) -> None:
+async def test_every_state_of_every_subgraph_is_streamed_unchanged(name: str) -> None:
     run = Run(GRAPHS[name]())
-    await run.begin({"said": ["hello"]})
+    await run.start({"items": ["hello"]})
     if name == "with a question":
-        await run.begin(Command(resume="this"))
+        await run.start(Command(resume="this"))
     assert any(run.full)
 
 
-async def test_a_state_is_told_whole_once_unless_its_task_had_ended() -> None:
-    """6.9: it would be the whole state of a subgraph at each of its steps."""
+async def test_complete_state_is_stored_once_unless_its_task_had_ended() -> None:
+    """spec/log.md, 6.9: otherwise each step of a subgraph would store its complete state."""
     for name in ("nested", "many calls of one node", "side by side"):
         run = Run(GRAPHS[name]())
-        await run.begin({"said": ["hello"]})
+        await run.start({"items": ["hello"]})
         assert len(run.full) == len(set(run.full))
     left = Run(leaving_one_behind())
-    await left.begin({"said": ["hello"]})
+    await left.start({"items": ["hello"]})
     assert len(left.full) > len(set(left.full))
 
 
@@ -143,10 +143,10 @@ class Held:
     """A value of a state."""
 
 
-async def test_values_of_subgraphs_that_are_over_are_let_go() -> None:
+async def test_values_of_finished_subgraphs_are_released() -> None:
     values: list[weakref.ref[Held]] = []
 
-    def keeps(state: dict[str, Any]) -> dict[str, Any]:
+    def hold(state: dict[str, Any]) -> dict[str, Any]:
         held = Held()
         values.append(weakref.ref(held))
         return {"held": held}
@@ -154,14 +154,14 @@ async def test_values_of_subgraphs_that_are_over_are_let_go() -> None:
     class Holding(TypedDict, total=False):
         held: Any
 
-    inner = StateGraph(Holding).add_node("keeps", keeps).add_edge(START, "keeps").compile()
+    inner = StateGraph(Holding).add_node("hold", hold).add_edge(START, "hold").compile()
 
     async def calls(state: State) -> State:
         await inner.ainvoke({})
-        return {"said": ["called"]}
+        return {"items": ["called"]}
 
     graph = StateGraph(State).add_node("calls", calls).add_edge(START, "calls")
-    graph.add_conditional_edges("calls", lambda state: "calls" if len(state["said"]) < 5 else END)
+    graph.add_conditional_edges("calls", lambda state: "calls" if len(state["items"]) < 5 else END)
     normalizer = Normalizer(frozenset({"values"}), {})
     async for ns, mode, part in graph.compile().astream({}, stream_mode=list(ALWAYS), subgraphs=True):
         normalizer.feed(ns, mode, part, 0)
@@ -172,7 +172,7 @@ async def test_values_of_subgraphs_that_are_over_are_let_go() -> None:
     assert [each for each in values if each() is not None] == []
 
 
-def test_what_is_shown_of_many_subgraphs_takes_no_more_room_than_one() -> None:
+def test_encoder_memory_does_not_grow_with_the_number_of_subgraphs() -> None:
     encoder = RunStreamEncoder(StreamOptions(frozenset({"values"}), subgraphs=True))
     text = "x" * 100_000
 

@@ -1,4 +1,4 @@
-"""Paths into a thread: what they may be, and what lies there."""
+"""Paths into a thread: their syntax, and the values at them."""
 
 import pytest
 from hypothesis import given
@@ -22,7 +22,7 @@ THREAD = {"values": {"messages": [{"content": "a"}, {"content": "b"}], "n": 0, "
         ("interrupts.0", ("interrupts", "0")),
     ],
 )
-def test_a_path_is_read_step_by_step(text: str, path: Path) -> None:
+def test_path_is_parsed_into_steps(text: str, path: Path) -> None:
     assert parse_path("it", text) == path
 
 
@@ -43,7 +43,7 @@ def test_a_path_is_read_step_by_step(text: str, path: Path) -> None:
         "values" + ".a" * 500,
     ],
 )
-def test_what_is_no_path_is_refused(text: str) -> None:
+def test_invalid_path_is_rejected(text: str) -> None:
     with pytest.raises(Invalid):
         parse_path("it", text)
 
@@ -63,12 +63,12 @@ def test_what_is_no_path_is_refused(text: str) -> None:
         ("config.x", None),
     ],
 )
-def test_what_lies_at_a_path(text: str, value: object) -> None:
+def test_following_a_path(text: str, value: object) -> None:
     assert follow_path(parse_path("it", text), THREAD) == value
 
 
 @given(st.text())
-def test_any_text_is_a_path_or_refused(text: str) -> None:
+def test_any_text_is_parsed_or_rejected(text: str) -> None:
     for candidate in (text, f"values.{text}", f"values[{text}]"):
         try:
             path = parse_path("it", candidate)
@@ -78,7 +78,7 @@ def test_any_text_is_a_path_or_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize("alias", ["", "a b", "a-b", "ü", "a\n"])
-def test_an_alias_is_a_plain_word(alias: str) -> None:
+def test_alias_must_be_an_identifier(alias: str) -> None:
     assert parse_extract({"a_1": "values"}) == {"a_1": ("values",)}
     with pytest.raises(Invalid, match="valid identifier"):
         parse_extract({alias: "values"})

@@ -1,4 +1,4 @@
-"""The thread stream as a function of entries: each mode by itself, runs that interleave, entries of runs unseen."""
+"""The thread stream as a function of entries: single modes, interleaved runs, runs without their first entries."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ ONE, TWO = RunId("00000000-0000-7000-8000-000000000001"), RunId("00000000-0000-7
 
 
 class Log:
-    """Entries with the numbers they would have."""
+    """A log with sequence numbers."""
 
     def __init__(self) -> None:
         self.entries: list[Entry] = []
@@ -34,7 +34,7 @@ class Log:
         return [frame.replace("\r\n", " ") for frame in sent.split("\r\n\r\n")[:-1]]
 
 
-def test_each_run_is_shown_in_its_own_modes() -> None:
+def test_each_run_is_streamed_in_its_own_modes() -> None:
     log = Log()
     for run_id, modes in ((ONE, ["values"]), (TWO, ["updates"])):
         log.add(run_id, Kind.RUN_QUEUED, {}, 0)
@@ -52,7 +52,7 @@ def test_each_run_is_shown_in_its_own_modes() -> None:
     ]
 
 
-def test_a_run_that_failed_says_so_before_it_is_done_and_only_the_last_frame_has_the_number() -> None:
+def test_failed_run_sends_its_error_before_its_end_and_only_the_last_frame_has_the_id() -> None:
     log = Log()
     log.started(ONE, ["values"])
     log.ended(ONE, "error", error={"error": "E", "message": "m"})
@@ -63,7 +63,7 @@ def test_a_run_that_failed_says_so_before_it_is_done_and_only_the_last_frame_has
     assert log.shown("lifecycle")[1:] == [f'event: metadata data: {{"status":"run_done","run_id":"{ONE}"}} id: 2']
 
 
-def test_each_attempt_begins_anew() -> None:
+def test_each_attempt_sends_its_metadata() -> None:
     log = Log()
     log.started(ONE, ["values"])
     log.started(ONE, ["values"], attempt=2)
@@ -72,7 +72,7 @@ def test_each_attempt_begins_anew() -> None:
         assert [frame.partition('"attempt":')[2][:1] for frame in log.shown(mode)] == ["1", "2", ""]
 
 
-def test_the_state_is_told_whatever_the_run_shows() -> None:
+def test_state_updates_do_not_depend_on_the_modes_of_the_run() -> None:
     log = Log()
     log.started(ONE, ["custom"])
     log.state(ONE, n=1)
@@ -90,7 +90,7 @@ def test_the_state_is_told_whatever_the_run_shows() -> None:
     ]
 
 
-def test_an_entry_that_makes_two_frames_numbers_the_second() -> None:
+def test_only_the_second_of_two_frames_has_the_id() -> None:
     log = Log()
     log.started(ONE, ["values"])
     log.state(ONE, n=1)
@@ -110,7 +110,7 @@ def test_runs_may_interleave() -> None:
     assert [frame.rpartition("id: ")[2] for frame in log.shown("run_modes")] == ["1", "2", "4", "5"]
 
 
-def test_a_run_whose_beginning_was_not_fed_shows_its_end_alone() -> None:
+def test_run_without_its_first_entries_shows_only_its_end() -> None:
     log = Log()
     log.state(ONE, n=1)
     log.ended(ONE)

@@ -1,5 +1,5 @@
-"""What a graph says by hand, with the events that the helpers of CopilotKit and of AG-UI dispatch: a message, a call, a
-state. They are for long nodes, whose own results come only at their end."""
+"""Messages, tool calls and states that a graph emits with the helpers of CopilotKit and AG-UI, which dispatch custom
+events. They are for long-running nodes, whose own results come only at their end."""
 
 from dataclasses import dataclass
 
@@ -20,7 +20,7 @@ class EmittedState:
 
 
 def said_by_hand(entry: Entry) -> Message | EmittedState | Event:
-    """The message or the state that is meant; any other event, and one that makes no sense, is a CUSTOM of its name."""
+    """Return the emitted message or state. Any other event, and an invalid one, becomes a CUSTOM event of its name."""
     name, data = str(entry.data["name"]), entry.data["data"]
     if name in _STATE:
         return EmittedState(data)
@@ -33,10 +33,10 @@ def said_by_hand(entry: Entry) -> Message | EmittedState | Event:
     return {"type": "CUSTOM", "name": name, "value": data}
 
 
-def _message(data: Json, otherwise: str) -> Message | None:
+def _message(data: Json, default_id: str) -> Message | None:
     if not isinstance(data, dict) or not isinstance(data.get("message"), str):
         return None
-    return {"id": str(data.get("message_id") or otherwise), "role": "assistant", "content": data["message"]}
+    return {"id": str(data.get("message_id") or default_id), "role": "assistant", "content": data["message"]}
 
 
 def _call(data: Json) -> Message | None:

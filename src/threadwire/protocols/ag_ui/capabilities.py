@@ -1,4 +1,4 @@
-"""What an agent offers, in AG-UI's words."""
+"""The capabilities of an agent, in AG-UI's format."""
 
 from importlib.metadata import version
 from typing import Any

@@ -1,6 +1,6 @@
-"""Connecting to a thread: what a page is shown that comes with nothing but the thread's id, or with a cursor besides.
+"""Connecting to a thread: what a client receives that has only the thread's id, or a cursor as well.
 
-It writes nothing, and leaving it touches no run.
+Connecting writes nothing, and disconnecting affects no run.
 """
 
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from threadwire.engine.follow import Arrival
 from threadwire.engine.lifecycle import Engine
 from threadwire.errors import NotFound
 from threadwire.http.streaming import Watcher
-from threadwire.protocols.ag_ui.encode import Options, RunEncoder, settled
+from threadwire.protocols.ag_ui.encode import Options, RunEncoder, snapshot_events
 from threadwire.protocols.ag_ui.thread import ThreadEncoder
 from threadwire.protocols.ag_ui.wire import (
     Event,
@@ -28,7 +28,7 @@ from threadwire.protocols.ag_ui.wire import (
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """What is sent at once, and what is followed then; nothing is, if the thread is at rest."""
+    """What is sent immediately, and what is streamed afterwards. An idle thread has no `rest`."""
 
     first: bytes
     rest: Watcher | None = None
@@ -38,61 +38,64 @@ async def connect(engine: Engine, thread: Thread, options: Options, cursor: Seq 
     newest = await engine.log.last(thread.thread_id)
     active = await engine.runs.active(thread.thread_id)
     if cursor is not None and 0 < cursor <= newest:
-        return await _Resuming(engine, thread, options, cursor, newest, active).connection()
+        return await _Resumption(engine, thread, options, cursor, newest, active).connection()
     if active is not None and (attached := await _attach(engine, thread, options, active)) is not None:
         return attached
-    thread = await engine.threads.get(thread.thread_id)  # as it is now, if a run has ended meanwhile
-    return Connection(_at_rest(options, thread, settled(thread.values)))
+    thread = await engine.threads.get(thread.thread_id)  # read again: a run may have ended meanwhile
+    return Connection(_idle(options, thread, snapshot_events(thread.values)))
 
 
 def empty(options: Options) -> Connection:
-    """A thread on which nothing has happened, and that need not exist."""
+    """The connection to a thread that has no runs and need not exist."""
     run_id = str(uuid4())
     return Connection(frames([run_started(options.thread_id, run_id), run_finished(options.thread_id, run_id)]))
 
 
-async def refused(engine: Engine, thread_id: ThreadId, options: Options, reason: Event) -> bytes:
-    """Why what a page asks for is refused, after the thread as it is: the page has missed something, and clients that
-    take an interrupt for open do nothing else before they hear that it is not."""
+async def rejection(engine: Engine, thread_id: ThreadId, options: Options, reason: Event) -> bytes:
+    """The frames for a rejected request: the thread's current state, then the reason.
+
+    The client has missed something, and a client that takes an interrupt as open does nothing else until it learns
+    that the interrupt is closed.
+    """
     try:
         thread = await engine.threads.get(thread_id)
     except NotFound:
         return frames([reason])
     if await engine.runs.active(thread_id) is not None:
         return frames([reason])
-    return _at_rest(options, thread, settled(thread.values)) + frames([reason])
+    return _idle(options, thread, snapshot_events(thread.values)) + frames([reason])
 
 
 async def snapshot(engine: Engine, thread: Thread, options: Options) -> list[Event]:
-    """The thread's state and messages as they are now, with what is being said."""
+    """The thread's current state and messages, including messages that are still being streamed."""
     active = await engine.runs.active(thread.thread_id)
     if active is not None:
         encoder = RunEncoder(options)
         if not await engine.log.prime(active, encoder, await engine.log.last(thread.thread_id)):
             return encoder.joined(thread.values)
         thread = await engine.threads.get(thread.thread_id)
-    return settled(thread.values)
+    return snapshot_events(thread.values)
 
 
 async def follow(engine: Engine, thread: Thread, options: Options) -> Watcher:
-    """The thread as it is, then everything that happens on it."""
+    """The thread's current state, then everything that happens on it."""
     newest = await engine.log.last(thread.thread_id)
-    # Read after the position: what it has too much comes again, with a run that begins by telling its state. What it
-    # had too little would be lost.
+    # Read the thread after the position. Changes in between are then sent twice, which is harmless because a run starts
+    # with its state. In the other order they would be lost.
     thread = await engine.threads.get(thread.thread_id)
     encoder = ThreadEncoder(options)
 
-    def as_it_is() -> bytes:
-        if under_way := encoder.joined(thread.values):
-            return frames(under_way)
-        return _at_rest(options, thread, settled(thread.values))
+    def current_state() -> bytes:
+        if events := encoder.joined(thread.values):
+            return frames(events)
+        return _idle(options, thread, snapshot_events(thread.values))
 
-    arrival = Arrival(await engine.log.running_at(thread.thread_id, newest), as_it_is)
+    arrival = Arrival(await engine.log.running_at(thread.thread_id, newest), current_state)
     return await engine.runs.follow_thread_alone(thread.thread_id, encoder, newest, arrival=arrival)
 
 
 async def _attach(engine: Engine, thread: Thread, options: Options, run: Run) -> Connection | None:
-    """The thread as it is, then the rest of the run; None if that has ended meanwhile."""
+    """The thread's current state, then the rest of the run; None if the run has ended meanwhile."""
     upto = await engine.log.last(thread.thread_id)
     encoder = RunEncoder(options)
     if await engine.log.prime(run, encoder, upto):
@@ -102,8 +105,8 @@ async def _attach(engine: Engine, thread: Thread, options: Options, run: Run) ->
 
 
 @dataclass(frozen=True, slots=True)
-class _Resuming:
-    """A page comes back with a cursor: it is told what follows and nothing else, up to the end of the active run."""
+class _Resumption:
+    """A client reconnects with a cursor: it receives only what follows, up to the end of the active run."""
 
     engine: Engine
     thread: Thread
@@ -115,26 +118,29 @@ class _Resuming:
     async def connection(self) -> Connection:
         log, thread_id = self.engine.log, self.thread.thread_id
         if (run_id := await log.run_at(thread_id, self.cursor)) is not None:
-            return await self._within(run_id)
+            return await self._rest_of_run_at_cursor(run_id)
         following = await log.next_effective(thread_id, self.cursor, self.newest)
         if following is not None and (self.active is None or following.run_id != self.active.run_id):
-            return await self._over_many_runs(self.cursor, following.run_id)
+            return await self._rest_of_thread(self.cursor, following.run_id)
         if self.active is not None:
-            return await self._in_one_run(self.active)
-        return Connection(_at_rest(self.options, self.thread, []))  # it has seen everything
+            return await self._rest_of_run(self.active)
+        return Connection(_idle(self.options, self.thread, []))  # the client has everything
 
-    async def _within(self, run_id: RunId) -> Connection:
-        """The cursor is of a run that had not ended there: the rest of it. What other runs wrote in between is left
-        out: who was told only that a run waits was told nothing of the one before it, either."""
+    async def _rest_of_run_at_cursor(self, run_id: RunId) -> Connection:
+        """The rest of a run that had not ended at the cursor.
+
+        Entries that other runs wrote in between are left out: a client that has only seen this run being queued was
+        not sent the run before it, either.
+        """
         run = await self.engine.runs.find(run_id)
         if run is not None and run.active:
-            return await self._in_one_run(run)
+            return await self._rest_of_run(run)
         following = await self.engine.log.next_of_run(self.thread.thread_id, run_id, self.cursor)
-        assert following is not None, "a run that is not active has ended"
-        return await self._over_many_runs(Seq(following.seq - 1), run_id)
+        assert following is not None, "an inactive run has an end"
+        return await self._rest_of_thread(Seq(following.seq - 1), run_id)
 
-    async def _in_one_run(self, run: Run) -> Connection:
-        """The rest of a run; with its beginning, if that was accepted after the cursor."""
+    async def _rest_of_run(self, run: Run) -> Connection:
+        """The rest of a run, or all of it if the run was accepted after the cursor."""
         rest = _rest_of(self.engine, run, self.options, self.cursor)
         if self.cursor < run.queued_seq:
             return Connection(b"", rest)
@@ -142,8 +148,8 @@ class _Resuming:
         await self.engine.log.prime(run, encoder, self.cursor)
         return Connection(frames([run_started(self.options.thread_id, run.run_id), *encoder.reopened()]), rest)
 
-    async def _over_many_runs(self, after: Seq, run_id: RunId | None) -> Connection:
-        """From a position on, in the run that goes on there."""
+    async def _rest_of_thread(self, after: Seq, run_id: RunId | None) -> Connection:
+        """Everything after a position, which lies in or before the run `run_id`."""
         encoder = ThreadEncoder(self.options)
         rest = await self.engine.runs.follow_thread_alone(
             self.thread.thread_id,
@@ -160,15 +166,16 @@ def _rest_of(engine: Engine, run: Run, options: Options, after: Seq) -> Watcher:
     return engine.runs.follow(run, options, partial(RunEncoder, options), after)
 
 
-def _at_rest(options: Options, thread: Thread, told: list[Event]) -> bytes:
-    """A run made up around what is told of a thread on which nothing happens; pages know no other way."""
+def _idle(options: Options, thread: Thread, events: list[Event]) -> bytes:
+    """Events of an idle thread, wrapped in a synthetic run because clients accept events only inside a run."""
     run_id = str(uuid4())
-    asked: list[Json] = [each for of_task in thread.interrupts.values() for each in of_task]
+    interrupts: list[Json] = [each for of_task in thread.interrupts.values() for each in of_task]
+    outcome = interrupt_outcome(interrupts) if options.interrupt_outcome else None
     return frames(
         [
             run_started(options.thread_id, run_id),
-            *told,
-            *legacy_interrupts(asked),
-            run_finished(options.thread_id, run_id, interrupt_outcome(asked) if options.interrupt_outcome else None),
+            *events,
+            *legacy_interrupts(interrupts),
+            run_finished(options.thread_id, run_id, outcome),
         ]
     )

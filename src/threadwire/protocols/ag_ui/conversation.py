@@ -1,16 +1,16 @@
-"""The committed conversation, and what to tell pages when theirs differs.
+"""The committed conversation, and the events that bring clients in line with it.
 
-Pages learn most messages while they are being said. A committed state then brings only what nobody said aloud: people's
-messages, what a node wrote by itself, edits, removals. Where a few events do, no snapshot is sent.
+Clients receive most messages while they are streamed. A committed state adds only what was not streamed: users'
+messages, messages that a node wrote itself, edits, removals. No snapshot is sent where a few events suffice.
 """
 
 from typing import Any
 
 from threadwire.core.entries import Json
 from threadwire.protocols.ag_ui import entities
-from threadwire.protocols.ag_ui.messages import Message, call_ids, shown_messages, stopped_answer
+from threadwire.protocols.ag_ui.messages import Message, call_ids, shown_messages, stopped_result
 from threadwire.protocols.ag_ui.stand_ins import StandIns
-from threadwire.protocols.ag_ui.view import View, alike
+from threadwire.protocols.ag_ui.view import View, equivalent
 from threadwire.protocols.ag_ui.wire import Event, event
 
 _SIMPLE_ROLES = ("user", "assistant", "system", "developer")
@@ -22,19 +22,19 @@ class Conversation:
         self._stand_ins = stand_ins
         self._out_of_order = out_of_order
         self._committed: list[Message] = []
-        self._known = False
+        self._has_state = False
         self._activities: dict[str, Message] = {}
 
-    def start_over(self) -> None:
-        """The next committed state is all there is: what was said and not kept is taken back."""
-        self._known = False
+    def reset(self) -> None:
+        """The next committed state replaces everything: messages that were streamed and not committed are removed."""
+        self._has_state = False
 
     # -- states --------------------------------------------------------------------------------------------------
 
     def commit(self, data: dict[str, Any], conversation: list[Json], values: Json) -> list[Event]:
-        """The events that bring pages in line with a state that was just committed."""
-        if not self._known:
-            self._known = True
+        """The events that bring clients in line with a state that was just committed."""
+        if not self._has_state:
+            self._has_state = True
             self._committed = shown_messages(conversation)
             everything = with_activities(self._committed, values)
             return self._reordered(everything) if everything or self._view.messages() else []
@@ -44,52 +44,52 @@ class Conversation:
         self._committed = shown_messages(conversation)
         if self._committed[: len(before)] == before:
             return self._append(self._committed[len(before) :])
-        return self._snapshot(self._with_unsettled())
+        return self._snapshot(self._with_uncommitted())
 
-    def settle(self) -> list[Event]:
-        """The end of a run: pages hold what is committed, no more and no less, in its order and to the letter."""
-        if not self._known:
+    def finish(self) -> list[Event]:
+        """The events at the end of a run: afterwards clients hold exactly the committed messages, in their order."""
+        if not self._has_state:
             return []
-        wanted, held = self._committed, self._view.said()
-        if wanted == held:
+        committed, held = self._committed, self._view.without_activities()
+        if committed == held:
             return []
         events: list[Event] = []
-        if sorted(each["id"] for each in wanted) == sorted(each["id"] for each in held) and [
-            each["id"] for each in wanted
+        if sorted(each["id"] for each in committed) == sorted(each["id"] for each in held) and [
+            each["id"] for each in committed
         ] != [each["id"] for each in held]:
-            # A page keeps the order it has. What stands wrong is taken away first, and then comes anew.
-            events += self._snapshot(_common_start(wanted, held))
+            # Clients never reorder messages. Those in the wrong place are removed first, and then added again.
+            events += self._snapshot(_common_start(committed, held))
         return events + self._snapshot(self._committed)
 
     def unanswered(self) -> list[str]:
-        """Calls that have no answer yet: a page is to make them."""
+        """Tool calls that have no result yet: the client is to execute them."""
         answered = {each["toolCallId"] for each in self._committed if each["role"] == "tool"}
         return [
             call["id"] for each in self._committed for call in each.get("toolCalls", ()) if call["id"] not in answered
         ]
 
     def _append(self, messages: list[Message]) -> list[Event]:
-        if self._stand_ins.release(messages):
-            return self._snapshot(self._with_unsettled())
+        if self._stand_ins.remove_for(messages):
+            return self._snapshot(self._with_uncommitted())
         events: list[Event] = []
         for message in messages:
             known = self._view.get(message["id"])
-            if known is not None and alike(known.message(), message):
+            if known is not None and equivalent(known.message(), message):
                 continue
-            told = telling(message) if known is None else None
-            if told is None:
-                return self._snapshot(self._with_unsettled())
+            added = _message_events(message) if known is None else None
+            if added is None:
+                return self._snapshot(self._with_uncommitted())
             self._view.put(message)
-            events += told
+            events += added
         return events
 
-    def _with_unsettled(self) -> list[Message]:
-        """What is committed, and behind it what is being said and may yet be."""
-        there = {each["id"] for each in self._committed}
-        return [*self._committed, *(each for each in self._view.said() if each["id"] not in there)]
+    def _with_uncommitted(self) -> list[Message]:
+        """The committed messages, followed by those that are still streamed and may be committed later."""
+        committed = {each["id"] for each in self._committed}
+        return [*self._committed, *(each for each in self._view.without_activities() if each["id"] not in committed)]
 
     def _reordered(self, messages: list[Message]) -> list[Event]:
-        """A page keeps the order it has, so what stands in the wrong place is taken away first."""
+        """A snapshot. Clients never reorder messages, so those in the wrong place are removed first."""
         if not self._out_of_order:
             return self._snapshot(messages)
         first = [each for each in messages if each["id"] not in self._out_of_order]
@@ -100,24 +100,24 @@ class Conversation:
         return [event("MESSAGES_SNAPSHOT", messages=messages)]
 
     def stopped(self, call_id: str, owner: str | None) -> list[Event]:
-        """The tool of a call was stopped at work; a call that pages do not know of needs no answer."""
-        answer = stopped_answer(call_id)
+        """The events for a tool that was stopped while it ran. A call that clients do not have needs no result."""
+        result = stopped_result(call_id)
         known = any(call_id in call_ids(each) for each in self._view.messages())
-        told = telling(answer, owner) if known and answer["id"] not in self._view else None
-        if told is None:
+        events = _message_events(result, owner) if known and result["id"] not in self._view else None
+        if events is None:
             return []
-        self._view.put(answer)
-        return told
+        self._view.put(result)
+        return events
 
-    # -- said by hand --------------------------------------------------------------------------------------------
+    # -- emitted messages ----------------------------------------------------------------------------------------
 
-    def by_hand(self, message: Message, owner: str | None) -> list[Event]:
-        """A message that a node said ahead of the one it will return."""
-        told = None if message["id"] in self._view else telling(message, owner)
-        if told is None:
+    def emit(self, message: Message, owner: str | None) -> list[Event]:
+        """The events for a message that a node emits ahead of the one it will return."""
+        events = None if message["id"] in self._view else _message_events(message, owner)
+        if events is None:
             return []
         self._stand_ins.add(message if owner is None else {**message, "subagentRunId": owner})
-        return told
+        return events
 
     # -- activities ----------------------------------------------------------------------------------------------
 
@@ -141,7 +141,7 @@ class Conversation:
         )
 
     def _merged(self, value: dict[str, Json]) -> dict[str, Json]:
-        """With `merge`, a widget's properties are added to those it has, as LangGraph's reducer does."""
+        """With `merge`, a widget's properties are merged into those it has, as in LangGraph's reducer."""
         before = self._activities.get(value["id"])
         if before is not None and (value.get("metadata") or {}).get("merge"):
             value = {**value, "props": {**(before.get("props") or {}), **(value.get("props") or {})}}
@@ -149,8 +149,8 @@ class Conversation:
         return value
 
 
-def telling(message: Message, owner: str | None = None) -> list[Event] | None:
-    """The events that make a page have this message; None if only a snapshot can."""
+def _message_events(message: Message, owner: str | None = None) -> list[Event] | None:
+    """The events that add this message to a client's conversation; None if only a snapshot can."""
     message_id, content = message["id"], message.get("content")
     if message["role"] == "tool":
         return [
@@ -168,8 +168,8 @@ def telling(message: Message, owner: str | None = None) -> list[Event] | None:
     events: list[Event] = []
     if content is not None:
         text = entities.text(message_id, message["role"], message.get("name"), owner, (), None)
-        said = [event("TEXT_MESSAGE_CONTENT", messageId=message_id, delta=content)] if content else []
-        events += [*text.starts, *said, *text.ends]
+        deltas = [event("TEXT_MESSAGE_CONTENT", messageId=message_id, delta=content)] if content else []
+        events += [*text.starts, *deltas, *text.ends]
     for each in message.get("toolCalls", ()):
         call = entities.call(each["id"], each["function"]["name"], message_id, owner, (), None)
         arguments = event("TOOL_CALL_ARGS", toolCallId=each["id"], delta=each["function"]["arguments"])
@@ -183,7 +183,7 @@ def _activity(widget: dict[str, Json]) -> Message:
 
 
 def with_activities(messages: list[Message], values: Json) -> list[Message]:
-    """A state's widgets among its messages: each behind the one it was pushed for, or at the end."""
+    """The messages with the state's widgets: each after the message it was pushed for, or at the end."""
     shown = list(messages)
     widgets = values.get("ui") if isinstance(values, dict) else None
     for widget in widgets if isinstance(widgets, list) else ():
@@ -195,10 +195,10 @@ def with_activities(messages: list[Message], values: Json) -> list[Message]:
     return shown
 
 
-def _common_start(wanted: list[Message], held: list[Message]) -> list[Message]:
+def _common_start(committed: list[Message], held: list[Message]) -> list[Message]:
     start: list[Message] = []
-    for one, other in zip(wanted, held, strict=False):
-        if one["id"] != other["id"]:
+    for ours, theirs in zip(committed, held, strict=False):
+        if ours["id"] != theirs["id"]:
             break
-        start.append(one)
+        start.append(ours)
     return start

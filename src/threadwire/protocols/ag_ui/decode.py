@@ -1,4 +1,4 @@
-"""What a page sends to run or to connect (AG-UI's `RunAgentInput`)."""
+"""The request bodies for running and connecting (AG-UI's `RunAgentInput`)."""
 
 from typing import Any, Literal
 
@@ -16,7 +16,7 @@ class _Input(BaseModel):
 
 
 class ResumeEntry(_Input):
-    """A person's answer to one interrupt."""
+    """The user's answer to one interrupt."""
 
     interrupt_id: str
     status: Literal["resolved", "cancelled"] = "resolved"
@@ -24,11 +24,11 @@ class ResumeEntry(_Input):
 
 
 class ConnectInput(_Input):
-    """Only what connecting needs: the rest of what a page sends along is not looked at."""
+    """The fields that connecting needs. Everything else that a client sends is ignored."""
 
     thread_id: str
     last_seen_event_id: str | int | None = Field(
-        default=None, description="Where to go on; the `Last-Event-ID` header says the same."
+        default=None, description="The cursor to resume from; equivalent to the `Last-Event-ID` header."
     )
     protocol_version: str | None = None
     forwarded_props: Any = None
@@ -43,7 +43,7 @@ class ConnectInput(_Input):
 
     @property
     def raw(self) -> bool:
-        """Whether the page wants the log's own entries besides, as RAW events."""
+        """Whether the client also wants the log entries, as RAW events."""
         return isinstance(self.forwarded_props, dict) and self.forwarded_props.get("rawEvents") is True
 
 
@@ -57,10 +57,10 @@ class RunInput(ConnectInput):
 
     @field_validator("messages")
     @classmethod
-    def _sound_messages(cls, messages: list[Message]) -> list[Message]:
+    def _valid_messages(cls, messages: list[Message]) -> list[Message]:
         for at, message in enumerate(messages):
-            if (mistake := _mistake_in(message)) is not None:
-                raise ValueError(f"messages.{at}{mistake}")
+            if (error := _error_in(message)) is not None:
+                raise ValueError(f"messages.{at}{error}")
         return messages
 
     @property
@@ -71,24 +71,24 @@ class RunInput(ConnectInput):
 _ROLES = frozenset({"user", "assistant", "system", "developer", "tool", "activity", "reasoning"})
 
 
-def _mistake_in(message: Message) -> str | None:
-    """What is wrong with a message that a page sent, as far as it would be in the way."""
+def _error_in(message: Message) -> str | None:
+    """The first error in a message that a client sent, as far as it matters to us."""
     role, content = message.get("role"), message.get("content")
     if not isinstance(message.get("id"), str) or not message["id"]:
         return " has no id"
     if not isinstance(role, str) or role not in _ROLES:
-        return " has no role that is known"
-    if role in ("activity", "reasoning"):  # a page's own, and never kept
+        return " has an unknown role"
+    if role in ("activity", "reasoning"):  # the client's own, and never stored
         return None
     if not isinstance(content, str | list | None):
-        return ".content is neither text nor parts"
+        return ".content must be a string or a list of parts"
     if isinstance(content, list) and not all(_is_part(part) for part in content):
-        return ".content has a part that is not one"
+        return ".content has an invalid part"
     if role == "tool" and not isinstance(message.get("toolCallId"), str):
         return " has no toolCallId"
     calls = message.get("toolCalls")
     if calls is not None and not (isinstance(calls, list) and all(map(_is_call, calls))):
-        return ".toolCalls has something that is not a call"
+        return ".toolCalls has an invalid call"
     return None
 
 

@@ -1,7 +1,7 @@
-"""Stops that overtake their runs.
+"""Stop requests that arrive before their runs.
 
-A page that stops a run which it has just begun sends both at once, and the run, with the whole conversation in it, may
-arrive last. The page knows it by an id of its own, so the stop waits for it a while.
+A client that stops a run it has just started sends both requests at the same time, and the run, whose body has the
+whole conversation, may arrive last. Its id was chosen by the client, so the stop request can wait for it.
 """
 
 import time
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from threadwire.core.ids import ThreadId
 
 WAITS = 30.0
-"""Seconds."""
+"""Seconds that a stop request waits for its run."""
 MAX_WAITING = 1000
 
 
@@ -20,12 +20,12 @@ class EarlyStops:
         self._waiting: dict[tuple[ThreadId, str], float] = {}
 
     def note(self, thread_id: ThreadId, run_id: str) -> None:
-        """A run of that id was to be stopped, and is not there."""
+        """Remember a stop request for a run that does not exist yet."""
         while len(self._waiting) >= MAX_WAITING:
             del self._waiting[next(iter(self._waiting))]
         self._waiting[thread_id, run_id] = self._clock() + WAITS
 
     def take(self, thread_id: ThreadId, run_id: str) -> bool:
-        """Whether a run that has just begun was to be stopped."""
+        """Whether there was a stop request for a run that has just been accepted. Removes it."""
         until = self._waiting.pop((thread_id, run_id), None)
         return until is not None and self._clock() < until

@@ -1,7 +1,7 @@
 """One run's log as AG-UI events.
 
-The encoder is fed a run from its first entry (spec/log.md, 4.5). What it says depends on nothing else, so a page that
-resumes anywhere gets exactly what a page that stayed was sent.
+The encoder is fed a run from its first entry (spec/log.md, 4.5). Its output depends on nothing else, so a client that
+resumes anywhere receives exactly what a client that stayed connected was sent.
 """
 
 from dataclasses import dataclass
@@ -32,22 +32,23 @@ from threadwire.protocols.ag_ui.wire import (
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Who is told, and in which dialect. Equal options share one encoder."""
+    """Options of a stream. Streams with equal options share one encoder."""
 
     thread_id: str
-    """The thread as the page calls it."""
+    """The client's id of the thread."""
     run_id: str | None = None
-    """The run as the page that started it calls it; None for the server's own id."""
+    """The id of the run that its client chose; None for the server's own id."""
     modern: bool = False
-    """Whether the page said that it speaks 1.0; the others get what both generations understand."""
+    """Whether the client declared protocol version 1.0. Others get what both generations understand."""
     raw: bool = False
+    """Whether to add the log entries as RAW events."""
     announce_when_started: bool = False
-    """For streams over many runs, where a run that is only queued would begin inside another."""
+    """For streams over many runs, where a queued run would otherwise start inside another."""
     out_of_order: frozenset[str] = frozenset()
-    """Messages that the page has, but not where they belong: it had not seen all that comes before them."""
+    """Messages that are in the wrong place in the client's list, because it had not seen everything before them."""
     interrupt_outcome: bool = True
-    """Whether interrupts are the outcome of a run, besides being told of in the way of the older hooks. Clients that
-    have seen an outcome refuse every answer but `resume`."""
+    """Whether a run's outcome contains its interrupts, in addition to the events for older hooks. Clients that have
+    seen such an outcome reject every answer except `resume`."""
 
 
 class RunEncoder:
@@ -60,16 +61,16 @@ class RunEncoder:
         self._conversation = Conversation(self._view, stand_ins, options.out_of_order)
         self._speech = Speech(self._view, stand_ins, self._open, self._owner)
         self._entered: set[str] = set()
-        self._at_work: dict[str, Namespace] = {}
-        """The calls whose tools are at work."""
+        self._running_calls: dict[str, Namespace] = {}
+        """The calls whose tools are running."""
         self._suffix = ""
         self._announced = False
 
     # -- entries -------------------------------------------------------------------------------------------------
 
     def feed(self, entry: Entry) -> bytes:
-        if entry.kind == Kind.MESSAGES and (said := self._speech.more(entry)) is not None:
-            return said if not self._options.raw else frames(_raw(entry)) + said
+        if entry.kind == Kind.MESSAGES and (text := self._speech.text_frame(entry)) is not None:
+            return text if not self._options.raw else frames(_raw(entry)) + text
         events = self._events(entry)
         if self._options.raw and entry.kind != Kind.RUN_ENDED:
             events = [*events, *_raw(entry)]
@@ -103,39 +104,38 @@ class RunEncoder:
     # -- joining in the middle -----------------------------------------------------------------------------------
 
     def joined(self, base: Json) -> list[Event]:
-        """What somebody who comes now needs before the rest: the state and the messages as the others have them, and
-        the start of whatever is open. `base` is the thread's state before this run, for a run that has not told of
-        any yet."""
+        """The events that a client which joins now needs before the rest: the state, the messages, and the start of
+        whatever is open. `base` is the thread's state before this run, for a run that has no state yet."""
         if self._state.values is None:
-            return [*settled(base), *self._open.starts()]
+            return [*snapshot_events(base), *self._open.starts()]
         snapshot = event("MESSAGES_SNAPSHOT", messages=self._view.messages())
         return [self._state.snapshot(), snapshot, *self._open.starts()]
 
-    def begin(self, run_id: str) -> Event:
-        """The beginning of the run, which is not told again when it starts."""
+    def announcement(self, run_id: str) -> Event:
+        """The event for the start of the run, which is not sent again when the run starts."""
         self._announced = True
         return run_started(self._options.thread_id, self._options.run_id or run_id)
 
     def reopened(self) -> list[Event]:
-        """The start of whatever is open, for somebody who has the rest."""
+        """The start events of whatever is open, for a client that has everything else."""
         return self._open.starts()
 
     # -- the run -------------------------------------------------------------------------------------------------
 
     def _announce(self, entry: Entry) -> list[Event]:
-        return [self.begin(str(entry.run_id))]
+        return [self.announcement(str(entry.run_id))]
 
     def _started(self, entry: Entry) -> list[Event]:
         announced = [] if self._announced else self._announce(entry)
         if entry.attempt <= 1:
             return announced
-        # The process died in the middle. What it had open is closed; the state it goes on from comes next, and takes
-        # back what was said and never kept.
+        # The process crashed during the last attempt. Whatever it had open is closed. The state that the run resumes
+        # from comes next, and removes messages that were streamed and not committed.
         self._suffix = f"#{entry.attempt}"
         self._state.forget()
         self._speech.forget()
-        self._at_work.clear()
-        self._conversation.start_over()
+        self._running_calls.clear()
+        self._conversation.reset()
         return announced + self._open.close_all()
 
     def _ended(self, entry: Entry) -> list[Event]:
@@ -143,12 +143,12 @@ class RunEncoder:
         events = [] if self._announced else self._announce(entry)
         if data["status"] == "interrupted":
             events += self._stopped_tools()
-        events += self._open.close_all() + self._state.settle()
+        events += self._open.close_all() + self._state.finish()
         if data["status"] in ("error", "timeout", "rolled_back"):
             error = data.get("error") or {"error": "ROLLED_BACK", "message": "The run was rolled back."}
             return [*events, *self._raw_end(entry), run_error(str(error["message"]), str(error["error"]))]
-        if data["status"] == "success":  # what a stopped run was saying stays on the screen
-            events += self._conversation.settle()
+        if data["status"] == "success":  # the partial message of a stopped run stays visible
+            events += self._conversation.finish()
         interrupts = data.get("interrupts") or []
         events += legacy_interrupts(interrupts)
         return [*events, *self._raw_end(entry), self._finished(entry, interrupts)]
@@ -180,7 +180,7 @@ class RunEncoder:
         owner = self._owner(ns)
         key: Key = ("step", f"{owner or ''}/{name}")
         if data.get("ended"):
-            return self._task_ended(ns, task_id, data) + self._open.let_go(key)
+            return self._task_ended(ns, task_id, data) + self._open.release(key)
         if name.startswith("__"):
             return []
         if key in self._open:
@@ -199,7 +199,7 @@ class RunEncoder:
         return events
 
     def _enter(self, ns: Namespace) -> list[Event]:
-        """A subgraph is a subagent; its first entry begins it."""
+        """A subgraph is a subagent, which starts with its first entry."""
         events: list[Event] = []
         for depth in range(1, len(ns) + 1):
             subagent_id = self._owner(ns[:depth])
@@ -212,7 +212,7 @@ class RunEncoder:
         return events
 
     def _owner(self, ns: Namespace) -> str | None:
-        """The name under which a subgraph's doings are told; a later attempt's is another subagent."""
+        """The subagent id of a subgraph. Each attempt has its own."""
         return "|".join(ns) + self._suffix if ns else None
 
     # -- tools and custom events ---------------------------------------------------------------------------------
@@ -220,14 +220,14 @@ class RunEncoder:
     def _note_tool(self, entry: Entry) -> None:
         call_id = str(entry.data.get("tool_call_id") or "")
         if entry.data["event"] == "tool-started":
-            self._at_work[call_id] = entry.ns
+            self._running_calls[call_id] = entry.ns
         elif entry.data["event"] != "tool-output-delta":
-            self._at_work.pop(call_id, None)
+            self._running_calls.pop(call_id, None)
 
     def _stopped_tools(self) -> list[Event]:
         return [
             each
-            for call_id, ns in self._at_work.items()
+            for call_id, ns in self._running_calls.items()
             for each in self._conversation.stopped(call_id, self._owner(ns))
         ]
 
@@ -238,16 +238,16 @@ class RunEncoder:
         return [{"type": "CUSTOM", "name": name if isinstance(name, str) and name else "custom", "value": value}]
 
     def _dispatched(self, entry: Entry) -> list[Event]:
-        said = said_by_hand(entry)
-        if isinstance(said, EmittedState):
-            return [self._state.by_hand(said.state)]
-        if "role" in said:
-            return self._conversation.by_hand(said, self._owner(entry.ns))
-        return [said]
+        emitted = said_by_hand(entry)
+        if isinstance(emitted, EmittedState):
+            return [self._state.emit(emitted.state)]
+        if "role" in emitted:
+            return self._conversation.emit(emitted, self._owner(entry.ns))
+        return [emitted]
 
 
-def settled(values: Json) -> list[Event]:
-    """A thread at rest: its state and its messages."""
+def snapshot_events(values: Json) -> list[Event]:
+    """Snapshots of the state and the messages of an idle thread."""
     if values is None:
         return []
     messages = with_activities(shown_messages(conversation_of(values)), values)
@@ -255,13 +255,13 @@ def settled(values: Json) -> list[Event]:
 
 
 def _inner(ns: Namespace, task_id: str) -> Any:
-    """Whether a namespace lies in the subgraph that this task of `ns` ran."""
+    """A predicate: whether a namespace lies in the subgraph that this task of `ns` ran."""
     depth = len(ns)
 
-    def lies_within(other: Namespace) -> bool:
+    def is_inner(other: Namespace) -> bool:
         return len(other) > depth and other[:depth] == ns and other[depth].partition(":")[2] == task_id
 
-    return lies_within
+    return is_inner
 
 
 def _subagent_end(subagent_id: str, task: dict[str, Any]) -> Event:

@@ -1,7 +1,7 @@
-"""What is open at a moment of a run: messages being said, calls being made, steps, subagents.
+"""The spans that are open in a stream: text messages, tool calls, reasoning, steps, subagents.
 
-Nothing may be open when a run finishes, and whoever joins in the middle must be given the start of everything that is.
-So every start is kept until its end.
+No span may be open when a run finishes, and a client that joins in the middle must receive the start of every open
+one. So every start is kept until its end.
 """
 
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from threadwire.core.entries import Namespace
 from threadwire.protocols.ag_ui.wire import Event, event
 
 Key = tuple[str, str]
-"""What it is (`text`, `call`, `reasoning`, `step`, `subagent`) and its name."""
+"""The kind of a span (`text`, `call`, `reasoning`, `step`, `subagent`) and its name."""
 
 _CLOSING_ORDER = ("text", "call", "reasoning", "step", "subagent")
 
@@ -22,9 +22,9 @@ class Entity:
     ends: list[Event]
     ns: Namespace
     task: str | None = None
-    """The task that opened it, and at whose end it is closed at the latest."""
+    """The task that opened the span. The span is closed when the task ends, or before."""
     holders: int = field(default=1)
-    """Steps of one name that run side by side are one step to a page."""
+    """Concurrent steps of the same name are one step to a client."""
 
 
 class OpenEntities:
@@ -41,8 +41,8 @@ class OpenEntities:
     def hold(self, key: Key) -> None:
         self._open[key].holders += 1
 
-    def let_go(self, key: Key) -> list[Event]:
-        """One holder less; closed with the last."""
+    def release(self, key: Key) -> list[Event]:
+        """Drop one holder, and close the span if it was the last."""
         if (entity := self._open.get(key)) is None:
             return []
         entity.holders -= 1
@@ -52,9 +52,9 @@ class OpenEntities:
         entity = self._open.pop(key, None)
         return [] if entity is None else entity.ends
 
-    def close_where(self, meant: Callable[[Key, Entity], bool]) -> list[Event]:
-        """Close some, the inner before the outer."""
-        keys = [key for key, entity in self._open.items() if meant(key, entity)]
+    def close_where(self, matches: Callable[[Key, Entity], bool]) -> list[Event]:
+        """Close the spans that match, inner ones first."""
+        keys = [key for key, entity in self._open.items() if matches(key, entity)]
         keys.sort(key=lambda key: (_CLOSING_ORDER.index(key[0]), -len(self._open[key].ns)))
         return [each for key in keys for each in self.close(key)]
 
@@ -62,11 +62,11 @@ class OpenEntities:
         return self.close_where(lambda key, entity: True)
 
     def starts(self) -> list[Event]:
-        """What somebody who comes now has to be told first."""
+        """The start events of all open spans, for a client that joins now."""
         return [each for entity in self._open.values() for each in entity.starts]
 
     def subagents_in(self, within: Callable[[Namespace], bool]) -> list[str]:
-        """The subagents of some namespaces, the inner before the outer."""
+        """The subagents whose namespaces match, inner ones first."""
         found = [key for key, entity in self._open.items() if key[0] == "subagent" and within(entity.ns)]
         return [name for _, name in sorted(found, key=lambda key: -len(self._open[key].ns))]
 

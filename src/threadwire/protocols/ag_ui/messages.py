@@ -1,7 +1,7 @@
-"""LangChain's messages as AG-UI's, and back.
+"""Conversion between LangChain's messages and AG-UI's.
 
-One message of LangChain may be two of AG-UI: what a model thought is a message of its own there, shown before what it
-said. Its id is derived from the message's, so that a page that watched and a page that loads know it by the same name.
+One LangChain message may be two AG-UI messages: reasoning is a message of its own there, before the text. Its id is
+derived from the message's, so that it is the same for a client that followed the stream and one that loads the thread.
 """
 
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ STOPPED = '{"status":"stopped"}'
 
 
 def is_conversation(value: Json) -> bool:
-    """Whether a state's `messages` are what the name says."""
+    """Whether the value of a state's `messages` key is a list of messages."""
     return isinstance(value, list) and all(
         isinstance(each, dict) and isinstance(each.get("type"), str) and "content" in each for each in value
     )
@@ -37,7 +37,7 @@ def base_type(message: Json) -> str:
 
 
 def shown_messages(conversation: list[Json]) -> list[Message]:
-    """A committed conversation as a page shows it."""
+    """A committed conversation as AG-UI messages."""
     return [shown for at, message in enumerate(conversation) for shown in _shown(message, at)]
 
 
@@ -53,15 +53,15 @@ def _shown(message: Json, at: int) -> Iterator[Message]:
     else:
         role = _ROLES.get(kind) or str(message.get("role") or "assistant")
         role = role if role in ("system", "developer", "user") else "assistant"
-        yield _named({"id": message_id, "role": role, "content": spoken(message.get("content"))}, message)
+        yield _named({"id": message_id, "role": role, "content": text_of(message.get("content"))}, message)
 
 
 def _assistant_messages(message: Json, message_id: str) -> Iterator[Message]:
-    if thought := thoughts(message.get("content"), message.get("additional_kwargs")):
-        yield {"id": reasoning_id(message_id), "role": "reasoning", "content": thought}
+    if reasoning := reasoning_of(message.get("content"), message.get("additional_kwargs")):
+        yield {"id": reasoning_id(message_id), "role": "reasoning", "content": reasoning}
     shown: Message = {"id": message_id, "role": "assistant"}
     calls = [tool_call(each["id"], each["name"], each["args"]) for each in calls_of(message, message_id)]
-    text = spoken(message.get("content"))
+    text = text_of(message.get("content"))
     if text or not calls:
         shown["content"] = text
     if calls:
@@ -70,7 +70,7 @@ def _assistant_messages(message: Json, message_id: str) -> Iterator[Message]:
 
 
 def calls_of(message: Json, message_id: str) -> list[Message]:
-    """The calls of a whole message, in order: `{id, name, args}` with the arguments as JSON text."""
+    """The tool calls of a complete message, in order: `{id, name, args}` with the arguments as JSON text."""
     return [
         {
             "id": call.get("id") or f"{message_id}:{at}",
@@ -98,13 +98,13 @@ def call_ids(message: Message) -> set[str]:
     return {call["id"] for call in message.get("toolCalls", ())}
 
 
-def stopped_answer(call_id: str) -> Message:
-    """The answer to a call whose tool was stopped before it gave one. A model refuses a call that has none."""
+def stopped_result(call_id: str) -> Message:
+    """The result of a call whose tool was stopped before it returned one. Models reject a call without a result."""
     return {"id": f"{call_id}-stopped", "role": "tool", "toolCallId": call_id, "content": STOPPED}
 
 
 def tool_content(content: Json) -> str:
-    """A tool's answer is text to the older clients, so anything else is shown as the JSON it is."""
+    """A tool's result as text. Older clients accept nothing else, so other values become JSON."""
     if isinstance(content, str):
         return content
     if isinstance(content, list) and all(_text(block) is not None for block in content):
@@ -112,8 +112,8 @@ def tool_content(content: Json) -> str:
     return dumps(content).decode()
 
 
-def spoken(content: Json) -> str:
-    """What was said, without what was thought."""
+def text_of(content: Json) -> str:
+    """The text of a message's content, without reasoning."""
     if isinstance(content, str):
         return content
     if not isinstance(content, list):
@@ -129,14 +129,14 @@ def _text(block: Json) -> str | None:
     return None
 
 
-def thoughts(content: Json, additional: Json = None) -> str:
-    """What a model thought, in whichever of the ways models have of saying so."""
-    told = additional.get("reasoning_content") if isinstance(additional, dict) else None
-    said = told if isinstance(told, str) else ""
-    return said + "".join(_thought(block) for block in content) if isinstance(content, list) else said
+def reasoning_of(content: Json, additional: Json = None) -> str:
+    """The reasoning of a message, in any of the formats that models use."""
+    value = additional.get("reasoning_content") if isinstance(additional, dict) else None
+    reasoning = value if isinstance(value, str) else ""
+    return reasoning + "".join(_reasoning(block) for block in content) if isinstance(content, list) else reasoning
 
 
-def _thought(block: Json) -> str:
+def _reasoning(block: Json) -> str:
     if not isinstance(block, dict) or block.get("type") not in ("reasoning", "thinking", "reasoning_content"):
         return ""
     for name in ("reasoning", "thinking", "text"):
@@ -154,11 +154,11 @@ def _named(shown: Message, message: Json) -> Message:
     return shown
 
 
-# -- what people send ------------------------------------------------------------------------------------------------
+# -- users' messages -------------------------------------------------------------------------------------------------
 
 
 def user_content(content: Json) -> str | list[Json]:
-    """A person's message: text, or parts if there is more than text."""
+    """The content of a user's message: text, or parts if there is more than text."""
     if not isinstance(content, list):
         return content if isinstance(content, str) else "" if content is None else dumps(content).decode()
     if all(isinstance(block, str) for block in content):
@@ -172,8 +172,8 @@ def _part(block: Json) -> Json:
     if isinstance(block, dict):
         kind = block.get("type")
         if kind == "image_url":
-            given = block.get("image_url")
-            return {"type": "image", "source": _source_of_url(given.get("url") if isinstance(given, dict) else given)}
+            image = block.get("image_url")
+            return {"type": "image", "source": _source_of_url(image.get("url") if isinstance(image, dict) else image)}
         if kind in (*_MEDIA, "file"):
             source = _source(block)
             if source is not None:
@@ -200,26 +200,26 @@ def _source_of_url(url: Json) -> Json:
 
 
 def to_langchain(message: Message) -> Json | None:
-    """A message a page sent, as LangGraph takes it. None for what a page keeps only for itself."""
+    """A client's message in LangGraph's format; None for roles that only concern the client."""
     role = message.get("role")
     kind = _TYPES.get(str(role))
     if kind is None:  # reasoning, activity
         return None
-    given: dict[str, Json] = {"type": kind, "id": message["id"], "content": _content(message.get("content"))}
+    converted: dict[str, Json] = {"type": kind, "id": message["id"], "content": _content(message.get("content"))}
     if isinstance(name := message.get("name"), str) and name:
-        given["name"] = name
+        converted["name"] = name
     if kind == "tool":
-        given["tool_call_id"] = message.get("toolCallId", "")
+        converted["tool_call_id"] = message.get("toolCallId", "")
         if message.get("error"):
-            given["status"] = "error"
+            converted["status"] = "error"
     if kind == "ai" and message.get("toolCalls"):
-        given["tool_calls"] = [_given_call(each) for each in message["toolCalls"]]
+        converted["tool_calls"] = [_langchain_call(each) for each in message["toolCalls"]]
     if kind == "developer":
-        given = {**given, "type": "system", "additional_kwargs": {"__openai_role__": "developer"}}
-    return given
+        converted = {**converted, "type": "system", "additional_kwargs": {"__openai_role__": "developer"}}
+    return converted
 
 
-def _given_call(call: Json) -> Json:
+def _langchain_call(call: Json) -> Json:
     function = call.get("function") or {}
     try:
         arguments = loads(str(function.get("arguments") or "{}").encode())
@@ -245,12 +245,12 @@ def _block(part: Json) -> Json:
     kind, source = part.get("type"), part.get("source") or {}
     if kind == "text":
         return {"type": "text", "text": part.get("text", "")}
-    if kind == "binary":  # how the older clients send files
+    if kind == "binary":  # the format in which older clients send files
         source = {"type": "data" if part.get("data") else "url", "value": part.get("data") or part.get("url")}
         source["mimeType"] = part.get("mimeType")
         kind = str(part.get("mimeType") or "").partition("/")[0]
-    given: dict[str, Json] = {"type": kind if kind in _MEDIA else "file"}
-    given["base64" if source.get("type") == "data" else "url"] = source.get("value")
+    converted: dict[str, Json] = {"type": kind if kind in _MEDIA else "file"}
+    converted["base64" if source.get("type") == "data" else "url"] = source.get("value")
     if source.get("mimeType"):
-        given["mime_type"] = source["mimeType"]
-    return given
+        converted["mime_type"] = source["mimeType"]
+    return converted

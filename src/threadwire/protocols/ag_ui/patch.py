@@ -1,4 +1,4 @@
-"""What changed in a state, as RFC 6902 operations that both generations of clients accept: add, remove, replace."""
+"""Changes of a state as the RFC 6902 operations that both generations of clients accept: add, remove, replace."""
 
 from typing import Any
 
@@ -12,8 +12,8 @@ def pointer(*path: str | int) -> str:
 
 
 def difference(before: Json, after: Json, path: tuple[str | int, ...]) -> list[Operation]:
-    """The operations that turn `before` into `after`. Objects are compared key by key, lists only where they grow or
-    shrink at the end: a client applies what it is told, so few and simple beats clever."""
+    """The operations that turn `before` into `after`. Objects are compared key by key and lists element by element;
+    insertions in the middle of a list are not detected, since few simple operations are better than clever ones."""
     if type(before) is type(after) and before == after:
         return []
     if isinstance(before, dict) and isinstance(after, dict):
@@ -24,7 +24,7 @@ def difference(before: Json, after: Json, path: tuple[str | int, ...]) -> list[O
 
 
 def apply(document: Json, operations: list[Operation]) -> Json:
-    """What a client makes of a state with such operations. The document is changed."""
+    """Apply such operations as a client does. Modifies the document."""
     for operation in operations:
         *path, last = [_unescaped(part) for part in operation["path"].split("/")[1:]]
         target = document
@@ -65,7 +65,7 @@ def _in_list(before: list[Json], after: list[Json], path: tuple[str | int, ...])
 
 
 def splice(path: tuple[str | int, ...], at: int, dropped: int, items: list[Json]) -> list[Operation]:
-    """Take `dropped` elements of a list out at `at`, and put `items` there."""
+    """Replace `dropped` elements of a list at `at` with `items`."""
     removed = [{"op": "remove", "path": pointer(*path, at)}] * max(dropped, 0)
     added = [{"op": "add", "path": pointer(*path, at + offset), "value": item} for offset, item in enumerate(items)]
     return [*removed, *added]

@@ -12,11 +12,11 @@ from threadwire.core.ids import Seq, thread_id_named
 from threadwire.core.records import Assistant
 from threadwire.engine.lifecycle import Engine
 from threadwire.errors import AgentNotFound, ThreadNotFound, ThreadwireError, UnknownInterrupt
-from threadwire.http.limits import JsonRoute
+from threadwire.http.json_route import JsonRoute
 from threadwire.http.problems import Json, foreseen, status_of
 from threadwire.http.streaming import STREAM_HEADERS, OpenStreams, event_stream
 from threadwire.protocols.ag_ui.capabilities import agent_json
-from threadwire.protocols.ag_ui.connect import Connection, connect, empty, follow, refused
+from threadwire.protocols.ag_ui.connect import Connection, connect, empty, follow, rejection
 from threadwire.protocols.ag_ui.decode import ConnectInput, RunInput, StopInput
 from threadwire.protocols.ag_ui.encode import Options, RunEncoder
 from threadwire.protocols.ag_ui.running import Manners, find_agent, find_thread, start, stop
@@ -64,31 +64,31 @@ def ag_ui_routes(engine: Engine, streams: OpenStreams, manners: Manners) -> APIR
         thread = await find_thread(engine, thread_id)
         options = Options(thread_id, interrupt_outcome=engine.registry.interrupt_outcome(assistant.graph_id))
         if last_event_id is None:
-            watcher = await follow(engine, thread, options)
+            follower = await follow(engine, thread, options)
         else:
             after = parse_cursor(last_event_id)
-            watcher = await engine.runs.follow_thread_alone(thread.thread_id, ThreadEncoder(options), after)
-        return event_stream(watcher, streams, heartbeat=KEEP_ALIVE)
+            follower = await engine.runs.follow_thread_alone(thread.thread_id, ThreadEncoder(options), after)
+        return event_stream(follower, streams, heartbeat=KEEP_ALIVE)
 
     return router
 
 
 async def run_stream(
-    engine: Engine, streams: OpenStreams, agent: Assistant, asked: RunInput, manners: Manners
+    engine: Engine, streams: OpenStreams, agent: Assistant, run_input: RunInput, manners: Manners
 ) -> Response:
     options = Options(
-        asked.thread_id,
-        run_id=asked.run_id,
-        modern=asked.modern,
-        raw=asked.raw,
+        run_input.thread_id,
+        run_id=run_input.run_id,
+        modern=run_input.modern,
+        raw=run_input.raw,
         interrupt_outcome=engine.registry.interrupt_outcome(agent.graph_id),
     )
     try:
-        run, intent = await start(engine, agent, asked, manners)
+        run, plan = await start(engine, agent, run_input, manners)
     except UnknownInterrupt as error:
         reason = run_error(error.message, "UNKNOWN_INTERRUPT")
-        return Response(await refused(engine, asked.thread, options, reason), headers=STREAM_HEADERS)
-    options = replace(options, out_of_order=intent.out_of_order)
+        return Response(await rejection(engine, run_input.thread, options, reason), headers=STREAM_HEADERS)
+    options = replace(options, out_of_order=plan.out_of_order)
     follower = engine.runs.follow(run, options, partial(RunEncoder, options), Seq(run.queued_seq - 1))
     return event_stream(follower, streams, heartbeat=KEEP_ALIVE)
 
@@ -97,20 +97,20 @@ async def connect_stream(
     engine: Engine,
     streams: OpenStreams,
     agent: Assistant,
-    asked: ConnectInput,
+    connect_input: ConnectInput,
     last_event_id: str | None,
     manners: Manners,
 ) -> Response:
-    """What cannot be connected to is told in the stream, where pages look for it, with the status it would have had."""
+    """Connect to a thread. Errors are sent in the stream, where clients expect them, with their HTTP status as code."""
     options = Options(
-        asked.thread_id,
-        modern=asked.modern,
-        raw=asked.raw,
+        connect_input.thread_id,
+        modern=connect_input.modern,
+        raw=connect_input.raw,
         interrupt_outcome=engine.registry.interrupt_outcome(agent.graph_id),
     )
     try:
-        thread = await find_thread(engine, asked.thread_id)
-        connection = await connect(engine, thread, options, _cursor(asked, last_event_id))
+        thread = await find_thread(engine, connect_input.thread_id)
+        connection = await connect(engine, thread, options, _cursor(connect_input, last_event_id))
     except ThreadNotFound as error:
         return _failed(error) if manners.unknown_thread == "error" else _respond(empty(options), streams)
     except ThreadwireError as error:
@@ -124,21 +124,17 @@ def _respond(connection: Connection, streams: OpenStreams) -> Response:
     return event_stream(connection.rest, streams, first=connection.first, heartbeat=KEEP_ALIVE)
 
 
-def _cursor(asked: ConnectInput, last_event_id: str | None) -> Seq | None:
-    """Where the page goes on. What is no position is none: it is shown everything."""
-    given = asked.last_seen_event_id if last_event_id is None else last_event_id
-    if given is None or not str(given).isdigit():
+def _cursor(connect_input: ConnectInput, last_event_id: str | None) -> Seq | None:
+    """The cursor to resume from. None if it is missing or invalid: the client then receives everything."""
+    value = connect_input.last_seen_event_id if last_event_id is None else last_event_id
+    if value is None or not str(value).isdigit():
         return None
-    cursor = parse_cursor(str(given)[:18])
+    cursor = parse_cursor(str(value)[:18])
     return None if cursor == START else cursor
 
 
 def _failed(error: ThreadwireError) -> Response:
-    return _only(run_error(error.message, str(status_of(error))))
-
-
-def _only(event: dict[str, Any]) -> Response:
-    return Response(frame(event), headers=STREAM_HEADERS)
+    return Response(frame(run_error(error.message, str(status_of(error)))), headers=STREAM_HEADERS)
 
 
 def stopped_json(stopped: bool, reason: str | None) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Starting, finding and stopping the runs of pages."""
+"""Starting and stopping runs for AG-UI clients, and finding their agents and threads."""
 
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -14,10 +14,10 @@ from threadwire.protocols.ag_ui.early_stops import EarlyStops
 from threadwire.protocols.ag_ui.intent import Intent, intent_of
 from threadwire.protocols.ag_ui.state import conversation_of
 
-PAGE_RUN = "ag_ui_run_id"
-"""Where a run's metadata has the id its page gave it."""
-PAGE_THREAD = "ag_ui_thread_id"
-"""Where a thread's metadata has the id pages call it by, if that is not its own."""
+CLIENT_RUN_ID = "ag_ui_run_id"
+"""The metadata key of a run for the id that its client chose."""
+CLIENT_THREAD_ID = "ag_ui_thread_id"
+"""The metadata key of a thread for the id that clients use, if it differs from ours."""
 
 _HISTORY_PAGE = 50
 
@@ -27,17 +27,17 @@ UnknownThread = Literal["error", "empty"]
 
 @dataclass(frozen=True, slots=True)
 class Manners:
-    """How pages are dealt with."""
+    """How a protocol treats its clients."""
 
     when_busy: WhenBusy
-    """What a run does on a thread that has an active one."""
+    """The multitask strategy of a run on a thread that has an active one."""
     unknown_thread: UnknownThread
-    """What a page is shown that connects to a thread that does not exist."""
+    """Whether connecting to a thread that does not exist is an error or shows an empty thread."""
     early_stops: EarlyStops = field(default_factory=EarlyStops)
 
 
 async def find_agent(engine: Engine, name: str) -> Assistant:
-    """An agent is an assistant: its id, or the name of its graph."""
+    """Find an agent, which is an assistant, by its id or the name of its graph. Raises `AgentNotFound`."""
     try:
         return await engine.assistants.resolve(name)
     except (Invalid, NotFound):
@@ -45,7 +45,7 @@ async def find_agent(engine: Engine, name: str) -> Assistant:
 
 
 async def find_thread(engine: Engine, name: str) -> Thread:
-    """A thread by what pages call it."""
+    """Find a thread by the client's id. Raises `ThreadNotFound`."""
     thread = await _thread(engine, thread_id_named(name))
     if thread is None:
         raise ThreadNotFound(f"Thread '{name}' not found")
@@ -55,34 +55,34 @@ async def find_thread(engine: Engine, name: str) -> Thread:
 async def start(
     engine: Engine,
     assistant: Assistant,
-    asked: RunInput,
+    run_input: RunInput,
     manners: Manners,
     *,
     on: ThreadId | None = None,
     thread_metadata: dict[str, Json] | None = None,
 ) -> tuple[Run, Intent]:
-    """Start what a page asks for, on the thread it names or on another."""
-    thread_id = on or asked.thread
-    if on is None and asked.thread != asked.thread_id:
-        thread_metadata = {PAGE_THREAD: asked.thread_id}
+    """Start the run that a client requests, on the thread it names or on the thread `on`."""
+    thread_id = on or run_input.thread
+    if on is None and run_input.thread != run_input.thread_id:
+        thread_metadata = {CLIENT_THREAD_ID: run_input.thread_id}
     thread = await _thread(engine, thread_id)
     accepted = await engine.assistants.input_keys(assistant)
-    intent = intent_of(asked, thread, accepted)
+    plan = intent_of(run_input, thread, accepted)
     run = await engine.runs.start(
         StartRun(
             assistant=assistant.assistant_id,
             thread_id=thread_id,
-            kwargs=_kwargs(asked, intent, await _checkpoint_before(engine, thread_id, intent.before)),
-            metadata={PAGE_RUN: asked.run_id},
+            kwargs=_kwargs(run_input, plan, await _checkpoint_before(engine, thread_id, plan.before)),
+            metadata={CLIENT_RUN_ID: run_input.run_id},
             multitask_strategy=manners.when_busy,
             create_thread=True,
             thread_metadata=thread_metadata or {},
             watched=True,
         )
     )
-    if manners.early_stops.take(thread_id, asked.run_id):
+    if manners.early_stops.take(thread_id, run_input.run_id):
         await engine.runs.stop_if_active(run, "interrupt")
-    return run, intent
+    return run, plan
 
 
 async def _thread(engine: Engine, thread_id: ThreadId) -> Thread | None:
@@ -93,7 +93,7 @@ async def _thread(engine: Engine, thread_id: ThreadId) -> Thread | None:
 
 
 async def _checkpoint_before(engine: Engine, thread_id: ThreadId, message_id: str | None) -> str | None:
-    """The newest checkpoint that does not have the message yet."""
+    """The newest checkpoint that does not contain the message."""
     if message_id is None:
         return None
     before: dict[str, Any] | None = None
@@ -101,25 +101,25 @@ async def _checkpoint_before(engine: Engine, thread_id: ThreadId, message_id: st
         page = await engine.threads.history(thread_id, limit=_HISTORY_PAGE, before=before)
         for snapshot in page:
             if all(each.get("id") != message_id for each in conversation_of(snapshot["values"])):
-                found: str = snapshot["checkpoint_id"]
-                return found
+                checkpoint_id: str = snapshot["checkpoint_id"]
+                return checkpoint_id
         if len(page) < _HISTORY_PAGE:
             return None
         before = {"checkpoint_id": page[-1]["checkpoint_id"]}
 
 
-def _kwargs(asked: RunInput, intent: Intent, checkpoint_id: str | None) -> dict[str, Json]:
-    tools, context = asked.tools or [], asked.context or []
+def _kwargs(run_input: RunInput, plan: Intent, checkpoint_id: str | None) -> dict[str, Json]:
+    tools, context = run_input.tools or [], run_input.context or []
     configurable: dict[str, Json] = {
-        "ag_ui": {"tools": tools, "context": context, "forwarded_props": asked.forwarded},
-        # Where CopilotKit's middleware looks in a subgraph whose state has no place for them.
+        "ag_ui": {"tools": tools, "context": context, "forwarded_props": run_input.forwarded},
+        # CopilotKit's middleware reads them here in a subgraph whose state has no key for them.
         "copilotkit": {"actions": tools, "context": context},
     }
     if checkpoint_id is not None:
         configurable["checkpoint_id"] = checkpoint_id
     return run_kwargs(
-        input=intent.input,
-        command=intent.command,
+        input=plan.input,
+        command=plan.command,
         config={"configurable": configurable},
         subgraphs=True,
         resumable=True,
@@ -132,15 +132,20 @@ class Stopped:
     reason: str | None = None
 
 
-async def stop(engine: Engine, thread_id: ThreadId, called: str, run_id: str | None, manners: Manners) -> Stopped:
-    """Stop what is active on a thread, or only the run that is meant. Asking for nothing is no error, and a run that
-    is meant and not there is stopped when it comes, if it comes soon."""
+async def stop(
+    engine: Engine, thread_id: ThreadId, client_thread_id: str, run_id: str | None, manners: Manners
+) -> Stopped:
+    """Stop the active run of a thread, but only the given run if `run_id` is set.
+
+    It is not an error if nothing is active. A given run that does not exist yet is stopped when it arrives, if it
+    arrives soon.
+    """
     active = await engine.runs.active(thread_id)
-    meant = active is not None and run_id in (None, active.run_id, active.metadata.get(PAGE_RUN))
-    if active is not None and meant and await engine.runs.stop_if_active(active, "interrupt"):
+    matches = active is not None and run_id in (None, active.run_id, active.metadata.get(CLIENT_RUN_ID))
+    if active is not None and matches and await engine.runs.stop_if_active(active, "interrupt"):
         return Stopped(active)
     if run_id is not None:
         manners.early_stops.note(thread_id, run_id)
-    if active is not None and not meant:
-        return Stopped(None, f"Run '{run_id}' is not the active run for thread '{called}'.")
-    return Stopped(None, f"No active run for thread '{called}'.")
+    if active is not None and not matches:
+        return Stopped(None, f"Run '{run_id}' is not the active run for thread '{client_thread_id}'.")
+    return Stopped(None, f"No active run for thread '{client_thread_id}'.")

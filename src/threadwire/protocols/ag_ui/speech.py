@@ -1,4 +1,4 @@
-"""What models say, as they say it: text, thoughts, calls with their arguments, answers of tools."""
+"""Streamed messages as events: text, reasoning, tool calls with their arguments, tool results."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,9 +11,9 @@ from threadwire.protocols.ag_ui.messages import (
     base_type,
     calls_of,
     reasoning_id,
+    reasoning_of,
     shown_messages,
-    spoken,
-    thoughts,
+    text_of,
     tool_content,
     tool_message,
 )
@@ -21,15 +21,15 @@ from threadwire.protocols.ag_ui.stand_ins import StandIns
 from threadwire.protocols.ag_ui.view import Growing, View
 from threadwire.protocols.ag_ui.wire import Event, event
 
-_QUIET = ("emit-messages", "copilotkit:emit-messages")
-_QUIET_CALLS = ("emit-tool-calls", "copilotkit:emit-tool-calls")
+_EMIT_MESSAGES = ("emit-messages", "copilotkit:emit-messages")
+_EMIT_TOOL_CALLS = ("emit-tool-calls", "copilotkit:emit-tool-calls")
 _PREDICTIONS = ("predict_state", "copilotkit:emit-intermediate-state")
 
 
 class _Streamed:
-    """A message that comes in chunks, as of the last one."""
+    """A message that arrives in chunks, as of the last chunk."""
 
-    __slots__ = ("audible", "calls", "fields", "head", "id", "meta", "ns", "plain", "shown", "silent", "task")
+    __slots__ = ("calls", "fields", "id", "is_hidden", "meta", "ns", "only_text", "prefix", "shown", "task", "tools")
 
     def __init__(self, message_id: str, fields: dict[str, Json], meta: dict[str, Json], ns: Namespace) -> None:
         self.id = message_id
@@ -37,14 +37,14 @@ class _Streamed:
         self.meta = meta
         self.ns = ns
         self.task = _task_of(meta)
-        self.silent = any(meta.get(name) is False for name in _QUIET)
-        self.audible = _audible_calls(meta)
+        self.is_hidden = any(meta.get(name) is False for name in _EMIT_MESSAGES)
+        self.tools = _emitted_tools(meta)
         self.calls: dict[Json, str] = {}
         self.shown: Growing | None = None
-        """Where its text is added, while it is open."""
-        self.head = b'data: {"type":"TEXT_MESSAGE_CONTENT","messageId":' + dumps(message_id) + b',"delta":'
-        self.plain = False
-        """Whether a next chunk that has only text can be told without looking at anything else."""
+        """The client's copy, to which text is appended while the message is open."""
+        self.prefix = b'data: {"type":"TEXT_MESSAGE_CONTENT","messageId":' + dumps(message_id) + b',"delta":'
+        self.only_text = False
+        """Whether a next chunk with nothing but text can be encoded without inspecting anything else."""
 
 
 class Speech:
@@ -59,24 +59,24 @@ class Speech:
         self._usage: dict[tuple[str, str], dict[str, int]] = {}
 
     def forget(self) -> None:
-        """A new attempt counts its messages anew; what the last one had begun has been closed."""
+        """Start a new attempt, which numbers its messages from zero. Open messages have been closed before."""
         self._streamed.clear()
 
     # -- entries -------------------------------------------------------------------------------------------------
 
-    def more(self, entry: Entry) -> bytes | None:
-        """The frame of a chunk that is only more text: nearly every entry of a run. None if it is anything else."""
+    def text_frame(self, entry: Entry) -> bytes | None:
+        """The frame of a chunk that only appends text, as nearly every entry of a run does; None for other entries."""
         data = entry.data
         if type(data) is not list:
             return None
         streamed = self._streamed[data[0]]
-        if not streamed.plain or streamed.shown is None or ("text", streamed.id) not in self._open:
+        if not streamed.only_text or streamed.shown is None or ("text", streamed.id) not in self._open:
             return None
         text = data[1]
         if not text:
             return b""
-        streamed.shown.say(text)
-        return streamed.head + dumps(text) + b"}\nid: %d\n\n" % entry.seq
+        streamed.shown.append_text(text)
+        return streamed.prefix + dumps(text) + b"}\nid: %d\n\n" % entry.seq
 
     def feed(self, entry: Entry) -> list[Event]:
         data = entry.data
@@ -88,131 +88,131 @@ class Speech:
             streamed = self._streamed[data["i"]]
             streamed.fields = {**streamed.fields, **data["patch"]}
             if data["patch"].get("usage_metadata"):
-                self._spend(streamed.meta, data["patch"]["usage_metadata"])
+                self._add_usage(streamed.meta, data["patch"]["usage_metadata"])
             return self._chunk(streamed)
         if "chunk" in data:
             return self._begin(entry, data)
         if data.get("root"):
             return []
-        return self._whole(data["message"], data["meta"] or {}, entry.ns)
+        return self._complete(data["message"], data["meta"] or {}, entry.ns)
 
     def _begin(self, entry: Entry, data: dict[str, Any]) -> list[Event]:
         message_id = str(data["chunk"].get("id") or f"{entry.run_id}:{data['i']}")
         streamed = self._streamed[data["i"]] = _Streamed(message_id, data["chunk"], data["meta"] or {}, entry.ns)
         if data["chunk"].get("usage_metadata"):
-            self._spend(streamed.meta, data["chunk"]["usage_metadata"])
+            self._add_usage(streamed.meta, data["chunk"]["usage_metadata"])
         return self._chunk(streamed)
 
     # -- chunks --------------------------------------------------------------------------------------------------
 
     def _chunk(self, streamed: _Streamed) -> list[Event]:
         fields = streamed.fields
-        streamed.plain = False
+        streamed.only_text = False
         if base_type(fields) != "ai":
             return []
         content, extra = fields.get("content"), fields.get("additional_kwargs")
         calls = fields.get("tool_call_chunks") or ()
         events: list[Event] = []
-        if not streamed.silent:
-            if thought := thoughts(content, extra):
-                events += self._think(streamed, thought)
-            if text := spoken(content):
-                events += self._say(streamed, text)
+        if not streamed.is_hidden:
+            if reasoning := reasoning_of(content, extra):
+                events += self._append_reasoning(streamed, reasoning)
+            if text := text_of(content):
+                events += self._append_text(streamed, text)
         for call in calls:
-            events += self._argue(streamed, call)
+            events += self._append_call(streamed, call)
         if fields.get("chunk_position") == "last":
-            return events + self._over(streamed)
-        streamed.plain = not (streamed.silent or calls or extra or isinstance(content, list))
+            return events + self._close(streamed)
+        streamed.only_text = not (streamed.is_hidden or calls or extra or isinstance(content, list))
         return events
 
-    def _think(self, streamed: _Streamed, thought: str) -> list[Event]:
+    def _append_reasoning(self, streamed: _Streamed, text: str) -> list[Event]:
         message_id = reasoning_id(streamed.id)
-        events = self._stop_saying(streamed)
+        events = self._close_text(streamed)
         if ("reasoning", message_id) not in self._open:
             entity = entities.reasoning(message_id, self._owner(streamed.ns), streamed.ns, streamed.task)
             events += self._open.open(("reasoning", message_id), entity)
-        self._view.begin({"id": message_id, "role": "reasoning", "content": ""}).say(thought)
-        return [*events, event("REASONING_MESSAGE_CONTENT", messageId=message_id, delta=thought)]
+        self._view.get_or_add({"id": message_id, "role": "reasoning", "content": ""}).append_text(text)
+        return [*events, event("REASONING_MESSAGE_CONTENT", messageId=message_id, delta=text)]
 
-    def _say(self, streamed: _Streamed, text: str) -> list[Event]:
+    def _append_text(self, streamed: _Streamed, text: str) -> list[Event]:
         key = ("text", streamed.id)
         events: list[Event] = []
         if key not in self._open:
-            events += self._open.close(("reasoning", reasoning_id(streamed.id))) + self._stop_calling(streamed)
+            events += self._open.close(("reasoning", reasoning_id(streamed.id))) + self._close_calls(streamed)
             name, owner = streamed.fields.get("name") or None, self._owner(streamed.ns)
             entity = entities.text(streamed.id, "assistant", name, owner, streamed.ns, streamed.task)
             events += self._open.open(key, entity)
-            streamed.shown = self._view.begin(_tagged(_assistant(streamed.id, name), owner))
+            streamed.shown = self._view.get_or_add(_tagged(_assistant(streamed.id, name), owner))
         assert streamed.shown is not None
-        streamed.shown.say(text)
+        streamed.shown.append_text(text)
         return [*events, event("TEXT_MESSAGE_CONTENT", messageId=streamed.id, delta=text)]
 
-    def _argue(self, streamed: _Streamed, call: dict[str, Json]) -> list[Event]:
+    def _append_call(self, streamed: _Streamed, call: dict[str, Json]) -> list[Event]:
         index = call.get("index")
         events: list[Event] = []
         call_id = streamed.calls.get(index)
         if call_id is None or (call.get("id") and call["id"] != call_id):
-            events += self._stop_saying(streamed) + self._open.close(("reasoning", reasoning_id(streamed.id)))
-            events += self._stop_calling(streamed)
+            events += self._close_text(streamed) + self._open.close(("reasoning", reasoning_id(streamed.id)))
+            events += self._close_calls(streamed)
             call_id = str(call.get("id") or f"{streamed.id}:{len(streamed.calls)}")
             streamed.calls[index] = call_id
             events += self._begin_call(streamed, call_id, str(call.get("name") or ""))
         arguments = call.get("args")
         if arguments and ("call", call_id) in self._open:
-            self._message(streamed).argue(call_id, str(arguments))
+            self._message(streamed).append_arguments(call_id, str(arguments))
             events.append(event("TOOL_CALL_ARGS", toolCallId=call_id, delta=str(arguments)))
         return events
 
     def _begin_call(self, streamed: _Streamed, call_id: str, name: str) -> list[Event]:
-        if streamed.audible is not None and name not in streamed.audible:
+        if streamed.tools is not None and name not in streamed.tools:
             return []
         message = self._message(streamed)
-        if message.has_call(call_id):  # a page would add the arguments to those it has
+        if message.has_call(call_id):  # a client would append the arguments to those it has
             return []
         predicted = _predictions(streamed.meta, name)
-        message.call(call_id, name)
+        message.add_call(call_id, name)
         entity = entities.call(call_id, name, streamed.id, self._owner(streamed.ns), streamed.ns, streamed.task)
         return predicted + self._open.open(("call", call_id), entity)
 
     def _message(self, streamed: _Streamed) -> Growing:
         owner = self._owner(streamed.ns)
-        return self._view.begin(_tagged({"id": streamed.id, "role": "assistant"}, owner))
+        return self._view.get_or_add(_tagged({"id": streamed.id, "role": "assistant"}, owner))
 
-    def _stop_saying(self, streamed: _Streamed) -> list[Event]:
+    def _close_text(self, streamed: _Streamed) -> list[Event]:
         return self._open.close(("text", streamed.id))
 
-    def _stop_calling(self, streamed: _Streamed) -> list[Event]:
+    def _close_calls(self, streamed: _Streamed) -> list[Event]:
         return [each for call_id in streamed.calls.values() for each in self._open.close(("call", call_id))]
 
-    def _over(self, streamed: _Streamed) -> list[Event]:
-        thinking = self._open.close(("reasoning", reasoning_id(streamed.id)))
-        return self._stop_saying(streamed) + self._stop_calling(streamed) + thinking
+    def _close(self, streamed: _Streamed) -> list[Event]:
+        reasoning_ends = self._open.close(("reasoning", reasoning_id(streamed.id)))
+        return self._close_text(streamed) + self._close_calls(streamed) + reasoning_ends
 
-    # -- whole messages ------------------------------------------------------------------------------------------
+    # -- complete messages ---------------------------------------------------------------------------------------
 
-    def _whole(self, message: dict[str, Json], meta: dict[str, Json], ns: Namespace) -> list[Event]:
+    def _complete(self, message: dict[str, Json], meta: dict[str, Json], ns: Namespace) -> list[Event]:
         kind = base_type(message)
         message_id = message.get("id")
         if message_id is None or message_id in self._view or kind not in ("ai", "tool"):
-            return []  # what was told before, or is told with the state it is kept in
+            return []  # sent before, or sent with the state that contains it
         if kind == "tool":
-            return self._answer(message, str(message_id), self._owner(ns))
+            return self._tool_result(message, str(message_id), self._owner(ns))
         if message.get("usage_metadata"):
-            self._spend(meta, message["usage_metadata"])
-        whole = _Streamed(str(message_id), message, meta, ns)
+            self._add_usage(meta, message["usage_metadata"])
+        streamed = _Streamed(str(message_id), message, meta, ns)
         events: list[Event] = []
-        if self._stand_ins.release(shown_messages([message])):
-            events.append(event("MESSAGES_SNAPSHOT", messages=self._view.said()))
-        if not whole.silent:
-            if thought := thoughts(message.get("content"), message.get("additional_kwargs")):
-                events += self._think(whole, thought)
-            if text := spoken(message.get("content")):
-                events += self._say(whole, text)
-        for index, call in enumerate(calls_of(message, whole.id)):
-            events += self._argue(whole, {**call, "index": index})
-        return events + self._over(whole)
+        if self._stand_ins.remove_for(shown_messages([message])):
+            events.append(event("MESSAGES_SNAPSHOT", messages=self._view.without_activities()))
+        if not streamed.is_hidden:
+            if reasoning := reasoning_of(message.get("content"), message.get("additional_kwargs")):
+                events += self._append_reasoning(streamed, reasoning)
+            if text := text_of(message.get("content")):
+                events += self._append_text(streamed, text)
+        for index, call in enumerate(calls_of(message, streamed.id)):
+            events += self._append_call(streamed, {**call, "index": index})
+        return events + self._close(streamed)
 
-    def _answer(self, message: dict[str, Json], message_id: str, owner: str | None) -> list[Event]:
+    def _tool_result(self, message: dict[str, Json], message_id: str, owner: str | None) -> list[Event]:
         self._view.put(_tagged(tool_message(message, message_id), owner))
         return [
             event(
@@ -227,9 +227,9 @@ class Speech:
 
     # -- usage ---------------------------------------------------------------------------------------------------
 
-    def _spend(self, meta: dict[str, Json], usage: dict[str, Json]) -> None:
+    def _add_usage(self, meta: dict[str, Json], usage: dict[str, Json]) -> None:
         key = (str(meta.get("ls_provider") or ""), str(meta.get("ls_model_name") or ""))
-        spent = self._usage.setdefault(key, {})
+        totals = self._usage.setdefault(key, {})
         details = {**(usage.get("input_token_details") or {}), **(usage.get("output_token_details") or {})}
         for name, value in (
             ("inputTokens", usage.get("input_tokens")),
@@ -240,16 +240,16 @@ class Speech:
             ("cacheWriteInputTokens", details.get("cache_creation")),
         ):
             if isinstance(value, int):
-                spent[name] = spent.get(name, 0) + value
+                totals[name] = totals.get(name, 0) + value
 
     def usage(self) -> list[Json]:
         return [
             {
                 **({"provider": provider} if provider else {}),
                 **({"model": model} if model else {}),
-                **spent,
+                **totals,
             }
-            for (provider, model), spent in self._usage.items()
+            for (provider, model), totals in self._usage.items()
         ]
 
 
@@ -262,9 +262,9 @@ def _tagged(message: dict[str, Json], owner: str | None) -> dict[str, Json]:
     return message if owner is None else {**message, "subagentRunId": owner}
 
 
-def _audible_calls(meta: dict[str, Json]) -> frozenset[str] | None:
-    """The tools of whose calls pages are told, because metadata names some or wants none; None for all of them."""
-    for name in _QUIET_CALLS:
+def _emitted_tools(meta: dict[str, Json]) -> frozenset[str] | None:
+    """The tools whose calls are sent, if the metadata names some or excludes all; None for all tools."""
+    for name in _EMIT_TOOL_CALLS:
         match meta.get(name):
             case False:
                 return frozenset()
@@ -276,15 +276,15 @@ def _audible_calls(meta: dict[str, Json]) -> frozenset[str] | None:
 
 
 def _predictions(meta: dict[str, Json], tool: str) -> list[Event]:
-    """Which parts of the state a call's arguments are about to become, for pages that show it while they come."""
+    """Which keys of the state a call's arguments will become, for clients that show the state while they arrive."""
     for name in _PREDICTIONS:
-        said = meta.get(name)
-        if isinstance(said, list) and any(isinstance(each, dict) and each.get("tool") == tool for each in said):
-            return [event("CUSTOM", name="PredictState", value=said)]
+        value = meta.get(name)
+        if isinstance(value, list) and any(isinstance(each, dict) and each.get("tool") == tool for each in value):
+            return [event("CUSTOM", name="PredictState", value=value)]
     return []
 
 
 def _task_of(meta: dict[str, Json]) -> str | None:
-    """The task in which a model speaks: the last part of its checkpoint namespace."""
+    """The task in which the model runs: the last part of its checkpoint namespace."""
     path = str(meta.get("langgraph_checkpoint_ns") or meta.get("checkpoint_ns") or "")
     return path.rpartition("|")[2].partition(":")[2] or None

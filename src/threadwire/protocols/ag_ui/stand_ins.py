@@ -1,4 +1,5 @@
-"""Messages that a graph says by hand, ahead of those its nodes return: pages have them until the others come."""
+"""Placeholders: messages that a graph emits ahead of those its nodes return. Clients show them until the others
+arrive."""
 
 from collections.abc import Iterable
 
@@ -15,22 +16,22 @@ class StandIns:
         self._view.put(message)
         self._ids.append(message["id"])
 
-    def release(self, kept: Iterable[Message]) -> bool:
-        """Take back what was said ahead of these messages, which have ids of their own. Whether there was any."""
+    def remove_for(self, messages: Iterable[Message]) -> bool:
+        """Remove the placeholders of these messages, which have ids of their own. Whether there were any."""
         if not self._ids:
             return False
-        said = list(kept)
-        released = [each for each in self._ids if any(self._stands_for(each, message) for message in said)]
-        for message_id in released:
+        final = list(messages)
+        removed = [each for each in self._ids if any(self._stands_for(each, message) for message in final)]
+        for message_id in removed:
             self._ids.remove(message_id)
             self._view.remove(message_id)
-        return bool(released)
+        return bool(removed)
 
-    def _stands_for(self, message_id: str, kept: Message) -> bool:
-        known = self._view.get(message_id)
-        if known is None or kept["role"] != "assistant" or kept["id"] == message_id:
+    def _stands_for(self, placeholder_id: str, message: Message) -> bool:
+        held = self._view.get(placeholder_id)
+        if held is None or message["role"] != "assistant" or message["id"] == placeholder_id:
             return False
-        said = known.message()
-        if calls := call_ids(said):
-            return bool(calls & call_ids(kept))
-        return bool(said.get("content") == kept.get("content"))
+        placeholder = held.message()
+        if calls := call_ids(placeholder):
+            return bool(calls & call_ids(message))
+        return bool(placeholder.get("content") == message.get("content"))

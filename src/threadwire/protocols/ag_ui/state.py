@@ -1,4 +1,4 @@
-"""A thread's state as a page sees it, and what to tell the page when it changes."""
+"""A thread's state as a client sees it, and the events that update it."""
 
 from typing import Any
 
@@ -9,12 +9,12 @@ from threadwire.protocols.ag_ui.patch import Operation, difference, pointer, spl
 from threadwire.protocols.ag_ui.wire import Event, event
 
 _NOT_STATE = frozenset({"tools", "ag-ui", "copilotkit", "__interrupt__"})
-"""What pages themselves put in, and what is told in other ways."""
+"""Keys that clients set themselves, or that are sent in other events."""
 
 
 def shown_state(values: Json) -> Json:
-    """A whole state, without the conversation, which is told as messages. Nothing else is left out: a schema that is
-    missing or narrow never hides what a graph keeps."""
+    """A state without the conversation, which is sent as messages. Nothing else is left out: a schema that is missing
+    or narrow never hides a key."""
     if not isinstance(values, dict):
         return values
     return {key: value for key, value in values.items() if _is_state(key, value)}
@@ -25,8 +25,8 @@ def state_snapshot(values: Json) -> Event:
 
 
 def conversation_of(values: Json) -> list[Json]:
-    found = values.get("messages") if isinstance(values, dict) else None
-    return found if isinstance(found, list) and is_conversation(found) else []
+    messages = values.get("messages") if isinstance(values, dict) else None
+    return messages if isinstance(messages, list) and is_conversation(messages) else []
 
 
 def _is_state(key: str, value: Json) -> bool:
@@ -38,39 +38,39 @@ class StateView:
 
     def __init__(self) -> None:
         self.values: Any = None
-        self._told = False
+        self._sent = False
         self._sizes: dict[str, int] = {}
         self._emitted: Event | None = None
 
     def forget(self) -> None:
-        self._told = False
+        self._sent = False
 
     def apply(self, data: dict[str, Any]) -> list[Event]:
-        """Take in a `state` entry; the events that tell a page. Always a snapshot first, so that a page that has just
-        come needs nothing else; then only what changed, unless that is more to send than everything."""
+        """Apply a `state` entry and return its events. The first is always a snapshot, so that a client which has just
+        joined needs nothing else. Then only changes are sent, unless they are larger than a snapshot."""
         self._emitted = None
-        if data.get("full") or not self._told:
+        if data.get("full") or not self._sent:
             self._fold(data)
-            self._told = True
+            self._sent = True
             self._sizes = {key: len(dumps(value)) for key, value in self._shown().items()}
             return [state_snapshot(self.values)]
         patch = self._patch(data)
         self._fold(data)
         if not patch:
             return []
-        told = event("STATE_DELTA", delta=patch)
-        return [told] if len(dumps(patch)) <= 2 + sum(self._sizes.values()) else [self.snapshot()]
+        delta = event("STATE_DELTA", delta=patch)
+        return [delta] if len(dumps(patch)) <= 2 + sum(self._sizes.values()) else [self.snapshot()]
 
-    def by_hand(self, state: Json) -> Event:
-        """A state that a node shows ahead of the one it will return: pages have it, and it alone, until then."""
-        self._told = False
+    def emit(self, state: Json) -> Event:
+        """Show a state that a node emits ahead of the one it will return. It replaces the state until then."""
+        self._sent = False
         self._emitted = state_snapshot(state)
         return self._emitted
 
-    def settle(self) -> list[Event]:
-        """The end of a run: what was only shown is taken back."""
-        shown, self._emitted = self._emitted, None
-        return [] if shown is None else [self.snapshot()]
+    def finish(self) -> list[Event]:
+        """The events at the end of a run: they discard a state that was only emitted."""
+        emitted, self._emitted = self._emitted, None
+        return [] if emitted is None else [self.snapshot()]
 
     def snapshot(self) -> Event:
         return state_snapshot(self.values) if self._emitted is None else self._emitted
@@ -87,13 +87,13 @@ class StateView:
         for key in data.get("unset", ()):
             values.pop(key, None)
         for key, value in data.get("set", {}).items():
-            values[key] = list(value) if isinstance(value, list) else value  # spliced here, and not in the entry
+            values[key] = list(value) if isinstance(value, list) else value  # a copy: a splice must not change entries
         for key, (at, drop, items) in data.get("splice", {}).items():
             values[key][at : at + drop] = items
         self.values = values
 
     def _patch(self, data: dict[str, Any]) -> list[Operation]:
-        """From the entry itself and not by comparing states: what did not change is not even looked at."""
+        """Derived from the entry, not by comparing states, so unchanged keys cost nothing."""
         if not isinstance(self.values, dict):
             return []
         operations: list[Operation] = []

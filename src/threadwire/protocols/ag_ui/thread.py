@@ -1,16 +1,16 @@
-"""A thread over many runs as AG-UI events: one run after the other, each with its own boundaries."""
+"""A thread's log over many runs as AG-UI events: one run after the other, each with its own start and end."""
 
 from dataclasses import replace
 
 from threadwire.core.entries import Entry, Json, Kind
 from threadwire.core.ids import RunId
-from threadwire.protocols.ag_ui.encode import Options, RunEncoder, settled
+from threadwire.protocols.ag_ui.encode import Options, RunEncoder, snapshot_events
 from threadwire.protocols.ag_ui.wire import Event, frames, run_finished, run_started
 
 
 class ThreadEncoder:
-    """Runs do not overlap on this wire. One that waits for its turn is told of when it starts; one that is given up
-    before that, not at all."""
+    """Encode a thread's log. Runs do not overlap in AG-UI: a queued run is announced when it starts, and not at all if
+    it is cancelled first."""
 
     def __init__(self, options: Options) -> None:
         self._options = replace(options, announce_when_started=True)
@@ -19,7 +19,7 @@ class ThreadEncoder:
 
     def feed(self, entry: Entry) -> bytes:
         if entry.run_id is None:
-            return self._moved(entry)
+            return self._state_update(entry)
         if entry.kind == Kind.RUN_QUEUED:
             self._waiting.add(entry.run_id)
             return b""
@@ -34,23 +34,25 @@ class ThreadEncoder:
         return encoder.feed(entry)
 
     def reopened(self) -> list[Event]:
-        """The beginning of the run under way and of whatever is open in it, for somebody who has the rest. If none is,
-        the one that waits is next: it is told of now, and not again when it starts."""
+        """The start events of the active run and of whatever is open in it, for a client that has everything else.
+
+        If none is active, the queued run is next: it is announced now, and not again when it starts.
+        """
         for run_id in (*self._runs, *self._waiting):
             encoder = self._runs.setdefault(run_id, RunEncoder(self._options))
-            return [encoder.begin(run_id), *encoder.reopened()]
+            return [encoder.announcement(run_id), *encoder.reopened()]
         return []
 
     def joined(self, base: Json) -> list[Event]:
-        """The run under way, for somebody who comes with nothing; `base` as for a run alone."""
+        """The events that a client which joins now needs from the active run; `base` as for a single run."""
         for run_id, encoder in self._runs.items():
             return [run_started(self._options.thread_id, run_id), *encoder.joined(base)]
         return []
 
-    def _moved(self, entry: Entry) -> bytes:
-        """The state was moved outside a run, so a run is made up around it: pages know no other way."""
+    def _state_update(self, entry: Entry) -> bytes:
+        """A state update outside a run, wrapped in a synthetic run because clients accept events only inside a run."""
         if entry.kind != Kind.STATE_RESET or "values" not in entry.data:
             return b""
         thread_id, run_id = self._options.thread_id, f"update-{entry.seq}"
-        told = settled(entry.data["values"])
-        return frames([run_started(thread_id, run_id), *told, run_finished(thread_id, run_id)], entry.seq)
+        events = snapshot_events(entry.data["values"])
+        return frames([run_started(thread_id, run_id), *events, run_finished(thread_id, run_id)], entry.seq)

@@ -1,7 +1,7 @@
-"""What a page holds after the events it was sent: the client's reducer, mirrored.
+"""The messages that a client holds after the events it was sent: a mirror of the client's reducer.
 
-The encoder needs it twice: to give somebody who comes in the middle of an answer what the others already have, and to
-find out, whenever a state is committed, whether pages have drifted from it.
+The encoder needs it to give a client that joins in the middle what the others already have, and to detect, whenever a
+state is committed, whether clients have diverged from it.
 """
 
 from typing import Any
@@ -10,12 +10,12 @@ from threadwire.core.entries import Json
 from threadwire.core.json import loads
 from threadwire.protocols.ag_ui.messages import Message, tool_call
 
-_KEPT_BY_PAGES = ("reasoning", "activity")
-"""Roles that a snapshot without any of them leaves alone."""
+_KEPT_BY_CLIENTS = ("reasoning", "activity")
+"""Roles whose messages clients keep when a snapshot contains none of that role."""
 
 
 class Growing:
-    """A message that is added to. Text is kept in pieces, because it comes in thousands of them."""
+    """A message that grows. Its text is stored in pieces, because it arrives in thousands of them."""
 
     __slots__ = ("_calls", "_pieces", "_rest")
 
@@ -32,15 +32,15 @@ class Growing:
     def role(self) -> str:
         return str(self._rest["role"])
 
-    def say(self, text: str) -> None:
+    def append_text(self, text: str) -> None:
         if not isinstance(self._pieces, list):
             self._pieces = []
         self._pieces.append(text)
 
-    def call(self, call_id: str, name: str) -> None:
+    def add_call(self, call_id: str, name: str) -> None:
         self._calls.setdefault(call_id, (name, []))
 
-    def argue(self, call_id: str, text: str) -> None:
+    def append_arguments(self, call_id: str, text: str) -> None:
         self._calls[call_id][1].append(text)
 
     def has_call(self, call_id: str) -> bool:
@@ -70,8 +70,8 @@ class View:
     def get(self, message_id: str) -> Growing | None:
         return self._messages.get(message_id)
 
-    def begin(self, message: Message) -> Growing:
-        """The message with that id: the one there is, or a new one."""
+    def get_or_add(self, message: Message) -> Growing:
+        """The message with that id; added if it does not exist."""
         known = self._messages.get(message["id"])
         if known is None:
             known = self._messages[message["id"]] = Growing(message)
@@ -86,31 +86,31 @@ class View:
     def messages(self) -> list[Message]:
         return [each.message() for each in self._messages.values()]
 
-    def said(self) -> list[Message]:
-        """What pages hold besides widgets. Those are told of when they are pushed, and a snapshot without any leaves
-        them where each page has them."""
+    def without_activities(self) -> list[Message]:
+        """All messages except widgets, which are sent when they are pushed. A snapshot without any leaves them where
+        each client has them."""
         return [each for each in self.messages() if each["role"] != "activity"]
 
     def replace(self, messages: list[Message]) -> None:
-        """What a page does with a snapshot: known messages are replaced where they are, new ones come behind, absent
-        ones go."""
-        there = {message["id"]: message for message in messages}
-        present = {message["role"] for message in messages}
-        kept: dict[str, Growing] = {}
+        """Apply a snapshot as a client does: known messages are replaced in place, new ones are appended, and absent
+        ones are removed."""
+        by_id = {message["id"]: message for message in messages}
+        roles = {message["role"] for message in messages}
+        result: dict[str, Growing] = {}
         for message_id, known in self._messages.items():
-            if message_id in there:
-                kept[message_id] = Growing(there[message_id])
-            elif known.role in _KEPT_BY_PAGES and known.role not in present:
-                kept[message_id] = known
-        for message_id, message in there.items():
-            if message_id not in kept:
-                kept[message_id] = Growing(message)
-        self._messages = kept
+            if message_id in by_id:
+                result[message_id] = Growing(by_id[message_id])
+            elif known.role in _KEPT_BY_CLIENTS and known.role not in roles:
+                result[message_id] = known
+        for message_id, message in by_id.items():
+            if message_id not in result:
+                result[message_id] = Growing(message)
+        self._messages = result
 
 
-def alike(one: Message, other: Message) -> bool:
-    """Whether two messages say the same; how the JSON of a call's arguments is written does not matter, nor who is
-    named as having said it."""
+def equivalent(one: Message, other: Message) -> bool:
+    """Whether two messages have the same content. The formatting of a call's JSON arguments does not matter, nor does
+    the subagent."""
     return bool(_comparable(one) == _comparable(other))
 
 

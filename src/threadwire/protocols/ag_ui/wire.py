@@ -1,4 +1,4 @@
-"""AG-UI events as they go over the wire: camelCase JSON without nulls, one server-sent event each, lines ended by LF.
+"""The wire format of AG-UI events: camelCase JSON without nulls, one server-sent event each, lines terminated by LF.
 
 Both generations of clients split at blank LF lines and fail on anything else.
 """
@@ -13,25 +13,25 @@ PROTOCOL_VERSION = "1.0"
 KEEP_ALIVE = b": keep-alive\n\n"
 
 _COPILOTKIT = "__copilotkit_interrupt_value__"
-"""Where `copilotkit_interrupt` puts its question."""
+"""The key under which `copilotkit_interrupt` puts its question."""
 
 Event = dict[str, Any]
 
 
 def event(kind: str, **fields: Json) -> Event:
-    """An event; what has no value is left out, because older clients choke on null."""
+    """An event without the fields that are None, because older clients fail on null."""
     return {"type": kind, **{name: value for name, value in fields.items() if value is not None}}
 
 
 def frame(data: Event, seq: Seq | None = None) -> bytes:
-    """A frame. Only what was made from an entry of the log has an id, so a cursor never names anything else."""
+    """A frame. Only frames of log entries have an id, so a cursor is always a position in the log."""
     if seq is None:
         return b"data: " + dumps(data) + b"\n\n"
     return b"data: " + dumps(data) + b"\nid: %d\n\n" % seq
 
 
 def frames(events: list[Event], seq: Seq | None = None) -> bytes:
-    """Several, of which only the last carries the id (spec/log.md, 4.2)."""
+    """Several frames, of which only the last has the id (spec/log.md, 4.2)."""
     if not events:
         return b""
     return b"".join([*map(frame, events[:-1]), frame(events[-1], seq)])
@@ -50,14 +50,14 @@ def run_error(message: str, code: str) -> Event:
 
 
 def interrupt_outcome(interrupts: list[Json]) -> Json | None:
-    """The outcome of a run that waits for people; None if it waits for nobody."""
+    """The outcome of a run with open interrupts; None without any."""
     if not interrupts:
         return None
     return {"type": "interrupt", "interrupts": [interrupt_json(each) for each in interrupts]}
 
 
 def interrupt_json(interrupt: Json) -> Json:
-    """LangGraph's interrupt. AG-UI has a reason and a sentence for people; the value itself is in `metadata`."""
+    """A LangGraph interrupt in AG-UI's format, which has a reason and a message; the value itself is in `metadata`."""
     value = interrupt.get("value")
     shown: dict[str, Json] = {
         "id": str(interrupt.get("id")),
@@ -78,7 +78,7 @@ def interrupt_json(interrupt: Json) -> Json:
 
 
 def legacy_interrupts(interrupts: list[Json]) -> list[Event]:
-    """How hooks learned of interrupts before runs had outcomes: a text as it is, any other value as JSON."""
+    """The events for hooks from before runs had outcomes: a string is sent unchanged, any other value as JSON."""
     values = [each.get("value") for each in interrupts]
     texts = [value if isinstance(value, str) else dumps(value).decode() for value in values]
     return [event("CUSTOM", name="on_interrupt", value=text) for text in texts]

@@ -1,4 +1,4 @@
-"""The agents of a project as CopilotKit knows them: by name, one of them called `default`."""
+"""The agents of a project in CopilotKit's terms: each has a name, and one of them is named `default`."""
 
 from contextlib import suppress
 
@@ -9,23 +9,25 @@ from threadwire.errors import AgentNotFound, ConfigError
 from threadwire.protocols.ag_ui.running import find_agent
 
 DEFAULT = "default"
-"""The agent that a chat without an agent's name asks for."""
+"""The agent that a chat without an agent name requests."""
 
 MAX_OTHERS = 100
-"""Assistants besides those of the graphs that pages are told of. They can be run by their ids all the same."""
+"""How many assistants are listed in addition to those of the graphs. The others can still be run by their ids."""
 
 
-def default_agent(named: str, graphs: list[str]) -> str:
-    """The one that is named or, if none is, the usual one. Raises `ConfigError`."""
-    if named and named not in graphs and parse_uuid(named) is None:
-        raise ConfigError(f"default_agent is {named!r}, but the graphs are: {', '.join(graphs)}")
-    return named or (DEFAULT if DEFAULT in graphs else graphs[0])
+def default_agent(configured: str, graphs: list[str]) -> str:
+    """The configured agent. Without one, the graph named `default`, or the first graph. Raises `ConfigError`."""
+    if configured and configured not in graphs and parse_uuid(configured) is None:
+        raise ConfigError(
+            f"Invalid value for default_agent: {configured!r} is not one of the graphs: {', '.join(graphs)}"
+        )
+    return configured or (DEFAULT if DEFAULT in graphs else graphs[0])
 
 
 class Agents:
     def __init__(self, engine: Engine, default: str) -> None:
-        """`default` is what `default` means: a graph's name or an assistant's id. If it is empty, the graph of that
-        name, or the first one."""
+        """`default` is the graph name or assistant id that `default` stands for. If it is empty, `default` is the graph
+        of that name, or the first graph."""
         self._engine = engine
         self._default = default_agent(default, engine.registry.ids())
 
@@ -34,16 +36,16 @@ class Agents:
         return await find_agent(self._engine, self._default if name == DEFAULT else name)
 
     async def all(self) -> dict[str, Assistant]:
-        """By the names under which they can be run: `default`, the graphs, and the newest other assistants."""
+        """All agents by the name that runs them: `default`, the graphs, and the newest other assistants."""
         found: dict[str, Assistant] = {}
         for name in (DEFAULT, *self._engine.registry.ids()):
-            with suppress(AgentNotFound):  # the default may be an assistant that is gone
+            with suppress(AgentNotFound):  # the default may be an assistant that was deleted
                 found[name] = await self.find(name)
         own = {assistant.assistant_id for assistant in found.values()}
         others = await self._engine.assistants.search(AssistantQuery(limit=MAX_OTHERS + len(own)))
         return found | {each.assistant_id: each for each in others if each.assistant_id not in own}
 
     def name_of(self, assistant_id: str) -> str:
-        """What pages call an assistant: by its graph, if it is that graph's own."""
+        """The name of an assistant: its graph's name if it is the graph's default assistant, otherwise its id."""
         graphs = self._engine.registry.ids()
         return next((each for each in graphs if assistant_id_of(each) == assistant_id), assistant_id)

@@ -1,4 +1,4 @@
-"""Fewer events that say the same: what was said in a thousand pieces in one, and of a run's states the last."""
+"""Compaction of events: the pieces of a message are joined into one event, and only a run's last state is kept."""
 
 from collections.abc import Iterable
 
@@ -16,53 +16,53 @@ _ENDS = {
     "TOOL_CALL_END": "TOOL_CALL_ARGS",
     "REASONING_MESSAGE_END": "REASONING_MESSAGE_CONTENT",
 }
-_ENDS_OF_RUNS = ("RUN_FINISHED", "RUN_ERROR")
+_RUN_ENDS = ("RUN_FINISHED", "RUN_ERROR")
 
 
 class Compaction:
-    """Takes events in; `events` are those that are left. Pure."""
+    """Compact the events that it is fed. Pure."""
 
     def __init__(self) -> None:
         self._events: list[Event] = []
         self._pieces: dict[tuple[str, str], list[str]] = {}
         self._state: Json = None
-        self._moved = False
+        self._has_state = False
 
-    def take(self, events: Iterable[Event]) -> None:
+    def feed(self, events: Iterable[Event]) -> None:
         for each in events:
-            self._take(each)
+            self._feed(each)
 
     def events(self) -> list[Event]:
         return [*self._events, *self._unfinished()]
 
-    def _take(self, given: Event) -> None:
-        kind = given["type"]
+    def _feed(self, added: Event) -> None:
+        kind = added["type"]
         if kind in _PIECES:
-            self._pieces.setdefault((kind, given[_PIECES[kind]]), []).append(given["delta"])
+            self._pieces.setdefault((kind, added[_PIECES[kind]]), []).append(added["delta"])
         elif kind == "STATE_SNAPSHOT":
-            self._state, self._moved = given["snapshot"], True
+            self._state, self._has_state = added["snapshot"], True
         elif kind == "STATE_DELTA":
-            self._state, self._moved = apply(self._state, given["delta"]), True
+            self._state, self._has_state = apply(self._state, added["delta"]), True
         else:
-            self._finish(kind, given)
-            self._events.append(given)
+            self._finish(kind, added)
+            self._events.append(added)
 
-    def _finish(self, kind: str, given: Event) -> None:
+    def _finish(self, kind: str, added: Event) -> None:
         if kind in _ENDS:
-            said = _ENDS[kind]
-            self._events += self._joined(said, given[_PIECES[said]])
-        elif kind in _ENDS_OF_RUNS:
+            content = _ENDS[kind]
+            self._events += self._joined(content, added[_PIECES[content]])
+        elif kind in _RUN_ENDS:
             self._events += self._unfinished()
             self._pieces.clear()
-            self._moved = False
+            self._has_state = False
 
     def _joined(self, kind: str, name: str) -> list[Event]:
         pieces = self._pieces.pop((kind, name), None)
         return [] if pieces is None else [event(kind, **{_PIECES[kind]: name}, delta="".join(pieces))]
 
     def _unfinished(self) -> list[Event]:
-        """What is being said, and the state, as far as they have come."""
-        said = [
+        """The messages that have not ended, and the state, as of now."""
+        partial = [
             event(kind, **{_PIECES[kind]: name}, delta="".join(pieces)) for (kind, name), pieces in self._pieces.items()
         ]
-        return [*said, {"type": "STATE_SNAPSHOT", "snapshot": self._state}] if self._moved else said
+        return [*partial, {"type": "STATE_SNAPSHOT", "snapshot": self._state}] if self._has_state else partial

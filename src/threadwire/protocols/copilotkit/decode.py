@@ -1,4 +1,4 @@
-"""What CopilotKit's pages send besides AG-UI's own requests."""
+"""CopilotKit's requests in addition to AG-UI's own."""
 
 from typing import Any, Literal, get_args
 
@@ -29,7 +29,7 @@ class _Request(BaseModel):
 
 
 class OfAgent(_Request):
-    """Whose thread it is to be: one of another agent is not found."""
+    """The agent of the thread. A thread of another agent is not found."""
 
     agent_id: str = Field(min_length=1)
 
@@ -40,7 +40,7 @@ class ThreadUpdate(OfAgent):
 
 
 class Envelope(BaseModel):
-    """A request of the transport that knows one address only."""
+    """A request of the single-route transport."""
 
     method: Method
     params: dict[str, Any] = Field(default_factory=dict)

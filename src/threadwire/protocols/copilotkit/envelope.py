@@ -1,4 +1,4 @@
-"""The transport with one address: each request says in its body which operation it means."""
+"""The single-route transport: all requests go to one path, and the body names the operation."""
 
 from urllib.parse import quote, unquote, urlsplit
 
@@ -7,7 +7,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from threadwire.errors import BadRequest, Invalid
-from threadwire.http.limits import parse_json
+from threadwire.http.json_body import parse_json
 from threadwire.protocols.copilotkit.decode import METHODS, Envelope
 from threadwire.protocols.copilotkit.forwarding import Forwarded
 from threadwire.protocols.copilotkit.problems import invalid_envelope, not_found
@@ -22,16 +22,16 @@ async def open_envelope(request: Request) -> Response:
         return invalid_envelope(error.message)
 
 
-def _envelope(given: object) -> Envelope:
-    method = given.get("method") if isinstance(given, dict) else None
+def _envelope(parsed: object) -> Envelope:
+    method = parsed.get("method") if isinstance(parsed, dict) else None
     if not isinstance(method, str) or not method:
         raise BadRequest("Missing method field")
     if method not in METHODS:
         raise BadRequest(f"Unsupported method '{method[:100]}'")
     try:
-        return Envelope.model_validate(given)
+        return Envelope.model_validate(parsed)
     except ValidationError:
-        raise BadRequest("params: is not an object") from None
+        raise BadRequest("params: must be an object") from None
 
 
 def _forward(base: str, envelope: Envelope) -> Response:
@@ -55,15 +55,15 @@ def _forward(base: str, envelope: Envelope) -> Response:
 
 
 def _agent(envelope: Envelope) -> str:
-    return envelope.text("agentId").replace("/", "%2F")  # one segment of a path, whatever it says
+    return envelope.text("agentId").replace("/", "%2F")  # always a single path segment
 
 
 def _resource(base: str, envelope: Envelope) -> Response:
-    """A request for one of the resources below the runtime's address, and for nothing else."""
-    given, method = envelope.text("path"), envelope.text("httpMethod").upper()
-    if not given.startswith("/") or given.startswith("//"):
+    """A request for a resource below the runtime's path. Nothing else can be reached."""
+    target, method = envelope.text("path"), envelope.text("httpMethod").upper()
+    if not target.startswith("/") or target.startswith("//"):
         raise BadRequest("Resource path must be Runtime-relative")
-    resource = urlsplit(given)
+    resource = urlsplit(target)
     path = unquote(resource.path)
     if path != "/threads" and not path.startswith("/threads/"):
         return not_found()

@@ -1,4 +1,4 @@
-"""Handing a request on to another address of this server, as if it had been sent there."""
+"""Internal redirects: a request is handled as if it had been sent to another path of this server."""
 
 from typing import Any
 from urllib.parse import quote
@@ -10,7 +10,7 @@ from threadwire.core.json import dumps
 
 
 class Forwarded(Response):
-    """The answer is whatever that address answers. `path` is as the server sees it, decoded."""
+    """The response of another path of this server. `path` is decoded."""
 
     def __init__(self, path: str, *, method: str | None = None, query: str | None = None, body: Any = ...) -> None:
         self.background = None
@@ -20,23 +20,23 @@ class Forwarded(Response):
         self._body = None if body is ... else b"" if body is None else dumps(body)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        there = {**scope, "path": self._path, "raw_path": quote(self._path).encode(), "path_params": {}}
+        target = {**scope, "path": self._path, "raw_path": quote(self._path).encode(), "path_params": {}}
         if self._method is not None:
-            there["method"] = self._method
+            target["method"] = self._method
         if self._query is not None:
-            there["query_string"] = self._query.encode()
-        await scope["app"].router(there, receive if self._body is None else _replayed(self._body, receive), send)
+            target["query_string"] = self._query.encode()
+        await scope["app"].router(target, receive if self._body is None else _replacing(self._body, receive), send)
 
 
-def _replayed(body: bytes, receive: Receive) -> Receive:
-    """The body first, then whatever else the client sends: that it has left."""
-    sent = False
+def _replacing(body: bytes, receive: Receive) -> Receive:
+    """Receive this body first, then the client's further messages, such as its disconnect."""
+    received = False
 
-    async def receiving() -> Message:
-        nonlocal sent
-        if sent:
+    async def receive_body_first() -> Message:
+        nonlocal received
+        if received:
             return await receive()
-        sent = True
+        received = True
         return {"type": "http.request", "body": body, "more_body": False}
 
-    return receiving
+    return receive_body_first

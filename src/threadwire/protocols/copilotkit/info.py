@@ -1,4 +1,4 @@
-"""What the runtime says about itself."""
+"""The runtime's description of itself."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from threadwire.protocols.ag_ui.capabilities import capabilities
 from threadwire.protocols.copilotkit.agents import Agents
 
 COMPATIBLE_WITH = "1.75.0"
-"""The version of `@copilotkit/runtime` whose protocol this is; pages show it and compare it with their own."""
+"""The version of `@copilotkit/runtime` whose protocol this is. Clients show it and compare it with their own."""
 
 _THREADS = {"list": True, "inspect": True, "mutations": True, "realtimeMetadata": False}
 

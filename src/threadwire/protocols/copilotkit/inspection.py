@@ -1,4 +1,4 @@
-"""A thread looked at from outside: its messages, its state, its events. Nothing is written, and no run is touched."""
+"""Read-only views of a thread: its messages, its state, its events. No run is affected."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -18,7 +18,7 @@ from threadwire.protocols.ag_ui.wire import Event
 from threadwire.protocols.copilotkit.compaction import Compaction
 
 MAX_RUNS = 100
-"""How many runs are told of, the newest."""
+"""Events are returned for at most this many runs, the newest ones."""
 
 
 async def messages_of(engine: Engine, thread: Thread, options: Options) -> list[Json]:
@@ -27,7 +27,7 @@ async def messages_of(engine: Engine, thread: Thread, options: Options) -> list[
 
 
 async def state_of(engine: Engine, thread: Thread, options: Options) -> Json:
-    """Null for a thread that has no state, or one that is not an object."""
+    """The state; None if the thread has none, or one that is not an object."""
     for each in await snapshot(engine, thread, options):
         if each["type"] == "STATE_SNAPSHOT" and isinstance(each["snapshot"], dict):
             return each["snapshot"]
@@ -38,16 +38,16 @@ async def events_of(engine: Engine, thread: Thread, options: Options) -> list[Ev
     newest = await engine.log.last(thread.thread_id)
     runs = await engine.runs.list(thread.thread_id, limit=MAX_RUNS)
     after = Seq(min((run.queued_seq for run in runs), default=Seq(newest + 1)) - 1)
-    told = Compaction()
+    compaction = Compaction()
     if after >= newest:
         return []
     with await engine.runs.follow_thread_alone(
         thread.thread_id, ThreadEncoder(options), after, upto=newest
     ) as follower:
         while (frames := await follower.next(0)) is not None:
-            told.take(_events_in(frames))
-            await checkpoint()  # a long thread must not hold up the others
-    return told.events()
+            compaction.feed(_events_in(frames))
+            await checkpoint()  # a long thread must not block other clients
+    return compaction.events()
 
 
 def _events_in(frames: bytes) -> Iterator[Event]:
@@ -57,7 +57,7 @@ def _events_in(frames: bytes) -> Iterator[Event]:
 
 
 def _flat(message: Message) -> dict[str, Any]:
-    """CopilotKit's own shape, which is flatter than AG-UI's."""
+    """A message in CopilotKit's own format, which is flatter than AG-UI's."""
     flat: dict[str, Any] = {name: message[name] for name in ("id", "role", "content", "toolCallId") if name in message}
     if calls := message.get("toolCalls"):
         flat["toolCalls"] = [

@@ -1,4 +1,4 @@
-"""Addresses below the runtime's: ids that may hold anything, slashes too many, and where there is nothing."""
+"""Paths below the runtime's: ids with any characters, superfluous slashes, and paths that do not exist."""
 
 import re
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from threadwire.protocols.copilotkit.problems import not_allowed, not_found
 
 
 class _Anything(Convertor[str]):
-    """`{name:anything}`, which Starlette's own `path` is not: that takes no newline, and also takes nothing at all."""
+    """`{name:anything}`. Unlike Starlette's own `path` it matches newlines, and does not match the empty string."""
 
     regex = "(?s:.+)"
 
@@ -27,11 +27,11 @@ class _Anything(Convertor[str]):
 register_url_convertor("anything", _Anything())
 
 
-def otherwise(request: Request, known: Sequence[APIRoute]) -> Response:
-    """A known address with slashes too many, a known one with another verb, or an unknown one."""
+def fallback_response(request: Request, known: Sequence[APIRoute]) -> Response:
+    """The response for a path with superfluous slashes, a known path with another method, or an unknown path."""
     path = request.scope["path"]
-    if (tidy := re.sub("/+", "/", path).rstrip("/")) != path:
-        return Forwarded(tidy)
+    if (normalized := re.sub("/+", "/", path).rstrip("/")) != path:
+        return Forwarded(normalized)
     below = path[len(request.scope.get("root_path", "")) :]
-    allowed = {verb for route in known if route.path_regex.match(below) for verb in route.methods or ()}
+    allowed = {method for route in known if route.path_regex.match(below) for method in route.methods or ()}
     return not_allowed(allowed) if allowed else not_found()

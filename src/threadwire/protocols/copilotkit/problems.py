@@ -1,4 +1,4 @@
-"""Refusals in the shapes that CopilotKit's clients read: `{"error": what, "message": why}`."""
+"""Error responses in the format of CopilotKit's clients: `{"error": what, "message": why}`."""
 
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -10,10 +10,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from threadwire import errors
-from threadwire.http.limits import JsonRoute
+from threadwire.http.json_route import JsonRoute
 from threadwire.http.problems import Json, Responses, foreseen, sentences, status_of
 
-_WORDS: dict[type[errors.ThreadwireError], str] = {
+_TITLES: dict[type[errors.ThreadwireError], str] = {
     errors.AgentNotFound: "Agent not found",
     errors.ThreadNotFound: "Thread not found",
     errors.NotFound: "Not found",
@@ -23,56 +23,56 @@ _WORDS: dict[type[errors.ThreadwireError], str] = {
 
 
 class RuntimeProblem(BaseModel):
-    """How an error looks to CopilotKit's clients."""
+    """The body of an error response to CopilotKit's clients."""
 
     model_config = ConfigDict(extra="forbid")
 
-    error: str = Field(description="What is wrong, in a word or a sentence.")
+    error: str = Field(description="The kind of error, in a word or a sentence.")
     message: str | None = None
     details: str | None = None
     retryable: bool | None = None
 
 
-def refused_with(*statuses: int) -> Responses:
+def runtime_error_responses(*statuses: int) -> Responses:
     return foreseen(*statuses, shape=RuntimeProblem)
 
 
 class RuntimeRoute(JsonRoute):
-    """A route whose refusals are put in these words. What is a defect of ours is reported as everywhere else."""
+    """A route whose errors have this format. Internal errors are reported as on every other route."""
 
     @staticmethod
     def refusals(*, named: bool, asked: bool) -> Responses:
-        return {**(refused_with(404) if named else {}), **(refused_with(400) if asked else {})}
+        return {**(runtime_error_responses(404) if named else {}), **(runtime_error_responses(400) if asked else {})}
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        answer = super().get_route_handler()
+        handle = super().get_route_handler()
 
-        async def in_these_words(request: Request) -> Response:
+        async def handle_errors(request: Request) -> Response:
             try:
-                return await answer(request)
+                return await handle(request)
             except errors.ThreadwireError as error:
-                return refusal(error)
+                return _expected(error)
             except RequestValidationError as error:
                 return _malformed(error)
             except HTTPException as error:
                 return Json({"error": error.detail}, error.status_code, headers=dict(error.headers or {}))
 
-        return in_these_words
+        return handle_errors
 
 
-def refusal(error: errors.ThreadwireError) -> Json:
+def _expected(error: errors.ThreadwireError) -> Json:
     if isinstance(error, errors.Invalid):
-        what = "Invalid request" if isinstance(error, errors.BadRequest) else "Invalid request body"
-        return Json({"error": what, "details": error.message}, 400)
-    what = next((_WORDS[kind] for kind in type(error).__mro__ if kind in _WORDS), "Failed")
-    return Json({"error": what, "message": error.message}, status_of(error))
+        title = "Invalid request" if isinstance(error, errors.BadRequest) else "Invalid request body"
+        return Json({"error": title, "details": error.message}, 400)
+    title = next((_TITLES[kind] for kind in type(error).__mro__ if kind in _TITLES), "Failed")
+    return Json({"error": title, "message": error.message}, status_of(error))
 
 
 def _malformed(error: RequestValidationError) -> Json:
-    found = error.errors()
-    in_body = any(each["loc"][:1] == ("body",) for each in found)
-    what = "Invalid request body" if in_body else "Invalid request"
-    return Json({"error": what, "details": sentences(found)}, 400)
+    validation_errors = error.errors()
+    in_body = any(each["loc"][:1] == ("body",) for each in validation_errors)
+    title = "Invalid request body" if in_body else "Invalid request"
+    return Json({"error": title, "details": sentences(validation_errors)}, 400)
 
 
 def invalid_envelope(message: str, status: int = 400) -> Json:

@@ -1,4 +1,4 @@
-"""The protocol of CopilotKit's runtime over HTTP, without that runtime: both its transports at one address."""
+"""The protocol of CopilotKit's runtime over HTTP, without that runtime. Both its transports share one path."""
 
 from typing import Annotated, Any
 
@@ -10,7 +10,7 @@ from starlette.responses import Response
 from threadwire.core.ids import thread_id_named
 from threadwire.engine.lifecycle import Engine
 from threadwire.errors import Invalid
-from threadwire.http.limits import parse_json
+from threadwire.http.json_body import parse_json
 from threadwire.http.problems import Json
 from threadwire.http.streaming import OpenStreams
 from threadwire.protocols.ag_ui.decode import ConnectInput, RunInput, StopInput
@@ -22,18 +22,18 @@ from threadwire.protocols.copilotkit.decode import MAX_PAGE, OfAgent, ThreadUpda
 from threadwire.protocols.copilotkit.envelope import open_envelope
 from threadwire.protocols.copilotkit.info import runtime_info
 from threadwire.protocols.copilotkit.inspection import events_of, messages_of, state_of
-from threadwire.protocols.copilotkit.paths import otherwise
-from threadwire.protocols.copilotkit.problems import RuntimeRoute, refused_with
+from threadwire.protocols.copilotkit.paths import fallback_response
+from threadwire.protocols.copilotkit.problems import RuntimeRoute, runtime_error_responses
 from threadwire.protocols.copilotkit.suggesting import is_suggestion, suggest, throwaway_thread
 from threadwire.protocols.copilotkit.threads import archive_thread, delete_thread, list_threads, update_thread
 
 PREFIX = "/copilotkit"
 
-_NO_REALTIME = "Thread lists are not pushed here: `threadEndpoints.realtimeMetadata` is false."
-_NOT_CLEARED = "Threads are kept, and other pages have theirs here too: delete them one by one."
-_NO_TRANSCRIPTION = "Transcription is not offered here: `audioFileTranscriptionEnabled` is false."
+_NO_REALTIME = "This server does not push thread lists: `threadEndpoints.realtimeMetadata` is false."
+_NOT_CLEARED = "Threads are persistent and belong to other clients too: delete them one by one."
+_NO_TRANSCRIPTION = "This server does not transcribe audio: `audioFileTranscriptionEnabled` is false."
 _ANY: list[str] = []
-"""Starlette takes a route without methods for one that has them all."""
+"""In Starlette, a route without methods matches all of them."""
 
 
 def copilotkit_routes(engine: Engine, streams: OpenStreams, agents: Agents, manners: Manners) -> APIRouter:
@@ -41,21 +41,21 @@ def copilotkit_routes(engine: Engine, streams: OpenStreams, agents: Agents, mann
     _agent_routes(router, engine, streams, agents, manners)
     _thread_routes(router, engine, agents)
 
-    @router.post("", responses=refused_with(404, 415))
-    async def one_address_for_all(request: Request) -> Response:
+    @router.post("", responses=runtime_error_responses(404, 415))
+    async def single_route(request: Request) -> Response:
         return await open_envelope(request)
 
-    @router.post("/transcribe", responses=refused_with(503))
+    @router.post("/transcribe", responses=runtime_error_responses(503))
     async def transcribe() -> Json:
         return Json({"error": "service_not_configured", "message": _NO_TRANSCRIPTION, "retryable": False}, 503)
 
     known = [route for route in router.routes if isinstance(route, APIRoute)]
 
-    async def anything_else(request: Request) -> Response:
-        return otherwise(request, known)
+    async def fallback(request: Request) -> Response:
+        return fallback_response(request, known)
 
     for path in ("", "/", "/{rest:anything}"):
-        router.add_route(PREFIX + path, anything_else, methods=_ANY, include_in_schema=False)
+        router.add_route(PREFIX + path, fallback, methods=_ANY, include_in_schema=False)
     return router
 
 
@@ -95,7 +95,7 @@ def _agent_routes(router: APIRouter, engine: Engine, streams: OpenStreams, agent
 
 
 def _thread_routes(router: APIRouter, engine: Engine, agents: Agents) -> None:
-    @router.get("/threads", responses=refused_with(404))
+    @router.get("/threads", responses=runtime_error_responses(404))
     async def list_of_threads(
         agent_id: Annotated[str | None, Query(alias="agentId")] = None,
         include_archived: Annotated[bool, Query(alias="includeArchived")] = False,
@@ -107,11 +107,11 @@ def _thread_routes(router: APIRouter, engine: Engine, agents: Agents) -> None:
         )
         return Json(page)
 
-    @router.post("/threads/subscribe", responses=refused_with(422))
+    @router.post("/threads/subscribe", responses=runtime_error_responses(422))
     async def subscribe_to_threads() -> Json:
         return Json({"error": _NO_REALTIME}, 422)
 
-    @router.post("/threads/clear", responses=refused_with(422))
+    @router.post("/threads/clear", responses=runtime_error_responses(422))
     async def clear_threads() -> Json:
         return Json({"error": _NOT_CLEARED}, 422)
 
@@ -144,10 +144,10 @@ def _thread_routes(router: APIRouter, engine: Engine, agents: Agents) -> None:
 
 
 def _stop_scope(body: bytes) -> StopInput | Json:
-    """Which run is to be stopped; a misspelt key must not stop the others too."""
+    """The run to stop. An unknown key is an error: a misspelt `runId` must not stop whichever run is active."""
     try:
-        given: Any = parse_json(body) if body.strip() else {}
-        scope = StopInput.model_validate(given)
+        parsed: Any = parse_json(body) if body.strip() else {}
+        scope = StopInput.model_validate(parsed)
     except (Invalid, ValidationError):
         return Json({"error": "Invalid stop request"}, 400)
     if "run_id" in scope.model_fields_set and not (scope.run_id or "").strip():
@@ -156,7 +156,7 @@ def _stop_scope(body: bytes) -> StopInput | Json:
 
 
 async def _stop(engine: Engine, thread: str, run_id: str | None, manners: Manners) -> Stopped:
-    """Stop what is active on a thread, or a suggestion that was asked for under its name."""
+    """Stop the active run of a thread, or a suggestion that was requested with the thread's id."""
     stopped = await stop(engine, thread_id_named(thread), thread, run_id, manners)
     if stopped.run is None:
         suggestion = await stop(engine, throwaway_thread(thread), thread, run_id, manners)

@@ -1,8 +1,7 @@
-"""Suggestions of what somebody could say next: a run that nobody is to see again, on a thread of its own that goes with
-it.
+"""Suggestions for the user's next message: a run on a temporary thread that is deleted when the run ends.
 
-Pages ask for one with the whole conversation and an invented thread's id. Those that know the address `…/suggest` use
-it; the others ask for a run like any other, which is known by the tool it is told to call.
+Clients send the whole conversation and a thread id that they made up. Newer clients use the path `…/suggest`. Older
+clients start an ordinary run, which is recognized by the tool that it is forced to call.
 """
 
 from collections.abc import Awaitable, Callable
@@ -25,61 +24,63 @@ from threadwire.protocols.ag_ui.running import Manners, start
 from threadwire.protocols.ag_ui.wire import KEEP_ALIVE
 
 THROWAWAY = "copilotkit_suggestion"
-"""Marks, in a thread's metadata, one that should be gone. A crash can leave it; no list shows it."""
+"""The metadata key that marks a temporary thread. A crash can leave such a thread behind; no list shows it."""
 
 _TOOL = "copilotkitSuggest"
 
 
-def is_suggestion(asked: RunInput) -> bool:
-    choice = asked.forwarded.get("toolChoice")
+def is_suggestion(run_input: RunInput) -> bool:
+    choice = run_input.forwarded.get("toolChoice")
     function = choice.get("function") if isinstance(choice, dict) else None
     return isinstance(function, dict) and function.get("name") == _TOOL
 
 
-def throwaway_thread(called: str) -> ThreadId:
-    """Never a thread that pages could mean: no name of theirs has a control character."""
-    thread_id_named(called)
-    return ThreadId(str(uuid5(NAMED_THREADS, f"suggestion\0{called}")))
+def throwaway_thread(client_thread_id: str) -> ThreadId:
+    """The id of the temporary thread. It never collides with a client's own thread, since the ids of clients contain no
+    control characters. Raises `Invalid` for an invalid id."""
+    thread_id_named(client_thread_id)
+    return ThreadId(str(uuid5(NAMED_THREADS, f"suggestion\0{client_thread_id}")))
 
 
 async def suggest(
-    engine: Engine, streams: OpenStreams, agent: Assistant, asked: RunInput, manners: Manners
+    engine: Engine, streams: OpenStreams, agent: Assistant, run_input: RunInput, manners: Manners
 ) -> Response:
-    thread_id = throwaway_thread(asked.thread_id)
-    alone = replace(manners, when_busy="reject")
-    run, _ = await start(engine, agent, asked, alone, on=thread_id, thread_metadata={THROWAWAY: True})
-    options = Options(asked.thread_id, run_id=asked.run_id, modern=asked.modern, raw=asked.raw)
+    thread_id = throwaway_thread(run_input.thread_id)
+    rejecting = replace(manners, when_busy="reject")
+    run, _ = await start(engine, agent, run_input, rejecting, on=thread_id, thread_metadata={THROWAWAY: True})
+    options = Options(run_input.thread_id, run_id=run_input.run_id, modern=run_input.modern, raw=run_input.raw)
     follower = engine.runs.follow(run, options, partial(RunEncoder, options), Seq(run.queued_seq - 1))
 
-    async def throw_away() -> None:
+    async def delete_thread() -> None:
         with suppress(NotFound):
             await engine.threads.delete(thread_id)
 
-    return event_stream(_Then(follower, throw_away), streams, heartbeat=KEEP_ALIVE, on_disconnect=throw_away)
+    source = _CleaningUp(follower, delete_thread)
+    return event_stream(source, streams, heartbeat=KEEP_ALIVE, on_disconnect=delete_thread)
 
 
-class _Then:
-    """A watcher after whose last frames something is done, before they are sent."""
+class _CleaningUp:
+    """A source of frames that calls `clean_up` before it returns the last ones."""
 
-    def __init__(self, watcher: Watcher, afterwards: Callable[[], Awaitable[None]]) -> None:
-        self._watcher = watcher
-        self._afterwards = afterwards
+    def __init__(self, source: Watcher, clean_up: Callable[[], Awaitable[None]]) -> None:
+        self._source = source
+        self._clean_up = clean_up
 
-    def __enter__(self) -> "_Then":
-        self._watcher.__enter__()
+    def __enter__(self) -> "_CleaningUp":
+        self._source.__enter__()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._watcher.__exit__(kind, error, trace)
+        self._source.__exit__(kind, error, trace)
 
     @property
     def finished(self) -> bool:
-        return self._watcher.finished
+        return self._source.finished
 
     async def next(self, timeout: float) -> bytes | None:
-        frames = await self._watcher.next(timeout)
-        if frames is None or self._watcher.finished:
-            await self._afterwards()
+        frames = await self._source.next(timeout)
+        if frames is None or self._source.finished:
+            await self._clean_up()
         return frames

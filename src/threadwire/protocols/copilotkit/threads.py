@@ -1,6 +1,6 @@
-"""The threads of an agent: listing, naming, archiving, removing.
+"""The threads of an agent: listing, renaming, archiving, deleting.
 
-A thread's name and whether it is archived are in its metadata, where the other protocols can read and set them too.
+A thread's name and its archived flag are in its metadata, where other protocols can read and set them too.
 """
 
 from datetime import UTC, datetime
@@ -10,7 +10,7 @@ from threadwire.core.ids import thread_id_named
 from threadwire.core.records import Assistant, Thread, ThreadQuery
 from threadwire.engine.lifecycle import Engine
 from threadwire.errors import BadRequest, Invalid, ThreadNotFound
-from threadwire.protocols.ag_ui.running import PAGE_THREAD, find_thread
+from threadwire.protocols.ag_ui.running import CLIENT_THREAD_ID, find_thread
 from threadwire.protocols.copilotkit.agents import Agents
 from threadwire.protocols.copilotkit.decode import ThreadUpdate
 from threadwire.protocols.copilotkit.suggesting import THROWAWAY
@@ -22,7 +22,7 @@ ARCHIVED = "archived"
 async def list_threads(
     engine: Engine, agents: Agents, agent_id: str | None, *, archived: bool, limit: int, cursor: str | None
 ) -> dict[str, Any]:
-    """One page, the threads that ran last first."""
+    """One page of threads, the most recently run first."""
     of_agent = {} if agent_id is None else {"assistant_id": (await agents.find(agent_id)).assistant_id}
     offset = _offset(cursor)
     records: list[dict[str, Any]] = []
@@ -43,7 +43,7 @@ def _offset(cursor: str | None) -> int:
     if cursor is None:
         return 0
     if not cursor.isascii() or not cursor.isdigit() or len(cursor) > 9:
-        raise BadRequest("cursor: is not one that was given out")
+        raise BadRequest("cursor: must be the `nextCursor` of a previous page")
     return int(cursor)
 
 
@@ -55,11 +55,11 @@ def _is_listed(thread: Thread, *, archived: bool) -> bool:
 
 async def update_thread(engine: Engine, agents: Agents, name: str, update: ThreadUpdate) -> dict[str, Any]:
     thread = await _thread_of(engine, await agents.find(update.agent_id), name)
-    given = update.model_fields_set
+    provided = update.model_fields_set
     metadata: dict[str, Any] = {}
-    if "name" in given:
+    if "name" in provided:
         metadata[NAME] = update.name
-    if "archived" in given:
+    if "archived" in provided:
         metadata[ARCHIVED] = update.archived is True
     if metadata:
         thread = await engine.threads.update(thread.thread_id, metadata)
@@ -89,31 +89,31 @@ def record(thread: Thread, agent_id: str) -> dict[str, Any]:
     name = thread.metadata.get(NAME)
     last_run = thread.state_updated_at or thread.created_at
     return {
-        "id": _called(thread),
+        "id": _client_thread_id(thread),
         "name": name if isinstance(name, str) else None,
         "agentId": agent_id,
         "organizationId": "",
         "createdById": "",
         "archived": thread.metadata.get(ARCHIVED) is True,
-        "createdAt": _moment(thread.created_at),
-        "updatedAt": _moment(thread.updated_at),
-        "lastRunAt": _moment(last_run),
+        "createdAt": _iso(thread.created_at),
+        "updatedAt": _iso(thread.updated_at),
+        "lastRunAt": _iso(last_run),
     }
 
 
-def _called(thread: Thread) -> str:
-    """As pages call it. Metadata can be set by anybody, so a name that means another thread is not believed."""
-    called = thread.metadata.get(PAGE_THREAD)
-    return called if isinstance(called, str) and _means(called, thread) else thread.thread_id
+def _client_thread_id(thread: Thread) -> str:
+    """The id that clients use. Any client can set metadata, so an id that belongs to another thread is ignored."""
+    client_id = thread.metadata.get(CLIENT_THREAD_ID)
+    return client_id if isinstance(client_id, str) and _belongs_to(client_id, thread) else thread.thread_id
 
 
-def _means(called: str, thread: Thread) -> bool:
+def _belongs_to(client_id: str, thread: Thread) -> bool:
     try:
-        return thread_id_named(called) == thread.thread_id
+        return thread_id_named(client_id) == thread.thread_id
     except Invalid:
         return False
 
 
-def _moment(milliseconds: int) -> str:
-    moment = datetime.fromtimestamp(milliseconds / 1000, UTC)
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+def _iso(milliseconds: int) -> str:
+    time = datetime.fromtimestamp(milliseconds / 1000, UTC)
+    return time.isoformat(timespec="milliseconds").replace("+00:00", "Z")

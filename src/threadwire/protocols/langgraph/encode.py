@@ -1,8 +1,8 @@
 """One run's log as the classic LangGraph run stream.
 
-Server-sent events named after the stream mode, in the shapes the official SDKs parse. The encoder is stateful only
-because the log stores changes: it keeps the last chunk of each message and the folded values of each namespace that is
-not over, and so must be fed a run from its first entry (spec/log.md, 4.5). What it says depends on nothing else.
+Server-sent events named after the stream mode, in the format the official SDKs parse. The encoder is stateful only
+because the log stores changes: it keeps the last chunk of each message and the folded values of each namespace that has
+not ended, so it must be fed a run from its first entry (spec/log.md, 4.5). Its output depends on nothing else.
 """
 
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ MODES = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class StreamOptions:
-    """What a client wants to see of a run. Equal options share one encoder."""
+    """What a client wants to receive of a run. Streams with equal options share one encoder."""
 
     modes: frozenset[str]
     subgraphs: bool = False
@@ -45,7 +45,7 @@ class RunStreamEncoder:
         self._subgraphs = options.subgraphs
         self._states = ByNamespace(StateFold)
         self._messages: _TupleMessages | _AccumulatedMessages | None = None
-        if "messages-tuple" in self._modes:  # the tuples win when both are asked for, as they do on the official server
+        if "messages-tuple" in self._modes:  # takes precedence over `messages`, as on the official server
             self._messages = _TupleMessages()
         elif "messages" in self._modes:
             self._messages = _AccumulatedMessages()
@@ -60,8 +60,8 @@ class RunStreamEncoder:
             return self._messages.feed(entry)
         if kind == Kind.STATE:
             return self._values(entry)
-        if kind in _PASSED_ON:
-            return self._passed_on(entry)
+        if kind in _UNCHANGED:
+            return self._unchanged(entry)
         if kind == Kind.TASK and entry.data.get("ended"):
             self._states.task_ended(entry.ns, entry.data["name"], entry.data["id"])
             return b""
@@ -84,7 +84,7 @@ class RunStreamEncoder:
         state.apply(entry.data)
         return frame(_name(b"values", entry.ns), state.dumps(), entry)
 
-    def _passed_on(self, entry: Entry) -> bytes:
+    def _unchanged(self, entry: Entry) -> bytes:
         if entry.kind not in self._modes or "value" not in entry.data:
             return b""
         if entry.ns and not self._subgraphs:
@@ -92,11 +92,11 @@ class RunStreamEncoder:
         return frame(_name(entry.kind.encode(), entry.ns), dumps(entry.data["value"]), entry)
 
 
-_PASSED_ON = frozenset({Kind.CUSTOM, Kind.UPDATES, Kind.TASKS, Kind.CHECKPOINTS, Kind.DEBUG, Kind.EVENTS})
+_UNCHANGED = frozenset({Kind.CUSTOM, Kind.UPDATES, Kind.TASKS, Kind.CHECKPOINTS, Kind.DEBUG, Kind.EVENTS})
 
 
 class _Chunk:
-    """A streamed message as of its last chunk, with its frame cut around the text so that a token costs no
+    """A streamed message as of its last chunk. Its frame is split around the text, so that a token needs no
     serialisation."""
 
     __slots__ = ("after", "before", "fields", "meta")
@@ -104,13 +104,13 @@ class _Chunk:
     def __init__(self, fields: dict[str, Json], meta: Json, name: bytes) -> None:
         self.fields = fields
         self.meta = dumps(meta)
-        self._cut(name)
+        self._split(name)
 
     def patch(self, patch: dict[str, Json], name: bytes) -> None:
         self.fields = {**self.fields, **patch}
-        self._cut(name)
+        self._split(name)
 
-    def _cut(self, name: bytes) -> None:
+    def _split(self, name: bytes) -> None:
         rest = {key: value for key, value in self.fields.items() if key != "content"}
         self.before = b"event: " + name + b'\r\ndata: [{"content":'
         self.after = b"," + dumps(rest)[1:] + b"," + self.meta + b"]\r\nid: "
@@ -120,21 +120,21 @@ class _Chunk:
 
 
 class _TupleMessages:
-    """`messages-tuple`: each chunk as it came, with its metadata.
+    """`messages-tuple`: each chunk unchanged, with its metadata.
 
-    Clients add chunks up by the message's id, for as long as they live. So a message that an earlier attempt had begun
-    is taken back before it begins again under the same id, or its text would be shown twice.
+    Clients concatenate all chunks with the same message id. So a message that an earlier attempt started is removed
+    before it starts again with the same id. Otherwise its text would be shown twice.
     """
 
     def __init__(self) -> None:
         self._chunks: dict[int, _Chunk] = {}
-        self._begun: set[str] = set()
+        self._started: set[str] = set()
         self._abandoned: set[str] = set()
 
     def forget(self) -> None:
         self._chunks.clear()
-        self._abandoned |= self._begun
-        self._begun.clear()
+        self._abandoned |= self._started
+        self._started.clear()
 
     def feed(self, entry: Entry) -> bytes:
         data = entry.data
@@ -147,24 +147,24 @@ class _TupleMessages:
             return chunk.frame(chunk.fields["content"], entry.seq)
         if "chunk" in data:
             chunk = self._chunks[data["i"]] = _Chunk(data["chunk"], data["meta"], name)
-            begun = chunk.frame(chunk.fields["content"], entry.seq)
+            started = chunk.frame(chunk.fields["content"], entry.seq)
         else:
-            begun = frame(name, dumps([data["message"], data["meta"]]), entry)
-        return self._taken_back(data, name) + begun
+            started = frame(name, dumps([data["message"], data["meta"]]), entry)
+        return self._removed(data, name) + started
 
-    def _taken_back(self, data: dict[str, Any], name: bytes) -> bytes:
+    def _removed(self, data: dict[str, Any], name: bytes) -> bytes:
         message_id = data["chunk" if "chunk" in data else "message"].get("id")
         if message_id is None:
             return b""
-        self._begun.add(message_id)
+        self._started.add(message_id)
         if message_id not in self._abandoned:
             return b""
         self._abandoned.remove(message_id)
         return frame(name, dumps([RemoveMessage(id=message_id), data["meta"]]))
 
 
-class _Growing:
-    """A streamed message so far. Text is only appended; whatever else a chunk brings, LangChain knows how to merge."""
+class _PartialMessage:
+    """A streamed message so far. Text is appended here; LangChain merges everything else in a chunk."""
 
     __slots__ = ("_merged", "_shown", "_text", "chunk")
 
@@ -222,29 +222,29 @@ _NOT_TEXT = (
 
 
 class _AccumulatedMessages:
-    """`messages`: the message so far, again and again; its metadata once."""
+    """`messages`: the whole message so far with every chunk; its metadata once."""
 
     def __init__(self) -> None:
-        self._growing: dict[int, _Growing] = {}
+        self._partial: dict[int, _PartialMessage] = {}
         self._described: set[str] = set()
 
     def forget(self) -> None:
-        self._growing.clear()
+        self._partial.clear()
 
     def feed(self, entry: Entry) -> bytes:
         data = entry.data
         if type(data) is list:
-            growing = self._growing[data[0]]
-            growing.text(data[1])
+            partial = self._partial[data[0]]
+            partial.text(data[1])
         elif "patch" in data:
-            growing = self._growing[data["i"]]
-            growing.patch(data["patch"])
+            partial = self._partial[data["i"]]
+            partial.patch(data["patch"])
         elif "chunk" in data:
-            growing = self._growing[data["i"]] = _Growing(data["chunk"])
+            partial = self._partial[data["i"]] = _PartialMessage(data["chunk"])
         else:
             complete = frame(b"messages/complete", dumps([data["message"]]), entry)
             return self._describe(entry, data["message"]) + complete
-        return self._describe(entry, growing.chunk) + frame(b"messages/partial", growing.dumps(), entry)
+        return self._describe(entry, partial.chunk) + frame(b"messages/partial", partial.dumps(), entry)
 
     def _describe(self, entry: Entry, message: dict[str, Json]) -> bytes:
         """The message's metadata, the first time it is seen."""
@@ -260,7 +260,7 @@ def _name(mode: bytes, ns: Namespace) -> bytes:
 
 
 def frame(name: bytes, data: bytes, entry: Entry | None = None) -> bytes:
-    """One event. Only the last frame of an entry is given the entry, and so the id (spec 4.2)."""
+    """One event. Only the last frame of an entry is passed the entry, and so has the id (spec/log.md, 4.2)."""
     if entry is None:
         return b"event: " + name + b"\r\ndata: " + data + b"\r\n\r\n"
     return b"event: " + name + b"\r\ndata: " + data + b"\r\nid: %d\r\n\r\n" % entry.seq

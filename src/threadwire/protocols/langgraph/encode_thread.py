@@ -1,7 +1,7 @@
-"""A thread's log as the LangGraph thread stream: run after run, for as long as somebody listens.
+"""A thread's log as the LangGraph thread stream: run after run, for as long as the client stays connected.
 
-Like the run stream it is a function of the entries fed to it. What it needs of a run it learns from the run's own
-entries, so it must be fed a run from its first one on (spec/log.md, 4.5), and nothing of the runs before.
+Like the run stream it is a function of the entries fed to it. Everything it needs about a run is in the run's own
+entries. So it must be fed a run from its first entry (spec/log.md, 4.5), and nothing from the runs before.
 """
 
 from typing import Any
@@ -17,11 +17,11 @@ THREAD_MODES = frozenset({"run_modes", "lifecycle", "state_update"})
 
 
 class ThreadStreamEncoder:
-    """`run_modes`: what each run's own stream shows, and its end. `lifecycle`: beginnings and ends alone.
-    `state_update`: the state after each change, whoever made it."""
+    """`run_modes`: the output of each run's own stream, and its end. `lifecycle`: only starts and ends.
+    `state_update`: the state after each change, inside and outside runs."""
 
     def __init__(self, modes: frozenset[str]) -> None:
-        self._whole = "run_modes" in modes
+        self._run_modes = "run_modes" in modes
         self._lifecycle = "lifecycle" in modes
         self._state = "state_update" in modes
         self._runs: dict[RunId, RunStreamEncoder] = {}
@@ -29,7 +29,7 @@ class ThreadStreamEncoder:
 
     def feed(self, entry: Entry) -> bytes:
         if entry.run_id is None:
-            return self._moved(entry) if self._state and entry.kind == Kind.STATE_RESET else b""
+            return self._state_reset(entry) if self._state and entry.kind == Kind.STATE_RESET else b""
         if entry.kind == Kind.RUN_STARTED:
             return self._started(entry.run_id, entry)
         if entry.kind == Kind.RUN_ENDED:
@@ -40,29 +40,29 @@ class ThreadStreamEncoder:
         changed = self._changed(entry.run_id, entry)
         if changed is None:
             return shown
-        # Only the last frame of an entry has its number (4.2).
+        # Only the last frame of an entry has its id (spec/log.md, 4.2).
         return frame(b"state_update", changed) + shown if shown else frame(b"state_update", changed, entry)
 
     def _started(self, run_id: RunId, entry: Entry) -> bytes:
         self._states[run_id] = StateFold()
-        if not self._whole and not self._lifecycle:
+        if not self._run_modes and not self._lifecycle:
             return b""
         if run_id not in self._runs:
-            self._runs[run_id] = RunStreamEncoder(_options(entry.data) if self._whole else _NOTHING)
+            self._runs[run_id] = RunStreamEncoder(_options(entry.data) if self._run_modes else _NOTHING)
         return self._runs[run_id].feed(entry)
 
     def _ended(self, run_id: RunId, entry: Entry) -> bytes:
         self._runs.pop(run_id, None)
         self._states.pop(run_id, None)
-        if not self._whole and not self._lifecycle:
+        if not self._run_modes and not self._lifecycle:
             return b""
         done = frame(b"metadata", dumps({"status": "run_done", "run_id": run_id}), entry)
-        if self._whole and entry.data["status"] in ("error", "timeout"):
+        if self._run_modes and entry.data["status"] in ("error", "timeout"):
             return frame(b"error", dumps(entry.data["error"])) + done
         return done
 
     def _changed(self, run_id: RunId, entry: Entry) -> bytes | None:
-        """What a step of a run, or taking the run back, made of the thread's state."""
+        """The thread's state after a step of a run, or the notice that the run was rolled back."""
         if entry.kind == Kind.STATE_RESET and entry.data["cause"] == "rollback":
             return dumps({"cause": "rollback", "run_id": run_id})
         if entry.kind != Kind.STATE or entry.ns or run_id not in self._states:
@@ -71,8 +71,8 @@ class ThreadStreamEncoder:
         state.apply(entry.data)
         return b'{"values":' + state.dumps() + b',"cause":"run","run_id":' + dumps(run_id) + b"}"
 
-    def _moved(self, entry: Entry) -> bytes:
-        """The state was moved outside a run; pruning leaves it where it is."""
+    def _state_reset(self, entry: Entry) -> bytes:
+        """A state update outside a run. Pruning does not change the state."""
         if entry.data["cause"] == "prune":
             return b""
         shown: dict[str, Json] = {

@@ -1,4 +1,4 @@
-"""Webhooks as LangGraph's clients name and receive them."""
+"""LangGraph's webhooks: which URLs are allowed, and what is delivered to them."""
 
 from threadwire.core.json import dumps
 from threadwire.core.records import Delivery
@@ -9,7 +9,7 @@ from threadwire.protocols.langgraph.wire import webhook_json
 
 
 class LangGraphWebhooks:
-    """With `muted`, runs may name any and none is told."""
+    """With `muted`, every URL is accepted and nothing is delivered."""
 
     def __init__(self, calls: WebhookCalls, *, muted: bool = False, clock: Clock = system_clock) -> None:
         self._calls = calls
@@ -17,7 +17,7 @@ class LangGraphWebhooks:
         self._clock = clock
 
     def use(self, rules: WebhookRules, *, muted: bool) -> None:
-        """From now on."""
+        """Replace the rules, after a reload."""
         self._calls.rules = rules
         self.muted = muted
 
@@ -27,5 +27,5 @@ class LangGraphWebhooks:
 
     async def tell(self, delivery: Delivery) -> None:
         assert delivery.run.webhook is not None, "only runs with a webhook leave deliveries"
-        if not self.muted:  # also what was left before they were
+        if not self.muted:  # also drops deliveries from before webhooks were muted
             await self._calls.post(delivery.run.webhook, dumps(webhook_json(delivery, self._clock())))

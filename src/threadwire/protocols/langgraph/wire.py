@@ -1,4 +1,4 @@
-"""Objects of the LangGraph API as its clients know them."""
+"""The JSON objects of the LangGraph API."""
 
 from typing import Any
 
@@ -43,7 +43,7 @@ def version_json(version: AssistantVersion) -> Json:
 
 
 def thread_json(thread: Thread, *, include_ttl: bool = False) -> Json:
-    """A thread. Until a run has ended on it, it has no keys that tell of an outcome."""
+    """A thread. Before its first run has ended, the keys of an outcome are missing."""
     shown: dict[str, Json] = {
         "thread_id": thread.thread_id,
         "created_at": iso(thread.created_at),
@@ -79,7 +79,7 @@ def storage_json(thread_id: ThreadId, sizes: CheckpointSizes) -> Json:
 
 
 def state_json(state: Json, fields: frozenset[str] | None) -> Json:
-    """A state with the fields asked for: names, or `values.<key>` for a single value."""
+    """A state with the selected fields: names, or `values.<key>` for a single value."""
     if fields is None:
         return state
     shown = {key: value for key, value in state.items() if key in fields}
@@ -127,16 +127,16 @@ def _kwargs(run: Run) -> dict[str, Any]:
 
 
 def webhook_json(delivery: Delivery, sent_at: int) -> Json:
-    """What a webhook is told when a run has ended."""
+    """The body of a webhook delivery for a run that has ended."""
     run = delivery.run
-    told = {
+    body = {
         **run_json(run),
         "run_started_at": iso(run.started_at),
         "run_ended_at": iso(run.updated_at),
         "webhook_sent_at": iso(sent_at),
         "values": delivery.values,
     }
-    return told if run.error is None else {**told, "error": run.error}
+    return body if run.error is None else {**body, "error": run.error}
 
 
 def cron_json(cron: Cron) -> Json:
@@ -163,13 +163,13 @@ def _plain_iso(at: int | None) -> str | None:
     return None if at is None else moment_at(at).isoformat()
 
 
-def update_json(moved: dict[str, Any]) -> Json:
-    at = {key: moved.get(key) for key in ("thread_id", "checkpoint_ns", "checkpoint_id")}
-    return {"checkpoint": at, "configurable": dict(at), "checkpoint_id": at["checkpoint_id"]}
+def update_json(config: dict[str, Any]) -> Json:
+    checkpoint = {key: config.get(key) for key in ("thread_id", "checkpoint_ns", "checkpoint_id")}
+    return {"checkpoint": checkpoint, "configurable": dict(checkpoint), "checkpoint_id": checkpoint["checkpoint_id"]}
 
 
 def item_json(item: Any) -> Json:
-    """An item as a LangGraph store gives it."""
+    """An item that a LangGraph store returned."""
     return {
         "namespace": list(item.namespace),
         "key": item.key,

@@ -1,5 +1,5 @@
-"""Requests of the LangGraph API, and what they mean to the engine.
+"""Requests of the LangGraph API, and their translation for the engine.
 
-Unknown keys are ignored, as the official server does, because SDKs send keys of their own; a key we know and cannot
-honour is refused, never dropped.
+Unknown keys are ignored, as on the official server, because SDKs send keys of their own. A known key that we cannot
+honour is rejected, never dropped.
 """

@@ -1,4 +1,4 @@
-"""How assistants are made, changed and looked for."""
+"""Request bodies for creating, updating and searching assistants."""
 
 from typing import Literal
 
@@ -106,9 +106,9 @@ class LatestVersion(RequestBody):
     version: Whole = Field(ge=1, le=2**53)
 
 
-def decode_xray(given: str | None) -> int | bool:
-    """Whether subgraphs are drawn too, and how deep: `true`, `false`, or a number of levels."""
-    match (given or "false").lower():
+def decode_xray(value: str | None) -> int | bool:
+    """Whether to draw subgraphs, and how deep: `true`, `false`, or a number of levels."""
+    match (value or "false").lower():
         case "true":
             return True
         case "false":

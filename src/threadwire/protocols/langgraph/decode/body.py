@@ -1,4 +1,4 @@
-"""What the bodies of all requests have in common."""
+"""Types that the bodies of all requests share."""
 
 from datetime import UTC, datetime
 from typing import Annotated, Any
@@ -15,36 +15,36 @@ def _none_is_absent(value: Any) -> Any:
 
 
 OptionalObject = Annotated[Object, BeforeValidator(_none_is_absent)]
-"""An object that may be missing or null; both mean empty."""
+"""An object that may be missing or null; both mean an empty object."""
 
 
-def _no_guess(value: Any) -> Any:
+def _reject_strings(value: Any) -> Any:
     if isinstance(value, str | bool):
         raise ValueError("Input should be a number")
     return value
 
 
-def _said_in_words(value: Any) -> Any:
+def _require_string(value: Any) -> Any:
     if not isinstance(value, str | datetime | None):
         raise ValueError("Input should be a time in ISO 8601")
     return value
 
 
-def _in_the_calendar(time: datetime) -> datetime:
-    """What a zone shows at either end of the calendar may lie beyond it in UTC, where it could not be shown."""
+def _representable_in_utc(time: datetime) -> datetime:
+    """A time at either end of the calendar may lie outside of it in UTC, where it cannot be represented."""
     if time.tzinfo is not None:
         try:
             time.astimezone(UTC)
         except OverflowError:
-            raise ValueError("Input should be a time of the years 1 to 9999, in UTC") from None
+            raise ValueError("Input should be between the years 1 and 9999 in UTC") from None
     return time
 
 
-# JSON has numbers and truth of its own: what is written as something else is a mistake, and pydantic would guess.
-Whole = Annotated[int, BeforeValidator(_no_guess)]
-Number = Annotated[float, BeforeValidator(_no_guess)]
+# JSON has its own numbers and booleans. Pydantic would also accept strings in their place.
+Whole = Annotated[int, BeforeValidator(_reject_strings)]
+Number = Annotated[float, BeforeValidator(_reject_strings)]
 Flag = StrictBool
-Moment = Annotated[datetime, BeforeValidator(_said_in_words), AfterValidator(_in_the_calendar)]
+Moment = Annotated[datetime, BeforeValidator(_require_string), AfterValidator(_representable_in_utc)]
 
 
 class RequestBody(BaseModel):

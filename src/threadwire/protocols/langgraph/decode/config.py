@@ -1,4 +1,4 @@
-"""How a run, or an assistant, is configured: alike for all that take a `config` and a `context`."""
+"""Validation of `config` and `context`, the same for runs, crons and assistants."""
 
 from typing import Annotated
 
@@ -8,36 +8,36 @@ from threadwire.core.lists import MAX_LISTED
 from threadwire.protocols.langgraph.decode.body import Object, OptionalObject
 
 
-def _sound_config(config: Object) -> Object:
+def _validate_config(config: Object) -> Object:
     configurable = config.get("configurable") or {}
     if not isinstance(configurable, dict):
         raise ValueError("configurable must be an object")
-    _not_ours(configurable, "configurable")
+    _reject_reserved(configurable, "configurable")
     tags = config.get("tags", [])
     if not isinstance(tags, list) or len(tags) > MAX_LISTED or not all(isinstance(each, str) for each in tags):
-        raise ValueError(f"tags must be a list of at most {MAX_LISTED} texts")
+        raise ValueError(f"tags must be a list of at most {MAX_LISTED} strings")
     if not isinstance(config.get("metadata"), dict | None):
         raise ValueError("metadata must be an object")
-    return config if config.get("recursion_limit") is None else {**config, "recursion_limit": _steps(config)}
+    return config if config.get("recursion_limit") is None else {**config, "recursion_limit": _recursion_limit(config)}
 
 
-def _steps(config: Object) -> int:
+def _recursion_limit(config: Object) -> int:
     limit = config["recursion_limit"]
-    number = not isinstance(limit, bool) and isinstance(limit, int | float)
-    if not number or not 1 <= limit <= 2**53 or limit % 1:
+    is_number = not isinstance(limit, bool) and isinstance(limit, int | float)
+    if not is_number or not 1 <= limit <= 2**53 or limit % 1:
         raise ValueError("recursion_limit must be a whole number of at least 1")
     return int(limit)
 
 
-def _sound_context(context: Object) -> Object:
-    _not_ours(context, "context")  # it is shown to graphs as `configurable` too
+def _validate_context(context: Object) -> Object:
+    _reject_reserved(context, "context")  # graphs also see it as `configurable`
     return context
 
 
-def _not_ours(given: Object, name: str) -> None:
-    if inner := [key for key in given if key.startswith("__")]:
-        raise ValueError(f"{name} keys that begin with '__' belong to the server: {inner[0][:60]!r}")
+def _reject_reserved(keys: Object, name: str) -> None:
+    if reserved := [key for key in keys if key.startswith("__")]:
+        raise ValueError(f"{name} keys that start with '__' are reserved: {reserved[0][:60]!r}")
 
 
-Config = Annotated[OptionalObject, AfterValidator(_sound_config)]
-Context = Annotated[OptionalObject, AfterValidator(_sound_context)]
+Config = Annotated[OptionalObject, AfterValidator(_validate_config)]
+Context = Annotated[OptionalObject, AfterValidator(_validate_context)]

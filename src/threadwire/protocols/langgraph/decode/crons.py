@@ -1,4 +1,4 @@
-"""How crons are made, changed and looked for."""
+"""Request bodies for creating, updating and searching crons."""
 
 from dataclasses import replace
 from datetime import datetime
@@ -30,19 +30,19 @@ class CronOptions(GraphCall):
     enabled: Flag = True
 
     @field_serializer("end_time", when_used="json-unless-none")
-    def _as_elsewhere(self, end_time: datetime) -> str:
-        """Every other time has its offset in numbers, and not a Z."""
+    def _with_numeric_offset(self, end_time: datetime) -> str:
+        """Every other time has a numeric offset, not a Z."""
         return end_time.isoformat()
 
     def options(self, cron: Cron) -> Cron:
-        """The cron as it is with what is said here, and the defaults for the rest."""
+        """The cron with these options, and the defaults for those that are missing."""
         keep = cron.thread_id is None and self.on_run_completed == "keep"
         kwargs = self.kwargs(temporary=cron.thread_id is None and not keep)
         kwargs["config"]["configurable"]["cron_id"] = cron.cron_id
         return replace(
             cron,
             timezone=self.timezone,
-            end_time=_kept_as(self.end_time),
+            end_time=_to_milliseconds(self.end_time),
             keep_threads=keep,
             enabled=self.enabled,
             multitask_strategy=self.multitask_strategy,
@@ -51,11 +51,11 @@ class CronOptions(GraphCall):
         )
 
     def _payload(self, cron_id: CronId) -> Object:
-        """What the client said, and which cron the runs belong to."""
-        said = self.model_dump(mode="json", exclude_unset=True)
-        config = said.get("config") or {}
+        """The fields that the client set, and the cron that the runs belong to."""
+        fields = self.model_dump(mode="json", exclude_unset=True)
+        config = fields.get("config") or {}
         return {
-            **said,
+            **fields,
             "config": {**config, "configurable": {**(config.get("configurable") or {}), "cron_id": cron_id}},
         }
 
@@ -65,7 +65,7 @@ class CronBody(CronOptions):
     schedule: str = Field(max_length=255)
 
     def cron(self, cron_id: CronId, thread_id: ThreadId | None) -> Cron:
-        bare = Cron(
+        cron = Cron(
             cron_id=cron_id,
             assistant_id=AssistantId(""),
             schedule=self.schedule,
@@ -74,21 +74,21 @@ class CronBody(CronOptions):
             thread_id=thread_id,
             metadata=self.metadata,
         )
-        return self.options(bare)
+        return self.options(cron)
 
 
 class CronPatch(CronOptions):
-    """What is not named stays as it is."""
+    """Fields that are missing stay unchanged."""
 
     schedule: str = Field(default="", max_length=255)
 
     def change(self, cron: Cron) -> Cron:
-        said = self.model_dump(mode="json", exclude_unset=True)
-        merged = CronBody.model_validate({**cron.payload, **said})
+        fields = self.model_dump(mode="json", exclude_unset=True)
+        merged = CronBody.model_validate({**cron.payload, **fields})
         changed = replace(cron, schedule=merged.schedule, metadata={**cron.metadata, **self.metadata})
         return merged.options(changed)
 
-    def refuse_nothing(self) -> None:
+    def reject_empty(self) -> None:
         if not self.model_fields_set:
             raise BadRequest("Request body cannot be empty")
 
@@ -101,7 +101,7 @@ class CronFilter(RequestBody):
 
     def filter(self, graph_ids: list[str], **page: Any) -> CronQuery:
         return CronQuery(
-            assistant_id=None if self.assistant_id is None else _assistant(self.assistant_id, graph_ids),
+            assistant_id=None if self.assistant_id is None else _assistant_id(self.assistant_id, graph_ids),
             thread_id=None if self.thread_id is None else parse_thread_id(self.thread_id),
             metadata=self.metadata,
             enabled=self.enabled,
@@ -130,11 +130,11 @@ class CronSearch(CronFilter):
         )
 
 
-def _assistant(name: str, graph_ids: list[str]) -> AssistantId:
+def _assistant_id(name: str, graph_ids: list[str]) -> AssistantId:
     if name in graph_ids:
         return assistant_id_of(name)
     return parse_assistant_id(name)
 
 
-def _kept_as(time: datetime | None) -> int | None:
+def _to_milliseconds(time: datetime | None) -> int | None:
     return None if time is None else milliseconds_of(time)

@@ -1,4 +1,4 @@
-"""What a graph is called with, whoever asks for it: a client that starts a run, or a cron."""
+"""The arguments of a call to a graph, which are the same for runs and crons."""
 
 from typing import Any, Literal
 
@@ -31,16 +31,16 @@ class GraphCall(RequestBody):
 
     @property
     def modes(self) -> list[str]:
-        given = self.stream_mode or DEFAULT_MODES
-        return [given] if isinstance(given, str) else list(dict.fromkeys(given))
+        modes = self.stream_mode or DEFAULT_MODES
+        return [modes] if isinstance(modes, str) else list(dict.fromkeys(modes))
 
     def configurable(self) -> Object:
-        given: Object = self.config.get("configurable") or {}
-        place = checkpoint_at(given, None) or {}
-        return {key: value for key, value in given.items() if key not in CHECKPOINT_KEYS} | place
+        configurable: Object = self.config.get("configurable") or {}
+        checkpoint = checkpoint_at(configurable, None) or {}
+        return {key: value for key, value in configurable.items() if key not in CHECKPOINT_KEYS} | checkpoint
 
-    def kwargs(self, *, temporary: bool, **of_one_run: Any) -> Object:
-        """What a graph is called with; a run that is not a cron's may be given more."""
+    def kwargs(self, *, temporary: bool, **run_only: Any) -> Object:
+        """The stored arguments of the call. `run_only` are those that crons do not have."""
         durability = self.durability or ("exit" if self.checkpoint_during is False else "async")
         return run_kwargs(
             input=self.input,
@@ -54,5 +54,5 @@ class GraphCall(RequestBody):
             subgraphs=self.stream_subgraphs,
             resumable=self.stream_resumable,
             durability=durability,
-            **of_one_run,
+            **run_only,
         )

@@ -1,4 +1,4 @@
-"""Paths into a thread, like `values.messages[-1].content`: read once, then followed in every row."""
+"""Paths into a thread, like `values.messages[-1].content`: parsed once, then followed in every row."""
 
 import re
 from typing import Any
@@ -16,8 +16,8 @@ _ALIAS = re.compile(r"[A-Za-z0-9_]+")
 _STEP = re.compile(r"\.([^.\[\]]+)|\[(-?[0-9]{1,9})\]")
 
 
-def few_paths(extract: Any) -> Any:
-    """Asked before anything else, since each path and each mistake in one takes its time."""
+def limit_paths(extract: Any) -> Any:
+    """Check the number of paths first, since parsing each path, and reporting each error, takes time."""
     if isinstance(extract, dict) and len(extract) > MAX_PATHS:
         raise Invalid(f"extract: at most {MAX_PATHS} paths")
     return extract
@@ -53,13 +53,13 @@ def parse_path(alias: str, text: str) -> Path:
 
 
 def follow_path(path: Path, value: Json) -> Json:
-    """What lies there; None if nothing does."""
+    """The value at the path; None if there is none."""
     for step in path:
         if value is None:
             break
         if isinstance(step, str):
             value = value.get(step) if isinstance(value, dict) else None
         else:
-            there = isinstance(value, list) and -len(value) <= step < len(value)
-            value = value[step] if there else None
+            exists = isinstance(value, list) and -len(value) <= step < len(value)
+            value = value[step] if exists else None
     return value

@@ -1,4 +1,4 @@
-"""Lists in a query string, in all the forms the SDKs send them."""
+"""Lists in a query string, in all the formats that SDKs send."""
 
 from collections.abc import Collection
 
@@ -11,31 +11,31 @@ from threadwire.protocols.langgraph.encode_thread import DEFAULT_THREAD_MODES, T
 INCLUDABLE = frozenset({"ttl"})
 
 
-def decode_query_modes(given: list[str]) -> frozenset[str] | None:
-    return frozenset(decode_query_list(given, "stream_mode", MODES)) or None
+def decode_query_modes(values: list[str]) -> frozenset[str] | None:
+    return frozenset(decode_query_list(values, "stream_mode", MODES)) or None
 
 
-def decode_thread_modes(given: list[str]) -> frozenset[str]:
-    return frozenset(decode_query_list(given, "stream_mode", THREAD_MODES) or DEFAULT_THREAD_MODES)
+def decode_thread_modes(values: list[str]) -> frozenset[str]:
+    return frozenset(decode_query_list(values, "stream_mode", THREAD_MODES) or DEFAULT_THREAD_MODES)
 
 
-def decode_include(given: list[str]) -> frozenset[str]:
-    """Separated by commas, as one SDK sends them, or in any other form."""
-    apart = [name for each in given for name in ([each] if each.startswith("[") else each.split(","))]
-    return frozenset(decode_query_list(apart, "include", INCLUDABLE))
+def decode_include(values: list[str]) -> frozenset[str]:
+    """Names separated by commas, as one SDK sends them, or in any other format."""
+    split = [name for each in values for name in ([each] if each.startswith("[") else each.split(","))]
+    return frozenset(decode_query_list(split, "include", INCLUDABLE))
 
 
-def names_in_query(given: list[str], name: str) -> list[str]:
-    """Names in a query: repeated keys (`a&a`), or, as one SDK sends them, one JSON array; an empty one, as another
-    sends when nothing is asked for, names nothing."""
+def names_in_query(values: list[str], name: str) -> list[str]:
+    """Names in a query: repeated keys, or one JSON array, which one SDK sends. Empty values, which another SDK sends,
+    are ignored."""
     names: list[str] = []
-    for each in filter(None, given):
+    for each in filter(None, values):
         names.extend(_json_list(each, name) if each.startswith("[") else [each])
     return names
 
 
-def decode_query_list(given: list[str], name: str, known: Collection[str]) -> list[str]:
-    names = names_in_query(given, name)
+def decode_query_list(values: list[str], name: str, known: Collection[str]) -> list[str]:
+    names = names_in_query(values, name)
     if unknown := [each for each in names if each not in known]:
         raise Invalid(f"{name}: {unknown[0][:60]!r} is not one of {', '.join(sorted(known))}")
     return names
@@ -45,7 +45,7 @@ def _json_list(text: str, name: str) -> list[str]:
     try:
         value = orjson.loads(text)
     except orjson.JSONDecodeError as error:
-        raise Invalid(f"{name}: not a JSON array") from error
+        raise Invalid(f"{name}: must be a JSON array") from error
     if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
-        raise Invalid(f"{name}: not an array of names")
+        raise Invalid(f"{name}: must be an array of strings")
     return value

@@ -1,4 +1,4 @@
-"""Requests that may be sent again: what their `Idempotency-Key` stands for."""
+"""The `Idempotency-Key` of a request, with a digest that detects another request with the same key."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,20 +14,18 @@ from threadwire.protocols.langgraph.decode.body import RequestBody
 class Repeatable:
     key: str
     digest: str
-    """Of all that is asked for. Unknown fields and the order of the others do not count, nor do defaults that are
-    written out."""
+    """A digest of the request. Unknown fields, the order of fields, and explicit defaults do not change it."""
 
     def part(self, number: int) -> "Repeatable":
-        """One of the runs that the request asks for."""
+        """The key of one of several runs that the request starts."""
         return Repeatable(f"{self.key}/{number}", self.digest)
 
 
 def repeatable(
-    key: str | None, what: str, bodies: Sequence[RequestBody], thread_id: ThreadId | None = None
+    key: str | None, operation: str, bodies: Sequence[RequestBody], thread_id: ThreadId | None = None
 ) -> Repeatable | None:
-    """A request with a key, of which `what` says how it is to be answered; None for one without, or with an empty
-    one."""
+    """The key and the digest of a request; None if its key is missing or empty."""
     if not key:
         return None
-    asked = [what, thread_id, [body.model_dump(exclude_defaults=True) for body in bodies]]
-    return Repeatable(key, sha256(orjson.dumps(asked, option=orjson.OPT_SORT_KEYS)).hexdigest())
+    request = [operation, thread_id, [body.model_dump(exclude_defaults=True) for body in bodies]]
+    return Repeatable(key, sha256(orjson.dumps(request, option=orjson.OPT_SORT_KEYS)).hexdigest())

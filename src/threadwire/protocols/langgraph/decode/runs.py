@@ -1,4 +1,4 @@
-"""How a run is asked for."""
+"""Request bodies for starting and cancelling runs."""
 
 from functools import cache
 from typing import Any, Literal
@@ -24,29 +24,29 @@ class CommandBody(RequestBody):
 
     @field_validator("update")
     @classmethod
-    def _changes(cls, update: Object | list[Any] | None) -> Object | list[Any] | None:
+    def _valid_update(cls, update: Object | list[Any] | None) -> Object | list[Any] | None:
         if isinstance(update, list) and not all(_is_pair(each) for each in update):
-            raise ValueError("update is an object, or a list of pairs: a key and its value")
+            raise ValueError("update must be an object or a list of [key, value] pairs")
         return update
 
     @field_validator("goto")
     @classmethod
-    def _targets(cls, goto: Any) -> Any:
+    def _valid_goto(cls, goto: Any) -> Any:
         targets = goto if isinstance(goto, list) else [goto]
         if len(targets) > MAX_LISTED:
-            raise ValueError(f"goto has at most {MAX_LISTED} targets")
+            raise ValueError(f"goto must have at most {MAX_LISTED} targets")
         for target in targets:
             if target is not None and not _is_target(target):
-                raise ValueError("goto names nodes, or sends {node, input}")
+                raise ValueError("goto must be a node name, {node, input}, or a list of these")
         return goto
 
     @model_validator(mode="after")
-    def _says_something(self) -> "CommandBody":
+    def _not_empty(self) -> "CommandBody":
         if self.model_fields_set and self.resume is None and not self.update and not self.goto:
-            raise ValueError("a command resumes, updates or goes to a node, and this does none of it")
+            raise ValueError("a command must resume, update or go to a node")
         return self
 
-    def said(self) -> Object:
+    def as_dict(self) -> Object:
         return self.model_dump(exclude_none=True)
 
 
@@ -65,12 +65,12 @@ class TracerBody(RequestBody):
 
     @field_validator("example_id")
     @classmethod
-    def _of_langsmith(cls, example_id: str | None) -> str | None:
+    def _valid_example_id(cls, example_id: str | None) -> str | None:
         if example_id is not None and (example_id := parse_uuid(example_id)) is None:
             raise ValueError("must be a UUID")
         return example_id
 
-    def said(self) -> Object:
+    def as_dict(self) -> Object:
         return self.model_dump(exclude_none=True)
 
 
@@ -98,10 +98,10 @@ class RunBody(GraphCall):
             thread_id=thread_id,
             kwargs=self.kwargs(
                 temporary=self.temporary,
-                command=None if self.command is None else self.command.said(),
+                command=None if self.command is None else self.command.as_dict(),
                 feedback_keys=self.feedback_keys,
                 strict_resume=bool(self.strict_resume),
-                langsmith_tracer=None if self.langsmith_tracer is None else self.langsmith_tracer.said(),
+                langsmith_tracer=None if self.langsmith_tracer is None else self.langsmith_tracer.as_dict(),
             ),
             metadata=self.metadata,
             multitask_strategy=self.multitask_strategy,
@@ -119,7 +119,7 @@ class RunBody(GraphCall):
 
 
 class StatelessRunBody(RunBody):
-    """A run on a thread of its own, which goes with it unless it is to be kept."""
+    """A run on a temporary thread, which is deleted with the run unless `on_completion` is `keep`."""
 
     on_completion: Literal["delete", "keep"] = "delete"
 
@@ -136,19 +136,19 @@ class StatelessRunBody(RunBody):
 
 
 class BatchedRunBody(StatelessRunBody):
-    """One run of a batch. It may name a thread; then it is a run like any other.
+    """One run of a batch. With a `thread_id` it is an ordinary run on that thread.
 
-    The JavaScript SDKs send what they are given, `onCompletion` and all, where everywhere else they translate.
+    Unlike in their other requests, the JavaScript SDKs send the names of the options untranslated, in camelCase.
     """
 
     thread_id: str | None = None
 
     @model_validator(mode="before")
     @classmethod
-    def _translate(cls, given: Any) -> Any:
-        if not isinstance(given, dict):
-            return given
-        return {**{name: given[alias] for name, alias in _camel_names().items() if alias in given}, **given}
+    def _translate(cls, value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        return {**{name: value[alias] for name, alias in _camel_names().items() if alias in value}, **value}
 
     @property
     def temporary(self) -> bool:
@@ -164,7 +164,7 @@ def _camel_names() -> dict[str, str]:
 
 
 class CancelBody(RequestBody):
-    """Which runs are to stop: by their status, or some of one thread."""
+    """The runs to cancel: all with a status, or some of one thread."""
 
     status: Literal["pending", "running", "all"] | None = None
     thread_id: str | None = None
@@ -173,7 +173,7 @@ class CancelBody(RequestBody):
     def selection(self) -> RunSelection:
         by_id = self.thread_id is not None or self.run_ids is not None
         if (self.status is None) == (not by_id) or (self.thread_id is None) != (self.run_ids is None):
-            raise Invalid("Name a `status`, or a `thread_id` and `run_ids`")
+            raise Invalid("Provide either `status`, or `thread_id` and `run_ids`")
         if self.status is not None:
             return RunSelection(status=None if self.status == "all" else self.status)
         return RunSelection(

@@ -1,4 +1,4 @@
-"""How a thread's state, past and present, is asked for and moved."""
+"""Request bodies for reading and updating a thread's state and history."""
 
 from typing import Any
 
@@ -32,8 +32,8 @@ class HistoryBody(RequestBody):
     checkpoint: Object | None = None
     select: Listed[str] | None = None
 
-    def bound(self) -> Object | None:
-        """`before` is a checkpoint's id, a checkpoint, or a config that holds one."""
+    def before_checkpoint(self) -> Object | None:
+        """The checkpoint of `before`, which is a checkpoint id, a checkpoint, or a config that contains one."""
         if self.before is None:
             return None
         if isinstance(self.before, str):
@@ -45,8 +45,8 @@ class HistoryBody(RequestBody):
 
 
 def checkpoint_at(checkpoint: Object | None, checkpoint_id: str | None) -> Object | None:
-    """Where in a thread's past: only the keys that say so, and only as text (or, for the map, an object). An empty id
-    is none."""
+    """The keys that identify a checkpoint; None if there are none. Their values must be strings, or an object for the
+    map. An empty id counts as missing."""
     at = {key: value for key, value in (checkpoint or {}).items() if key in CHECKPOINT_KEYS and value is not None}
     if checkpoint_id is not None:
         at["checkpoint_id"] = checkpoint_id
@@ -75,7 +75,7 @@ STATE_FIELDS = frozenset(
 
 
 def decode_state_fields(select: list[str] | None) -> frozenset[str] | None:
-    """Fields of a state, or `values.<key>` for one value; None for all."""
+    """The selected fields of a state, or `values.<key>` for one value; None for all fields."""
     for each in select or ():
         if each not in STATE_FIELDS and not each.startswith(VALUE):
             raise Invalid(f"select: {each[:60]!r} is neither values.<key> nor one of {', '.join(sorted(STATE_FIELDS))}")

@@ -1,4 +1,4 @@
-"""How items of the store are put, got, looked for and listed."""
+"""Request bodies for the store: putting, deleting and searching items, and listing namespaces."""
 
 from typing import Annotated, Any, Literal
 
@@ -18,14 +18,14 @@ from threadwire.protocols.langgraph.decode.body import (
 )
 
 
-def _labels(namespace: list[str]) -> list[str]:
+def _validate_labels(namespace: list[str]) -> list[str]:
     for label in namespace:
         if not label or "." in label or "\0" in label:
             raise Invalid(f"Namespace label '{label[:200]}' must be a non-empty string without periods")
     return namespace
 
 
-Namespace = Annotated[Listed[str], AfterValidator(_labels)]
+Namespace = Annotated[Listed[str], AfterValidator(_validate_labels)]
 
 
 class ItemName(RequestBody):
@@ -38,8 +38,8 @@ class ItemBody(ItemName):
     index: Literal[False] | Listed[str] | None = None
     ttl: Number | None = Field(default=None, gt=0, le=MAX_MINUTES)
 
-    def how(self) -> dict[str, Any]:
-        """Without a time to live the store's own is given; null is for ever."""
+    def options(self) -> dict[str, Any]:
+        """Arguments of the store. Without `ttl` the store's default applies; null means that the item never expires."""
         ttl = {"ttl": self.ttl} if "ttl" in self.model_fields_set else {}
         return {"index": self.index, **ttl}
 
@@ -52,7 +52,7 @@ class ItemSearch(RequestBody):
     offset: Whole = Field(default=0, ge=0, le=2**53)
     refresh_ttl: Flag | None = None
 
-    def how(self) -> dict[str, Any]:
+    def options(self) -> dict[str, Any]:
         return {
             "filter": self.filter or None,
             "query": self.query,
@@ -69,7 +69,7 @@ class NamespaceSearch(RequestBody):
     limit: Whole = Field(default=100, ge=1, le=MAX_PAGE)
     offset: Whole = Field(default=0, ge=0, le=2**53)
 
-    def how(self) -> dict[str, Any]:
+    def options(self) -> dict[str, Any]:
         return {
             "prefix": tuple(self.prefix or ()),
             "suffix": tuple(self.suffix or ()),
@@ -79,8 +79,8 @@ class NamespaceSearch(RequestBody):
         }
 
 
-def decode_query_namespace(given: list[str]) -> list[str]:
+def decode_query_namespace(values: list[str]) -> list[str]:
     """A namespace in a query: its labels, joined by dots."""
-    if len(given) != 1:
-        raise Invalid("namespace is given once, its labels joined by dots")
-    return _labels(given[0].split("."))
+    if len(values) != 1:
+        raise Invalid("namespace must be given once, with its labels joined by dots")
+    return _validate_labels(values[0].split("."))

@@ -1,4 +1,4 @@
-"""How threads are made, changed and looked for."""
+"""Request bodies for creating, updating and searching threads."""
 
 from dataclasses import replace
 from typing import Annotated, Any, Literal
@@ -10,7 +10,7 @@ from threadwire.core.lists import Listed
 from threadwire.core.records import Supersteps, ThreadQuery, Ttl, Update, WantedTtl
 from threadwire.errors import BadRequest
 from threadwire.protocols.langgraph.decode.body import MAX_PAGE, Number, OptionalObject, RequestBody, Whole
-from threadwire.protocols.langgraph.decode.paths import Path, few_paths, parse_extract
+from threadwire.protocols.langgraph.decode.paths import Path, limit_paths, parse_extract
 from threadwire.protocols.langgraph.decode.runs import CommandBody
 
 MAX_TTL = 100 * 366 * 24 * 60.0
@@ -35,18 +35,18 @@ class TtlBody(RequestBody):
 
     @model_validator(mode="before")
     @classmethod
-    def _minutes_alone(cls, given: Any) -> Any:
-        return {"ttl": given} if isinstance(given, int | float) and not isinstance(given, bool) else given
+    def _from_minutes(cls, value: Any) -> Any:
+        return {"ttl": value} if isinstance(value, int | float) and not isinstance(value, bool) else value
 
     def record(self) -> Ttl:
         return Ttl(self.ttl, self.strategy)
 
 
-class KeptBody(RequestBody):
+class ExpiringBody(RequestBody):
     ttl: TtlBody | None = None
 
     def wanted_ttl(self) -> WantedTtl:
-        """Left out it is the usual; null is for ever."""
+        """If it is missing, the default applies; null means that the thread never expires."""
         if "ttl" not in self.model_fields_set:
             return "usual"
         return None if self.ttl is None else self.ttl.record()
@@ -58,13 +58,13 @@ class UpdateBody(RequestBody):
     as_node: str
 
     @model_validator(mode="after")
-    def _one_intent(self) -> "UpdateBody":
+    def _values_or_command(self) -> "UpdateBody":
         if self.command is not None and self.values is not None:
             raise ValueError("Cannot specify both values and command")
         return self
 
     def update(self) -> Update:
-        command = None if self.command is None else self.command.said()
+        command = None if self.command is None else self.command.as_dict()
         return Update(self.as_node, self.values, command)
 
 
@@ -72,7 +72,7 @@ class SuperstepBody(RequestBody):
     updates: Listed[UpdateBody]
 
 
-class ThreadBody(KeptBody):
+class ThreadBody(ExpiringBody):
     thread_id: str | None = None
     metadata: OptionalObject = Field(default_factory=dict)
     if_exists: Literal["raise", "do_nothing"] = "raise"
@@ -85,7 +85,7 @@ class ThreadBody(KeptBody):
         return steps
 
 
-class ThreadPatch(KeptBody):
+class ThreadPatch(ExpiringBody):
     metadata: OptionalObject = Field(default_factory=dict)
 
 
@@ -122,11 +122,11 @@ class ThreadSearch(ThreadCount):
     sort_by: Literal["thread_id", "status", "created_at", "updated_at", "state_updated_at"] | None = None
     sort_order: Literal["asc", "desc"] | None = None
     select: Listed[ThreadField] | None = None
-    extract: Annotated[dict[str, str], BeforeValidator(few_paths)] | None = None
+    extract: Annotated[dict[str, str], BeforeValidator(limit_paths)] | None = None
 
     @field_validator("select")
     @classmethod
-    def _none_is_all(cls, select: list[ThreadField] | None) -> list[ThreadField] | None:
+    def _empty_means_all(cls, select: list[ThreadField] | None) -> list[ThreadField] | None:
         return select or None
 
     def paths(self) -> dict[str, Path]:
@@ -145,5 +145,5 @@ class ThreadSearch(ThreadCount):
     def _needs_state(self) -> bool:
         if self.select is None:
             return True
-        shown = {*self.select, *(path[0] for path in self.paths().values())}
-        return bool(shown & {"values", "interrupts"})
+        fields = {*self.select, *(path[0] for path in self.paths().values())}
+        return bool(fields & {"values", "interrupts"})

@@ -1,4 +1,4 @@
-"""How a component is asked for."""
+"""Request body for loading a UI component."""
 
 from threadwire.protocols.langgraph.decode.body import RequestBody
 

@@ -1,9 +1,9 @@
-"""The LangGraph API over HTTP: a thin edge from requests to the engine and back."""
+"""The LangGraph API over HTTP: a thin layer between requests and the engine."""
 
 from fastapi import APIRouter
 
 from threadwire.engine.lifecycle import Engine
-from threadwire.http.limits import JsonRoute
+from threadwire.http.json_route import JsonRoute
 from threadwire.http.problems import Json
 from threadwire.http.streaming import OpenStreams
 from threadwire.protocols.langgraph.routes.assistants import assistant_routes
@@ -18,7 +18,7 @@ from threadwire.protocols.langgraph.routes.ui import ui_routes
 
 def langgraph_routes(engine: Engine, streams: OpenStreams) -> APIRouter:
     router = APIRouter(route_class=JsonRoute, default_response_class=Json)
-    run_routes(router, engine, streams)  # first, because routes are looked through in order
+    run_routes(router, engine, streams)  # first, because routes are matched in order
     assistant_routes(router, engine)
     thread_routes(router, engine, streams)
     state_routes(router, engine)

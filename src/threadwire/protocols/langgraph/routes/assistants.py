@@ -25,7 +25,7 @@ from threadwire.protocols.langgraph.wire import assistant_json, version_json
 def assistant_routes(router: APIRouter, engine: Engine) -> None:
     assistants = engine.assistants
 
-    async def found(assistant_id: str) -> Assistant:
+    async def find(assistant_id: str) -> Assistant:
         return await assistants.get(parse_assistant_id(assistant_id))
 
     @router.post("/assistants", tags=["assistants"], responses=foreseen(400, 404, 409))
@@ -45,7 +45,7 @@ def assistant_routes(router: APIRouter, engine: Engine) -> None:
 
     @router.get("/assistants/{assistant_id}", tags=["assistants"])
     async def get_assistant(assistant_id: str) -> Json:
-        return Json(assistant_json(await found(assistant_id)))
+        return Json(assistant_json(await find(assistant_id)))
 
     @router.patch("/assistants/{assistant_id}", tags=["assistants"])
     async def update_assistant(assistant_id: str, body: Annotated[AssistantPatch, Body()]) -> Json:
@@ -69,17 +69,17 @@ def assistant_routes(router: APIRouter, engine: Engine) -> None:
 
     @router.get("/assistants/{assistant_id}/graph", tags=["assistants"], responses=GRAPH_CODE)
     async def get_graph(assistant_id: str, xray: Annotated[str | None, Query()] = None) -> Json:
-        assistant = assistants.of_graph(assistant_id) or await found(assistant_id)
+        assistant = assistants.of_graph(assistant_id) or await find(assistant_id)
         return Json(await assistants.drawing(assistant, decode_xray(xray)))
 
     @router.get("/assistants/{assistant_id}/schemas", tags=["assistants"], responses=GRAPH_CODE)
     async def get_schemas(assistant_id: str) -> Json:
-        return Json(await assistants.schemas(await found(assistant_id)))
+        return Json(await assistants.schemas(await find(assistant_id)))
 
     @router.get("/assistants/{assistant_id}/subgraphs", tags=["assistants"], responses=GRAPH_CODE)
     async def get_subgraphs(assistant_id: str, recurse: bool = False) -> Json:
-        return Json(await assistants.subgraphs(await found(assistant_id), None, recurse=recurse))
+        return Json(await assistants.subgraphs(await find(assistant_id), None, recurse=recurse))
 
     @router.get("/assistants/{assistant_id}/subgraphs/{namespace:path}", tags=["assistants"], responses=GRAPH_CODE)
     async def get_subgraphs_of(assistant_id: str, namespace: str, recurse: bool = False) -> Json:
-        return Json(await assistants.subgraphs(await found(assistant_id), namespace, recurse=recurse))
+        return Json(await assistants.subgraphs(await find(assistant_id), namespace, recurse=recurse))

@@ -41,7 +41,7 @@ def cron_routes(router: APIRouter, engine: Engine) -> None:
 
     @router.patch("/runs/crons/{cron_id}", tags=["crons"], responses=foreseen(400))
     async def update_cron(cron_id: str, body: Annotated[CronPatch, Body()]) -> Json:
-        body.refuse_nothing()
+        body.reject_empty()
         return Json(cron_json(await engine.crons.update(parse_cron_id(cron_id), body.change)))
 
     @router.delete("/runs/crons/{cron_id}", tags=["crons"], status_code=204)

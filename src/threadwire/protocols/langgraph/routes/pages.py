@@ -1,4 +1,4 @@
-"""Pages of rows: how many there are, where the next begins, which fields are shown."""
+"""Pagination headers, and the selection of fields."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,5 +14,5 @@ def page(rows: list[Any], total: int, offset: int) -> Json:
 
 
 def selected(row: dict[str, Any], select: Sequence[str] | None) -> dict[str, Any]:
-    """Only the fields that are asked for; all, if none is."""
+    """The selected fields of a row; all of them without a selection."""
     return row if not select else {key: value for key, value in row.items() if key in select}

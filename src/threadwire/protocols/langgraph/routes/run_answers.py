@@ -1,4 +1,4 @@
-"""What whoever watches a run is answered with: a stream of it, or what it leaves."""
+"""Responses that follow a run: its stream, or its outcome."""
 
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -14,14 +14,14 @@ from threadwire.protocols.langgraph.encode import RunStreamEncoder, StreamOption
 
 
 class RunAnswers:
-    """`path` is where the client will find the run again: under its thread, or by its id alone."""
+    """`path` is the path at which the client can find the run again: below its thread, or by its id alone."""
 
     def __init__(self, engine: Engine, streams: OpenStreams) -> None:
         self._engine = engine
         self._streams = streams
 
     def stream(self, run: Run, path: str, body: RunBody) -> LongResponse:
-        """All of a run that has just been started."""
+        """The whole stream of a run that was just started."""
         options = StreamOptions(frozenset(body.modes), body.stream_subgraphs)
         return self._stream(run, path, options, START, cancel_on_disconnect=body.on_disconnect == "cancel")
 
@@ -44,12 +44,12 @@ class RunAnswers:
             partial(self._engine.runs.outcome, run),
             self._streams,
             headers={"location": f"{path}/join", "content-location": path},
-            on_disconnect=self._cancelling(run) if cancel_on_disconnect else None,
+            on_disconnect=self._cancel_on_disconnect(run) if cancel_on_disconnect else None,
         )
 
     async def _position(self, run: Run, last_event_id: str | None) -> Seq:
-        """Where a joining client starts: behind the id it names; with none, a live run from now, a finished one at its
-        end."""
+        """The position after which a joining client starts: its `Last-Event-ID`. Without one, a live run is streamed
+        from now on, and a finished one from its end."""
         cursor = None if last_event_id is None else parse_cursor(last_event_id)
         newest = await self._engine.log.last(run.thread_id)
         if cursor is None:
@@ -64,10 +64,10 @@ class RunAnswers:
             self._engine.runs.follow(run, options, partial(RunStreamEncoder, options), after),
             self._streams,
             headers={"location": f"{path}/stream", "content-location": path},
-            on_disconnect=self._cancelling(run) if cancel_on_disconnect else None,
+            on_disconnect=self._cancel_on_disconnect(run) if cancel_on_disconnect else None,
         )
 
-    def _cancelling(self, run: Run) -> Callable[[], Awaitable[None]]:
+    def _cancel_on_disconnect(self, run: Run) -> Callable[[], Awaitable[None]]:
         async def cancel() -> None:
             await self._engine.runs.stop_if_active(run, "interrupt")
 

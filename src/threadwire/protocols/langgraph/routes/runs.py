@@ -1,4 +1,4 @@
-"""Runs of a thread over HTTP: starting, watching, stopping them."""
+"""Runs of a thread over HTTP: starting, following and cancelling them."""
 
 from typing import Annotated, Literal
 
@@ -26,40 +26,40 @@ Modes = Annotated[list[str] | None, Query()]
 
 
 def run_routes(router: APIRouter, engine: Engine, streams: OpenStreams) -> None:
-    answers = RunAnswers(engine, streams)
-    _start_runs(router, engine, answers)
-    _watch_runs(router, engine, answers)
+    run_responses = RunAnswers(engine, streams)
+    _start_runs(router, engine, run_responses)
+    _follow_runs(router, engine, run_responses)
 
 
-def _start_runs(router: APIRouter, engine: Engine, answers: RunAnswers) -> None:
-    async def started(what: str, thread: str, body: RunBody, key: str | None) -> Run:
+def _start_runs(router: APIRouter, engine: Engine, run_responses: RunAnswers) -> None:
+    async def start(operation: str, thread: str, body: RunBody, key: str | None) -> Run:
         thread_id = parse_thread_id(thread)
-        again = repeatable(key, what, [body], thread_id)
-        return await engine.runs.start(body.start(thread_id, again, watched=what != "create"))
+        idempotency = repeatable(key, operation, [body], thread_id)
+        return await engine.runs.start(body.start(thread_id, idempotency, watched=operation != "create"))
 
     @router.post("/threads/{thread_id}/runs", tags=["runs"], responses=foreseen(400, 409))
     async def create_run(
         thread_id: str, body: Annotated[RunBody, Body()], idempotency_key: IdempotencyKey = None
     ) -> Json:
-        run = await started("create", thread_id, body, idempotency_key)
+        run = await start("create", thread_id, body, idempotency_key)
         return Json(run_json(run), headers={"content-location": run_path(run)})
 
     @router.post("/threads/{thread_id}/runs/stream", tags=["runs"], responses=foreseen(400, 409))
     async def stream_run(
         thread_id: str, body: Annotated[RunBody, Body()], idempotency_key: IdempotencyKey = None
     ) -> Response:
-        run = await started("stream", thread_id, body, idempotency_key)
-        return answers.stream(run, run_path(run), body)
+        run = await start("stream", thread_id, body, idempotency_key)
+        return run_responses.stream(run, run_path(run), body)
 
     @router.post("/threads/{thread_id}/runs/wait", tags=["runs"], responses=foreseen(400, 409))
     async def wait_for_run(
         thread_id: str, body: Annotated[RunBody, Body()], idempotency_key: IdempotencyKey = None
     ) -> Response:
-        run = await started("wait", thread_id, body, idempotency_key)
-        return answers.outcome(run, run_path(run), cancel_on_disconnect=body.on_disconnect == "cancel")
+        run = await start("wait", thread_id, body, idempotency_key)
+        return run_responses.outcome(run, run_path(run), cancel_on_disconnect=body.on_disconnect == "cancel")
 
 
-def _watch_runs(router: APIRouter, engine: Engine, answers: RunAnswers) -> None:
+def _follow_runs(router: APIRouter, engine: Engine, run_responses: RunAnswers) -> None:
     @router.get("/threads/{thread_id}/runs", tags=["runs"])
     async def list_runs(
         thread_id: str,
@@ -84,7 +84,7 @@ def _watch_runs(router: APIRouter, engine: Engine, answers: RunAnswers) -> None:
     @router.get("/threads/{thread_id}/runs/{run_id}/join", tags=["runs"])
     async def join_run(thread_id: str, run_id: str, cancel_on_disconnect: bool = False) -> Response:
         run = await engine.runs.get(parse_thread_id(thread_id), parse_run_id(run_id))
-        return answers.outcome(run, run_path(run), cancel_on_disconnect=cancel_on_disconnect)
+        return run_responses.outcome(run, run_path(run), cancel_on_disconnect=cancel_on_disconnect)
 
     @router.get("/threads/{thread_id}/runs/{run_id}/stream", tags=["runs"], responses=foreseen(400))
     async def join_stream(
@@ -95,7 +95,7 @@ def _watch_runs(router: APIRouter, engine: Engine, answers: RunAnswers) -> None:
         last_event_id: Cursor = None,
     ) -> Response:
         run = await engine.runs.get(parse_thread_id(thread_id), parse_run_id(run_id))
-        return await answers.joined_stream(
+        return await run_responses.joined_stream(
             run, run_path(run), stream_mode, last_event_id, cancel_on_disconnect=cancel_on_disconnect
         )
 

@@ -25,43 +25,45 @@ def state_routes(router: APIRouter, engine: Engine) -> None:
     @router.get("/threads/{thread_id}/state", tags=["state"], responses=GRAPH_CODE)
     async def get_state(thread_id: str, subgraphs: bool = False, select: Fields = None) -> Json:
         fields = decode_state_fields(names_in_query(select or [], "select"))
-        found = await engine.threads.state(parse_thread_id(thread_id), subgraphs=subgraphs)
-        return Json(state_json(found, fields))
+        state = await engine.threads.state(parse_thread_id(thread_id), subgraphs=subgraphs)
+        return Json(state_json(state, fields))
 
     @router.post("/threads/{thread_id}/state", tags=["state"], responses={**GRAPH_CODE, **foreseen(400, 409)})
     async def update_state(thread_id: str, body: Annotated[StateUpdate, Body()]) -> Json:
-        moved = await engine.threads.update_state(parse_thread_id(thread_id), body.values, body.as_node, body.at())
-        return Json(update_json(moved))
+        config = await engine.threads.update_state(parse_thread_id(thread_id), body.values, body.as_node, body.at())
+        return Json(update_json(config))
 
     @router.get("/threads/{thread_id}/state/{checkpoint_id}", tags=["state"], responses=GRAPH_CODE)
     async def get_state_at(thread_id: str, checkpoint_id: str, subgraphs: bool = False, select: Fields = None) -> Json:
         fields = decode_state_fields(names_in_query(select or [], "select"))
         at = checkpoint_at(None, checkpoint_id)
-        found = await engine.threads.state(parse_thread_id(thread_id), at, subgraphs=subgraphs)
-        return Json(state_json(found, fields))
+        state = await engine.threads.state(parse_thread_id(thread_id), at, subgraphs=subgraphs)
+        return Json(state_json(state, fields))
 
     @router.post("/threads/{thread_id}/state/checkpoint", tags=["state"], responses=GRAPH_CODE)
     async def get_state_at_checkpoint(thread_id: str, body: Annotated[StateAtCheckpoint, Body()]) -> Json:
         fields = decode_state_fields(body.select)
         at = checkpoint_at(body.checkpoint, None)
-        found = await engine.threads.state(parse_thread_id(thread_id), at, subgraphs=body.subgraphs)
-        return Json(state_json(found, fields))
+        state = await engine.threads.state(parse_thread_id(thread_id), at, subgraphs=body.subgraphs)
+        return Json(state_json(state, fields))
 
     @router.get("/threads/{thread_id}/history", tags=["state"], responses=GRAPH_CODE)
     async def get_history(
         thread_id: str, limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 1, before: str | None = None
     ) -> Json:
         body = HistoryBody(limit=limit, before=before)
-        return Json(await engine.threads.history(parse_thread_id(thread_id), limit=limit, before=body.bound()))
+        return Json(
+            await engine.threads.history(parse_thread_id(thread_id), limit=limit, before=body.before_checkpoint())
+        )
 
     @router.post("/threads/{thread_id}/history", tags=["state"], responses=GRAPH_CODE)
     async def post_history(thread_id: str, body: Annotated[HistoryBody, Body()]) -> Json:
         fields = decode_state_fields(body.select)
-        found = await engine.threads.history(
+        history = await engine.threads.history(
             parse_thread_id(thread_id),
             limit=body.limit,
-            before=body.bound(),
+            before=body.before_checkpoint(),
             metadata=body.metadata,
             checkpoint=checkpoint_at(body.checkpoint, None),
         )
-        return Json([state_json(each, fields) for each in found])
+        return Json([state_json(each, fields) for each in history])

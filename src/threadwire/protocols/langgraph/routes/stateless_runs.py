@@ -1,4 +1,4 @@
-"""Runs on a thread of their own over HTTP, and runs found by their id alone."""
+"""Stateless runs over HTTP, and runs that are identified by their id alone."""
 
 from typing import Annotated
 
@@ -20,44 +20,47 @@ from threadwire.protocols.langgraph.wire import run_json, run_path, short_run_pa
 
 
 def stateless_run_routes(router: APIRouter, engine: Engine, streams: OpenStreams) -> None:
-    answers = RunAnswers(engine, streams)
-    _start_runs(router, engine, answers)
-    _watch_runs(router, engine, answers)
+    run_responses = RunAnswers(engine, streams)
+    _start_runs(router, engine, run_responses)
+    _follow_runs(router, engine, run_responses)
 
 
-def _start_runs(router: APIRouter, engine: Engine, answers: RunAnswers) -> None:
-    async def started(what: str, body: StatelessRunBody, key: str | None) -> Run:
-        return await engine.runs.start(body.start(None, repeatable(key, what, [body]), watched=what != "create"))
+def _start_runs(router: APIRouter, engine: Engine, run_responses: RunAnswers) -> None:
+    async def start(operation: str, body: StatelessRunBody, key: str | None) -> Run:
+        idempotency = repeatable(key, operation, [body])
+        return await engine.runs.start(body.start(None, idempotency, watched=operation != "create"))
 
     @router.post("/runs", tags=["stateless runs"], responses=foreseen(400, 404))
     async def create_stateless_run(
         body: Annotated[StatelessRunBody, Body()], idempotency_key: IdempotencyKey = None
     ) -> Json:
-        run = await started("create", body, idempotency_key)
+        run = await start("create", body, idempotency_key)
         return Json(run_json(run), headers={"content-location": short_run_path(run)})
 
     @router.post("/runs/stream", tags=["stateless runs"], responses=foreseen(400, 404))
     async def stream_stateless_run(
         body: Annotated[StatelessRunBody, Body()], idempotency_key: IdempotencyKey = None
     ) -> Response:
-        run = await started("stream", body, idempotency_key)
-        return answers.stream(run, short_run_path(run), body)
+        run = await start("stream", body, idempotency_key)
+        return run_responses.stream(run, short_run_path(run), body)
 
     @router.post("/runs/wait", tags=["stateless runs"], responses=foreseen(400, 404))
     async def wait_for_stateless_run(
         body: Annotated[StatelessRunBody, Body()], idempotency_key: IdempotencyKey = None
     ) -> Response:
-        run = await started("wait", body, idempotency_key)
-        return answers.outcome(run, run_path(run), cancel_on_disconnect=body.on_disconnect == "cancel")
+        run = await start("wait", body, idempotency_key)
+        return run_responses.outcome(run, run_path(run), cancel_on_disconnect=body.on_disconnect == "cancel")
 
     @router.post("/runs/batch", tags=["stateless runs"], responses=foreseen(400, 404))
     async def create_batch(
         batch: Annotated[list[BatchedRunBody], Body(), Field(min_length=1, max_length=MAX_PAGE, fail_fast=True)],
         idempotency_key: IdempotencyKey = None,
     ) -> Json:
-        again = repeatable(idempotency_key, "batch", batch)
-        asked = [body.start(body.thread(), again and again.part(number)) for number, body in enumerate(batch)]
-        return Json([run_json(run) for run in await engine.runs.start_all(asked)])
+        idempotency = repeatable(idempotency_key, "batch", batch)
+        requests = [
+            body.start(body.thread(), idempotency and idempotency.part(number)) for number, body in enumerate(batch)
+        ]
+        return Json([run_json(run) for run in await engine.runs.start_all(requests)])
 
     @router.post("/runs/cancel", tags=["runs"], status_code=204, responses=foreseen(404))
     async def cancel_runs(body: Annotated[CancelBody, Body()], action: Action = "interrupt") -> Response:
@@ -65,7 +68,7 @@ def _start_runs(router: APIRouter, engine: Engine, answers: RunAnswers) -> None:
         return Response(status_code=204)
 
 
-def _watch_runs(router: APIRouter, engine: Engine, answers: RunAnswers) -> None:
+def _follow_runs(router: APIRouter, engine: Engine, run_responses: RunAnswers) -> None:
     @router.get("/runs/{run_id}", tags=["stateless runs"])
     async def get_any_run(run_id: str) -> Json:
         return Json(run_json(await engine.runs.get(None, parse_run_id(run_id))))
@@ -78,14 +81,14 @@ def _watch_runs(router: APIRouter, engine: Engine, answers: RunAnswers) -> None:
     @router.get("/runs/{run_id}/join", tags=["stateless runs"])
     async def join_any_run(run_id: str, cancel_on_disconnect: bool = False) -> Response:
         run = await engine.runs.get(None, parse_run_id(run_id))
-        return answers.outcome(run, short_run_path(run), cancel_on_disconnect=cancel_on_disconnect)
+        return run_responses.outcome(run, short_run_path(run), cancel_on_disconnect=cancel_on_disconnect)
 
     @router.get("/runs/{run_id}/stream", tags=["stateless runs"], responses=foreseen(400))
     async def join_any_stream(
         run_id: str, stream_mode: Modes = None, cancel_on_disconnect: bool = False, last_event_id: Cursor = None
     ) -> Response:
         run = await engine.runs.get(None, parse_run_id(run_id))
-        return await answers.joined_stream(
+        return await run_responses.joined_stream(
             run, short_run_path(run), stream_mode, last_event_id, cancel_on_disconnect=cancel_on_disconnect
         )
 

@@ -20,7 +20,7 @@ from threadwire.protocols.langgraph.wire import found_item_json, item_json
 def store_routes(router: APIRouter, engine: Engine) -> None:
     @router.put("/store/items", tags=["store"], status_code=204, responses=foreseen(400))
     async def put_item(body: Annotated[ItemBody, Body()]) -> Response:
-        await engine.store.put(body.namespace, body.key, body.value, **body.how())
+        await engine.store.put(body.namespace, body.key, body.value, **body.options())
         return Response(status_code=204)
 
     @router.get("/store/items", tags=["store"])
@@ -35,9 +35,9 @@ def store_routes(router: APIRouter, engine: Engine) -> None:
 
     @router.post("/store/items/search", tags=["store"])
     async def search_items(body: Annotated[ItemSearch, Body()]) -> Json:
-        found = await engine.store.search(body.namespace_prefix, **body.how())
+        found = await engine.store.search(body.namespace_prefix, **body.options())
         return Json({"items": [found_item_json(each) for each in found]})
 
     @router.post("/store/namespaces", tags=["store"])
     async def list_namespaces(body: Annotated[NamespaceSearch, Body()]) -> Json:
-        return Json({"namespaces": await engine.store.namespaces(**body.how())})
+        return Json({"namespaces": await engine.store.namespaces(**body.options())})

@@ -31,17 +31,17 @@ Names = Annotated[list[str] | None, Query()]
 def thread_routes(router: APIRouter, engine: Engine, streams: OpenStreams) -> None:
     _many_threads(router, engine)
     _one_thread(router, engine)
-    _watch_thread(router, engine, streams)
+    _follow_thread(router, engine, streams)
 
 
 def _many_threads(router: APIRouter, engine: Engine) -> None:
     @router.post("/threads", tags=["threads"], responses=foreseen(400, 409))
     async def create_thread(body: Annotated[ThreadBody, Body()]) -> Json:
         thread_id = parse_thread_id(body.thread_id) if body.thread_id is not None else None
-        asked = (thread_id, body.metadata, body.if_exists, body.wanted_ttl())
+        arguments = (thread_id, body.metadata, body.if_exists, body.wanted_ttl())
         if steps := body.steps():
-            return Json(thread_json(await engine.beginnings.from_supersteps(steps, *asked)))
-        return Json(thread_json(await engine.threads.create(*asked)))
+            return Json(thread_json(await engine.beginnings.from_supersteps(steps, *arguments)))
+        return Json(thread_json(await engine.threads.create(*arguments)))
 
     @router.post("/threads/search", tags=["threads"])
     async def search_threads(body: Annotated[ThreadSearch, Body()]) -> Json:
@@ -67,16 +67,20 @@ def _many_threads(router: APIRouter, engine: Engine) -> None:
 def _one_thread(router: APIRouter, engine: Engine) -> None:
     @router.get("/threads/{thread_id}", tags=["threads"])
     async def get_thread(thread_id: str, include: Names = None) -> Json:
-        wanted = decode_include(include or [])
+        included = decode_include(include or [])
         thread = await engine.threads.get(parse_thread_id(thread_id))
-        return Json(thread_json(thread, include_ttl="ttl" in wanted))
+        return Json(thread_json(thread, include_ttl="ttl" in included))
 
-    @router.patch("/threads/{thread_id}", tags=["threads"], responses={204: {"description": "As `Prefer` asked"}})
+    @router.patch(
+        "/threads/{thread_id}",
+        tags=["threads"],
+        responses={204: {"description": "With `Prefer: return=minimal`"}},
+    )
     async def update_thread(
         thread_id: str, body: Annotated[ThreadPatch, Body()], prefer: Annotated[str | None, Header()] = None
     ) -> Response:
         thread = await engine.threads.update(parse_thread_id(thread_id), body.metadata, body.wanted_ttl())
-        return Response(status_code=204) if _wants_little(prefer) else Json(thread_json(thread))
+        return Response(status_code=204) if _prefers_minimal(prefer) else Json(thread_json(thread))
 
     @router.patch("/threads/{thread_id}/state", tags=["threads"])
     async def patch_state(thread_id: str, body: Annotated[StatePatch, Body()]) -> Json:
@@ -97,7 +101,7 @@ def _one_thread(router: APIRouter, engine: Engine) -> None:
         return Json(storage_json(parsed, await engine.threads.sizes(parsed)))
 
 
-def _watch_thread(router: APIRouter, engine: Engine, streams: OpenStreams) -> None:
+def _follow_thread(router: APIRouter, engine: Engine, streams: OpenStreams) -> None:
     @router.get("/threads/{thread_id}/stream", tags=["threads"], responses=foreseen(400))
     async def join_thread_stream(
         thread_id: str,
@@ -116,11 +120,11 @@ def _watch_thread(router: APIRouter, engine: Engine, streams: OpenStreams) -> No
 
 
 def _position(last_event_id: str | None) -> Seq | None:
-    """On this stream `-` means from the start, too."""
+    """The position to stream from. On this stream `-` also means from the start."""
     if last_event_id is None:
         return None
     return START if last_event_id == "-" else parse_cursor(last_event_id)
 
 
-def _wants_little(prefer: str | None) -> bool:
+def _prefers_minimal(prefer: str | None) -> bool:
     return "return=minimal" in [each.strip().lower() for each in (prefer or "").replace(";", ",").split(",")]

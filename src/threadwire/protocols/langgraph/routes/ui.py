@@ -1,4 +1,4 @@
-"""Components of graphs over HTTP, as `LoadExternalComponent` of the JavaScript SDK fetches them."""
+"""UI components of graphs over HTTP, for `LoadExternalComponent` of the JavaScript SDK."""
 
 import html
 import json
@@ -20,7 +20,7 @@ _HEADERS = {"cache-control": "no-cache", "x-content-type-options": "nosniff"}
 
 def ui_routes(router: APIRouter, engine: Engine) -> None:
     async def name_of(graph_id: str) -> str:
-        """A page may know the graph by an assistant of it."""
+        """The name of the graph. A client may use the id of one of its assistants."""
         bundles = engine.registry.ui
         if graph_id not in bundles and (assistant_id := parse_uuid(graph_id)) is not None:
             graph_id = (await engine.assistants.get(AssistantId(assistant_id))).graph_id
@@ -32,7 +32,7 @@ def ui_routes(router: APIRouter, engine: Engine) -> None:
     async def load_component(graph_id: str, body: Annotated[ComponentBody, Body()], request: Request) -> HTMLResponse:
         name = await name_of(graph_id)
         files = await engine.registry.ui.files(name)
-        # The page is elsewhere, so the addresses are whole.
+        # The page is on another origin, so the URLs are absolute.
         root = f"{request.url.scheme}://{request.url.netloc}{request.scope.get('root_path', '')}"
         base = f"{root}/ui/{quote(name, safe='')}"
         return HTMLResponse(_loader(base, name, body.name, styled=STYLE in files))
@@ -47,7 +47,7 @@ def ui_routes(router: APIRouter, engine: Engine) -> None:
 
 
 def _loader(base: str, name: str, component: str, *, styled: bool) -> str:
-    """A script that shows the component. The page replaces `{{shadowRootId}}`, once, by where."""
+    """HTML that loads and renders the component. The page replaces `{{shadowRootId}}` once, with the target's id."""
     call = f'{global_name(name)}.render({json.dumps(component)}, "{{{{shadowRootId}}}}")'
     script = f'<script src="{html.escape(f"{base}/{ENTRY}")}" onload="{html.escape(call)}"></script>'
     style = f'<link rel="stylesheet" href="{html.escape(f"{base}/{STYLE}")}">' if styled else ""

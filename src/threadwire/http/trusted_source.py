@@ -1,0 +1,43 @@
+"""Checks of the Host and Origin headers."""
+
+import re
+from collections.abc import Awaitable
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from threadwire.http.problems import problem
+
+LOOPBACK_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]"})
+LOOPBACK_ORIGIN = r"https?://(localhost|127\.0\.0\.1|\[::1\])(:\d+)?"
+_SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+
+
+class TrustedSource:
+    """Reject requests that a foreign page could trick a browser into sending: those with a foreign Host, and those with
+    a foreign Origin unless they only read. A server on loopback is reachable from every page the user visits."""
+
+    def __init__(self, app: ASGIApp, hosts: frozenset[str], origins: re.Pattern[str]) -> None:
+        self._app = app
+        self._hosts = hosts
+        self._origins = origins
+
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+        if scope["type"] not in ("http", "websocket"):
+            return self._app(scope, receive, send)
+        headers = dict(scope["headers"])
+        host = headers.get(b"host", b"").decode("latin-1")
+        if "*" not in self._hosts and _host_name(host) not in self._hosts:
+            return problem(421, "This server does not serve that host name")(scope, receive, send)
+        origin = headers.get(b"origin")
+        if origin is not None and scope.get("method") not in _SAFE_METHODS:
+            text = origin.decode("latin-1")
+            if not self._origins.fullmatch(text) and text.partition("://")[2] != host:
+                return problem(403, "This server does not accept requests from that origin")(scope, receive, send)
+        return self._app(scope, receive, send)
+
+
+def _host_name(host: str) -> str:
+    """A Host header without its port."""
+    if host.startswith("["):
+        return host.partition("]")[0] + "]"
+    return host.partition(":")[0].lower()
