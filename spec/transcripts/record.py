@@ -1,8 +1,8 @@
-"""Record the golden transcripts anew: `.venv/bin/python spec/transcripts/record.py`.
+"""Record the golden transcripts again: `.venv/bin/python spec/transcripts/record.py`.
 
-Every scenario is a real run of a graph of tests/graphs, over the memory storage. What differs between two recordings
-(ids, times) is replaced by stable names in order of appearance, so that recording again changes nothing unless
-the behaviour has changed: read the diff before you keep it.
+Every scenario is a real run of a graph from tests/graphs on the memory storage. Ids and times, which differ between
+recordings, are replaced by stable names in order of appearance. So recording again changes nothing unless the behaviour
+has changed: review the diff before you commit it.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ from threadwire.storage.memory import open_memory_storage
 HERE = Path(__file__).parent
 GRAPHS = HERE.parent.parent / "tests" / "graphs" / "langgraph.json"
 THREAD = ThreadId("5b8a5c0e-8d0f-4d4e-9d7f-2f4b1c7c0001")
-FIRST_MOMENT = 1_700_000_000_000
+FIRST_TIMESTAMP = 1_700_000_000_000
 
 OpenEngine = Callable[[], AbstractAsyncContextManager[Engine]]
 Record = Callable[[Storage, OpenEngine], Awaitable[Run]]
@@ -44,27 +44,27 @@ HELLO = {"messages": [{"role": "user", "content": "hello there", "id": "user-1"}
 ALL = ["values", "updates", "messages-tuple", "custom", "tasks", "checkpoints", "debug", "events"]
 
 
-# -- how each log comes about -----------------------------------------------------------------------------------------
+# -- scenarios --------------------------------------------------------------------------------------------------------
 
 
-async def started(engine: Engine, graph: str, **kwargs: Any) -> Run:
+async def start(engine: Engine, graph: str, **kwargs: Any) -> Run:
     return await engine.runs.start(StartRun(graph, THREAD, {"stream_mode": ALL[:4], **kwargs}, create_thread=True))
 
 
-async def grown(storage: Storage, run: Run, enough: Callable[[list[Entry]], bool]) -> None:
-    """Wait until the run's log has what is waited for."""
+async def wait_for_log(storage: Storage, run: Run, complete: Callable[[list[Entry]], bool]) -> None:
+    """Wait until the run's log is `complete`."""
     with storage.log.watch(THREAD) as wakeup:
-        while not enough(await storage.log.read(THREAD, START, run_id=run.run_id)):
+        while not complete(await storage.log.read(THREAD, START, run_id=run.run_id)):
             await wakeup.wait(5)
 
 
-def ran(graph: str, *asked: dict[str, Any]) -> Record:
-    """Runs one after another on the same thread, each to its end; the last one is the transcript."""
+def runs(graph: str, *requests: dict[str, Any]) -> Record:
+    """Run the requests one after another on the same thread. The last run is the transcript."""
 
     async def record(storage: Storage, opened: OpenEngine) -> Run:
         async with opened() as engine:
-            for kwargs in asked:
-                run = await started(engine, graph, **kwargs)
+            for kwargs in requests:
+                run = await start(engine, graph, **kwargs)
                 await engine.runs.outcome(run)
         return run
 
@@ -73,60 +73,62 @@ def ran(graph: str, *asked: dict[str, Any]) -> Record:
 
 async def cancelled(storage: Storage, opened: OpenEngine) -> Run:
     async with opened() as engine:
-        run = await started(engine, "slow", input={"seconds": 3600})
-        await grown(storage, run, lambda log: any(e.kind == Kind.TASK and e.data["name"] == "wait" for e in log))
+        run = await start(engine, "slow", input={"seconds": 3600})
+        await wait_for_log(storage, run, lambda log: any(e.kind == Kind.TASK and e.data["name"] == "wait" for e in log))
         await engine.runs.cancel(THREAD, run.run_id, "interrupt", wait=True)
     return run
 
 
 async def stopped_tool(storage: Storage, opened: OpenEngine) -> Run:
-    """A run that is stopped while a tool is at work."""
+    """A run that is cancelled while a tool is running."""
     async with opened() as engine:
-        run = await started(engine, "slow_tool", input={**HELLO, "until": "/never"})
-        await grown(storage, run, lambda log: any(entry.kind == Kind.TOOL for entry in log))
+        run = await start(engine, "slow_tool", input={**HELLO, "until": "/never"})
+        await wait_for_log(storage, run, lambda log: any(entry.kind == Kind.TOOL for entry in log))
         await engine.runs.cancel(THREAD, run.run_id, "interrupt", wait=True)
     return run
 
 
 async def two_attempts(storage: Storage, opened: OpenEngine) -> Run:
-    """A shutdown in the middle of an answer; the next process says it again, under the same id."""
+    """A shutdown in the middle of a message. The next process streams the message again, under the same id."""
     async with opened() as engine:
-        run = await started(engine, "chat", input={**HELLO, "delay": 0.2})
-        await grown(storage, run, lambda log: sum(entry.kind == Kind.MESSAGES for entry in log) == 2)
+        run = await start(engine, "chat", input={**HELLO, "delay": 0.2})
+        await wait_for_log(storage, run, lambda log: sum(entry.kind == Kind.MESSAGES for entry in log) == 2)
     async with opened() as engine:
         await engine.runs.outcome(run)
     return run
 
 
 async def many_runs(storage: Storage, opened: OpenEngine) -> None:
-    """A thread with runs that end in every way, one that waits, and changes of the state in between."""
+    """A thread with runs that end in every possible way, a queued run, and state updates in between."""
     async with opened() as engine:
-        await engine.runs.outcome(await started(engine, "echo", input={"text": "one"}, stream_mode=["updates"]))
+        await engine.runs.outcome(await start(engine, "echo", input={"text": "one"}, stream_mode=["updates"]))
         await engine.threads.update_state(THREAD, {"text": "by hand"}, None, None)
-        await engine.runs.outcome(await started(engine, "fails", input={"text": "two"}, stream_mode=["values"]))
-        taken_back = await started(engine, "slow", input={"seconds": 3600}, stream_mode=["values", "tasks"])
-        await grown(storage, taken_back, lambda log: any(e.kind == Kind.TASK and e.data["name"] == "wait" for e in log))
-        waiting = await started(engine, "echo", input={"text": "never"})
+        await engine.runs.outcome(await start(engine, "fails", input={"text": "two"}, stream_mode=["values"]))
+        rolled_back = await start(engine, "slow", input={"seconds": 3600}, stream_mode=["values", "tasks"])
+        await wait_for_log(
+            storage, rolled_back, lambda log: any(e.kind == Kind.TASK and e.data["name"] == "wait" for e in log)
+        )
+        waiting = await start(engine, "echo", input={"text": "never"})
         await engine.runs.cancel(THREAD, waiting.run_id, "interrupt", wait=True)
-        await engine.runs.cancel(THREAD, taken_back.run_id, "rollback", wait=True)
+        await engine.runs.cancel(THREAD, rolled_back.run_id, "rollback", wait=True)
         await engine.threads.prune([THREAD], "keep_latest")
-        await engine.runs.outcome(await started(engine, "chat", input=HELLO, stream_mode=["messages-tuple", "values"]))
-        await engine.runs.outcome(await started(engine, "nested", input=HELLO, subgraphs=True))
+        await engine.runs.outcome(await start(engine, "chat", input=HELLO, stream_mode=["messages-tuple", "values"]))
+        await engine.runs.outcome(await start(engine, "nested", input=HELLO, subgraphs=True))
 
 
 SCENARIOS: dict[str, Record] = {
-    "echo": ran("echo", {"input": {"text": 'a "word", ü and 🙂'}, "stream_mode": ALL}),
-    "chat": ran("chat", {"input": HELLO}),
-    "tools": ran("tools", {"input": HELLO}),
-    "showcase": ran("showcase", {"input": HELLO}),
-    "nested": ran("nested", {"input": HELLO}),
-    "approve": ran("approve", {"input": {"topic": "tests"}}),
-    "approve-resumed": ran("approve", {"input": {"topic": "tests"}}, {"command": {"resume": {"ok": True}}}),
-    "fails": ran("fails", {"input": {"text": "hello"}}),
+    "echo": runs("echo", {"input": {"text": 'a "word", ü and 🙂'}, "stream_mode": ALL}),
+    "chat": runs("chat", {"input": HELLO}),
+    "tools": runs("tools", {"input": HELLO}),
+    "showcase": runs("showcase", {"input": HELLO}),
+    "nested": runs("nested", {"input": HELLO}),
+    "approve": runs("approve", {"input": {"topic": "tests"}}),
+    "approve-resumed": runs("approve", {"input": {"topic": "tests"}}, {"command": {"resume": {"ok": True}}}),
+    "fails": runs("fails", {"input": {"text": "hello"}}),
     "cancelled": cancelled,
     "two-attempts": two_attempts,
-    "everything": ran("everything", {"input": HELLO}),
-    "by-hand": ran("by_hand_below", {"input": HELLO}),
+    "everything": runs("everything", {"input": HELLO}),
+    "by-hand": runs("by_hand_below", {"input": HELLO}),
     "stopped-tool": stopped_tool,
 }
 
@@ -153,14 +155,14 @@ THREAD_VIEWS = [
 ]
 
 
-# -- the same every time ----------------------------------------------------------------------------------------------
+# -- normalization ----------------------------------------------------------------------------------------------------
 
 _UUID = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b")
 _HASH = re.compile(r"\b[0-9a-f]{32}\b")  # the id of an interrupt
 _TIME = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+\+00:00")
 
 
-def renamed(text: str, pattern: re.Pattern[str], name: Callable[[int], str]) -> str:
+def rename(text: str, pattern: re.Pattern[str], name: Callable[[int], str]) -> str:
     numbers = itertools.count(1)
     names: dict[str, str] = {}
 
@@ -172,32 +174,32 @@ def renamed(text: str, pattern: re.Pattern[str], name: Callable[[int], str]) -> 
     return pattern.sub(replace, text)
 
 
-def in_order(value: Any) -> Any:
-    """Metadata with its keys sorted: LangChain passes them through sets, so their order changes with every process."""
+def sort_metadata(value: Any) -> Any:
+    """Sort the keys of metadata: LangChain passes them through sets, so their order differs between processes."""
     if isinstance(value, list):
-        return [in_order(item) for item in value]
+        return [sort_metadata(item) for item in value]
     if not isinstance(value, dict):
         return value
     sorted_in = {key: dict(sorted(item.items())) if key in _METADATA and item else item for key, item in value.items()}
-    return {key: in_order(item) for key, item in sorted_in.items()}
+    return {key: sort_metadata(item) for key, item in sorted_in.items()}
 
 
 _METADATA = ("meta", "metadata")
 
 
-def normalized(entries: list[Entry]) -> list[Entry]:
-    timed = [entry._replace(at=FIRST_MOMENT + entry.seq, data=in_order(entry.data)) for entry in entries]
+def normalize(entries: list[Entry]) -> list[Entry]:
+    timed = [entry._replace(at=FIRST_TIMESTAMP + entry.seq, data=sort_metadata(entry.data)) for entry in entries]
     text = dumps([list(entry) for entry in timed]).decode()
-    text = renamed(text, _UUID, lambda number: f"00000000-0000-7000-8000-{number:012d}")
-    text = renamed(text, _HASH, lambda number: f"{number:032d}")
-    text = renamed(text, _TIME, lambda number: f"2023-11-14T22:13:20.{number:06d}+00:00")
+    text = rename(text, _UUID, lambda number: f"00000000-0000-7000-8000-{number:012d}")
+    text = rename(text, _HASH, lambda number: f"{number:032d}")
+    text = rename(text, _TIME, lambda number: f"2023-11-14T22:13:20.{number:06d}+00:00")
     return [Entry(*fields)._replace(ns=tuple(fields[4])) for fields in loads(text)]
 
 
 # -- files ------------------------------------------------------------------------------------------------------------
 
 
-def name_of(view: StreamOptions) -> str:
+def file_name(view: StreamOptions) -> str:
     return f"langgraph-{'+'.join(sorted(view.modes))}{'-subgraphs' if view.subgraphs else ''}.txt"
 
 
@@ -217,17 +219,17 @@ async def record_all(registry: GraphRegistry) -> None:
             run = await record(storage, lambda storage=storage: open_engine(storage, registry, Memory()))
             entries = await storage.log.read(THREAD, START, run_id=run.run_id)
         views: dict[str, Encoder] = {
-            name_of(view): RunStreamEncoder(view) for view in [*VIEWS, *MORE_VIEWS.get(name, [])]
+            file_name(view): RunStreamEncoder(view) for view in [*VIEWS, *MORE_VIEWS.get(name, [])]
         }
-        write(HERE / name, normalized(entries), {**views, "ag-ui.txt": RunEncoder(Options("page-thread"))})
-    for name, make in THREAD_SCENARIOS.items():
+        write(HERE / name, normalize(entries), {**views, "ag-ui.txt": RunEncoder(Options("page-thread"))})
+    for name, record_thread in THREAD_SCENARIOS.items():
         async with open_memory_storage() as storage:
-            await make(storage, lambda storage=storage: open_engine(storage, registry, Memory()))
+            await record_thread(storage, lambda storage=storage: open_engine(storage, registry, Memory()))
             entries = await storage.log.read(THREAD, START)
         views_of_thread = {
             f"thread-{'+'.join(sorted(modes))}.txt": ThreadStreamEncoder(modes) for modes in THREAD_VIEWS
         }
-        write(HERE / name, normalized(entries), views_of_thread)
+        write(HERE / name, normalize(entries), views_of_thread)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> Any:
-    """`create_app`, when it is asked for: it brings the whole server with it."""
+    """Import `create_app` on first use, because it imports the whole server."""
     if name != "create_app":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from threadwire.server.embedding import create_app

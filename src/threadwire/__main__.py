@@ -1,4 +1,4 @@
-"""python -m threadwire"""
+"""`python -m threadwire`."""
 
 from threadwire.cli import main
 

@@ -1,30 +1,31 @@
-"""Every error Threadwire raises on purpose.
+"""Every error that Threadwire raises deliberately.
 
     ThreadwireError
-    ├── Invalid                 the request makes no sense; say why
-    │   ├── InvalidCursor       a position that is not a position
-    │   ├── BadRequest          well-formed, but not at this moment or in this combination
-    │   ├── UnknownInterrupt    an answer to a question nobody asks
-    │   ├── KeyReused           an idempotency key that stands for another request
+    ├── Invalid                 the request is invalid
+    │   ├── InvalidCursor       the position to resume from is not valid
+    │   ├── BadRequest          well-formed, but not allowed in the current state or combination
+    │   ├── UnknownInterrupt    an answer to an interrupt that is not pending
+    │   ├── KeyReused           an idempotency key that was used for a different request
     │   └── TooDeep             JSON nested beyond the limit
-    ├── NotFound                no such thing, or not yours
+    ├── NotFound                it does not exist, or belongs to another user
     │   ├── AgentNotFound       no agent of that name
-    │   └── ThreadNotFound      no thread that pages call so
-    ├── Conflict                it exists already, or the moment is wrong
-    │   └── ThreadBusy          another run holds the thread
+    │   └── ThreadNotFound      no thread under the id that a client chose
+    ├── Conflict                it already exists, or conflicts with the current state
+    │   ├── ThreadBusy          another run holds the thread
+    │   └── RollbackDue         a run that must be rolled back was about to end in another way
     ├── Fenced                  an attempt that no longer holds its thread tried to write
     ├── GraphUnavailable        the graph's code could not be loaded
-    ├── GraphFailed             user code raised while it was being asked something outside a run
-    ├── LoopDied                the loop on which user code runs is gone, and the engine with it
-    │   └── LoopGivenUp         it may be there, but the server stops and does not wait for it any longer
-    ├── ConfigError             langgraph.json is wrong; one line says where
-    ├── NotDelivered            a webhook could not be told
-    └── StorageError            the database refused
-        ├── StorageDied         the database is gone for good, and the engine with it
-        ├── StorageDamaged      the file is not as it was written
+    ├── GraphFailed             user code raised outside a run
+    ├── LoopDied                the event loop that runs user code failed, and the engine with it
+    │   └── LoopGivenUp         the server is shutting down and no longer waits for that loop
+    ├── ConfigError             langgraph.json or a setting is invalid; the message says where
+    ├── NotDelivered            a webhook delivery failed
+    └── StorageError            a database operation failed
+        ├── StorageDied         the storage is unusable for the rest of the process, and the engine with it
+        ├── StorageDamaged      the database file is corrupt
         └── DataDirectoryLocked another process serves this data directory
 
-The message is a sentence a person can act on. HTTP status codes are known to `http/problems.py` alone.
+Messages are sentences that the reader can act on. Only `http/problems.py` knows HTTP status codes.
 """
 
 
@@ -43,15 +44,15 @@ class InvalidCursor(Invalid):
 
 
 class BadRequest(Invalid):
-    """The request cannot be carried out as it stands."""
+    """The request is not valid in the current state."""
 
 
 class UnknownInterrupt(Invalid):
-    """No such interrupt waits for an answer."""
+    """No such interrupt is waiting for an answer."""
 
 
 class KeyReused(Invalid):
-    """This Idempotency-Key was used for another request. A key stands for one request and its repetitions."""
+    """This Idempotency-Key was already used for a different request."""
 
 
 class TooDeep(Invalid):
@@ -63,15 +64,15 @@ class NotFound(ThreadwireError):
 
 
 class AgentNotFound(NotFound):
-    """There is no such agent."""
+    """Agent not found."""
 
 
 class ThreadNotFound(NotFound):
-    """There is no such thread."""
+    """Thread not found."""
 
 
 class Conflict(ThreadwireError):
-    """The request conflicts with what is there."""
+    """The request conflicts with the current state."""
 
 
 class ThreadBusy(Conflict):
@@ -83,7 +84,7 @@ class Fenced(ThreadwireError):
 
 
 class RollbackDue(Conflict):
-    """Somebody has been promised that this run is rolled back."""
+    """A rollback of this run has already been accepted."""
 
 
 class GraphUnavailable(ThreadwireError):
@@ -95,27 +96,27 @@ class GraphFailed(ThreadwireError):
 
 
 class LoopDied(ThreadwireError):
-    """The event loop on which graphs run has died. The server ends, and has to be started again."""
+    """The event loop that runs graphs has failed. The server is exiting and must be restarted."""
 
 
 class LoopGivenUp(LoopDied):
-    """The server is being stopped, and no longer waits for the event loop on which graphs run."""
+    """The server is shutting down and no longer waits for the event loop that runs graphs."""
 
 
 class ConfigError(ThreadwireError):
-    """The configuration is wrong."""
+    """The configuration is invalid."""
 
 
 class NotDelivered(ThreadwireError):
-    """The webhook could not be told."""
+    """Webhook delivery failed."""
 
 
 class StorageError(ThreadwireError):
-    """The database refused."""
+    """A database operation failed."""
 
 
 class StorageDied(StorageError):
-    """The storage has died. The server ends, and has to be started again."""
+    """The storage has failed. The server is exiting and must be restarted."""
 
 
 class StorageDamaged(StorageError):

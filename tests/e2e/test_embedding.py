@@ -126,18 +126,18 @@ async def test_hosts_and_origins_are_checked_as_ever(project):
 
 
 async def test_what_makes_no_sense_is_refused(project, tmp_path):
-    with pytest.raises(ConfigError, match="concurency makes no sense"):
+    with pytest.raises(ConfigError, match="Invalid setting concurency: "):
         create_app(project, concurency=3)
-    with pytest.raises(ConfigError, match="concurrency makes no sense"):
+    with pytest.raises(ConfigError, match="Invalid setting concurrency: "):
         create_app(project, concurrency=0)
-    with pytest.raises(ConfigError, match="port is for the commands"):
+    with pytest.raises(ConfigError, match="Invalid setting port: configure it in the server"):
         create_app(project, port=80)
     with pytest.raises(ConfigError, match="does not exist"):
         async with create_app(tmp_path / "nothing.json").lifespan():
             pass
     app, same_data = (create_app(project, data=tmp_path / "data") for _ in range(2))
     async with app.lifespan():
-        with pytest.raises(ConfigError, match="has begun already"):
+        with pytest.raises(ConfigError, match="is already running"):
             async with app.lifespan():
                 pass
         with pytest.raises(DataDirectoryLocked):
@@ -154,9 +154,9 @@ async def test_what_is_wrong_in_a_project_is_logged(tmp_path):
             pass
     told = [(each["event"], each.get("graph_id"), each["log_level"]) for each in logs if each["log_level"] == "error"]
     assert told == [
-        ("graph_not_loaded", "good", "error"),
-        ("graph_not_loaded", "bad", "error"),
-        ("project_file_is_wrong", None, "error"),
+        ("graph_load_failed", "good", "error"),
+        ("graph_load_failed", "bad", "error"),
+        ("config_invalid", None, "error"),
     ]
 
 

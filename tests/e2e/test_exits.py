@@ -210,7 +210,7 @@ async def test_a_dead_worker_ends_the_process_and_its_runs_go_on_after_the_resta
             run = await sdk.runs.create(await sdk.thread(), "kills_once", input={"path": str(tmp_path / "killed")})
         (tmp_path / "killed.accepted").touch()
         assert await anyio.to_thread.run_sync(server.wait) == 1
-        assert "The event loop on which graphs run has died." in server.log()
+        assert "The event loop that runs graphs has failed." in server.log()
         await anyio.to_thread.run_sync(server.start)
         assert "run_recovered" in server.log()
         async with open_async(server.url) as sdk:
@@ -231,7 +231,7 @@ async def test_a_server_whose_engine_is_dead_is_not_ok_while_it_ends(exits, tmp_
                 answer = await http.get("/ok")
                 return answer.status_code == 503 and answer
 
-            assert "has died" in (await eventually(not_ok)).json()["detail"]
+            assert "has failed" in (await eventually(not_ok)).json()["detail"]
             gate.touch()
         assert await anyio.to_thread.run_sync(server.wait) == 1
         await anyio.to_thread.run_sync(server.start)

@@ -57,7 +57,7 @@ def run(server: RunningServer, **state: Any) -> dict[str, Any]:
 def test_a_signal_to_a_forked_process_is_not_one_to_the_server(server: RunningServer) -> None:
     assert run(server)["ended_by"] == signal.SIGTERM
     assert run(server)["ended_by"] == signal.SIGTERM
-    assert "draining" not in server.log()
+    assert "drain_started" not in server.log()
 
 
 def test_a_forked_process_that_outlives_the_server_is_in_nobodys_way(server: RunningServer) -> None:

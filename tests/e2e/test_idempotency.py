@@ -5,7 +5,7 @@ from clients import collect, fresh_id, refused
 
 pytestmark = pytest.mark.anyio
 
-ANOTHER = "This Idempotency-Key was used for another request. A key stands for one request and its repetitions."
+ANOTHER = "This Idempotency-Key was already used for a different request."
 
 
 @pytest.fixture

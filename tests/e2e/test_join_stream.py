@@ -148,7 +148,9 @@ async def test_a_position_that_was_never_given_is_refused(sdk, http):
     ):
         answer = await http.get(f"{path}/stream", headers={"Last-Event-ID": "999999999"})
         assert answer.status_code == 400
-        assert answer.json()["detail"].startswith("Invalid Last-Event-ID: 999999999 was never given on this thread")
+        assert answer.json()["detail"].startswith(
+            "Invalid Last-Event-ID: 999999999 is beyond the last entry of this thread"
+        )
 
 
 async def test_a_position_behind_a_run_but_not_behind_the_thread_gives_nothing(sdk):

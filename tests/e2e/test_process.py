@@ -109,7 +109,7 @@ async def test_a_shutdown_lets_runs_end_within_its_grace(project, tmp_path, gate
             run = await sdk.runs.create(await sdk.thread(), "slow", input={"until": str(gate)})
             await has_begun(sdk, run)
             server.process.terminate()
-            await anyio.to_thread.run_sync(server.wait_for_log, "draining")
+            await anyio.to_thread.run_sync(server.wait_for_log, "drain_started")
             gate.touch()
             assert await anyio.to_thread.run_sync(server.wait) == 0
         await anyio.to_thread.run_sync(server.start)
@@ -157,7 +157,7 @@ async def test_a_second_signal_hurries_the_shutdown(project, tmp_path, gate):
             run = await sdk.runs.create(await sdk.thread(), "slow", input={"until": str(gate)})
             await has_begun(sdk, run)
         server.process.terminate()
-        await anyio.to_thread.run_sync(server.wait_for_log, "draining")
+        await anyio.to_thread.run_sync(server.wait_for_log, "drain_started")
         assert await anyio.to_thread.run_sync(server.terminate) == 0
 
 
@@ -177,7 +177,7 @@ async def test_streams_of_runs_that_end_within_the_grace_are_complete(project, t
                 tasks.start_soon(get, "/join")
                 await eventually(partial(streams_are, http, 2))
                 server.process.terminate()
-                await anyio.to_thread.run_sync(server.wait_for_log, "draining")
+                await anyio.to_thread.run_sync(server.wait_for_log, "drain_started")
                 gate.touch()
         assert await anyio.to_thread.run_sync(server.wait) == 0
         assert b'{"wait":{"steps":["waited"]}}' in got["/stream"].content
@@ -381,15 +381,15 @@ def test_a_project_file_that_makes_no_sense_is_refused(tmp_path):
 def test_a_misspelt_setting_is_refused(project, tmp_path):
     arguments = ("serve", "--config", project, "--data", tmp_path / "data", "--port", 0)
     line = refusal(*arguments, env={"THREADWIRE_CONCURENCY": "3"})
-    assert line.startswith("THREADWIRE_CONCURENCY is not a setting of Threadwire")
+    assert line.startswith("THREADWIRE_CONCURENCY is not a Threadwire setting")
 
 
 def test_a_setting_that_makes_no_sense_is_refused(project, tmp_path):
     arguments = ("serve", "--config", project, "--data", tmp_path / "data")
     line = refusal(*arguments, "--port", 0, env={"THREADWIRE_CONCURRENCY": "many"})
-    assert line.startswith("THREADWIRE_CONCURRENCY makes no sense: ")
+    assert line.startswith("Invalid value for THREADWIRE_CONCURRENCY: ")
     wrong_port = refusal(*arguments, "--port", 99_999)
-    assert wrong_port == "Cannot listen on 127.0.0.1:99999: a port is a number from 0 to 65535"
+    assert wrong_port == "Cannot listen on 127.0.0.1:99999: the port must be between 0 and 65535"
 
 
 def test_a_port_that_is_taken_is_named(project, tmp_path, server):
@@ -461,8 +461,8 @@ async def test_a_module_may_run_an_event_loop_of_its_own_while_it_is_imported(tm
 @pytest.mark.parametrize(
     ("rest", "complaint"),
     [
-        ({"auth": {"path": "./auth.py:auth"}}, 'asks for "auth", which Threadwire does not offer yet'),
-        ({"http": {"enable_custom_route_auth": True}}, 'asks for "http"."enable_custom_route_auth", which'),
+        ({"auth": {"path": "./auth.py:auth"}}, 'uses "auth", which Threadwire does not support yet'),
+        ({"http": {"enable_custom_route_auth": True}}, 'uses "http"."enable_custom_route_auth", which'),
         ({"http": {"app": "./nowhere.py:app"}}, '"http"."app": file not found: ./nowhere.py'),
         ({"http": {"mount_prefix": "api"}}, '"http"."mount_prefix": write it like "/api".'),
     ],
@@ -501,7 +501,7 @@ def test_a_signal_drains_from_the_moment_the_address_is_told(project, tmp_path):
         try:
             assert "listening on" in server.stdout.readline()
             server.terminate()
-            assert "draining" in server.communicate(timeout=PATIENCE)[0]
+            assert "drain_started" in server.communicate(timeout=PATIENCE)[0]
             assert server.returncode == 0
         finally:
             server.kill()

@@ -132,7 +132,7 @@ async def test_a_running_run_ends_with_the_code_it_began_with_and_its_stream_sta
         ("agent.py", "graph = 3", r"\./agent\.py:graph is an object of type int"),
         ("langgraph.json", "{", "not JSON at line 1"),
         ("langgraph.json", '{"graphs": {}}', '"graphs" is empty'),
-        ("langgraph.json", '{"graphs": {"agent": "./agent.py:graph"}, "auth": {"path": "./a.py:a"}}', "asks for"),
+        ("langgraph.json", '{"graphs": {"agent": "./agent.py:graph"}, "auth": {"path": "./a.py:a"}}', 'uses "auth"'),
     ],
 )
 async def test_a_broken_edit_keeps_what_was_served_and_the_next_good_one_recovers(
@@ -140,7 +140,7 @@ async def test_a_broken_edit_keeps_what_was_served_and_the_next_good_one_recover
 ):
     good = (project.folder / file).read_text()
     project.write(file, broken)
-    await told(server, rf"Not reloaded \({file}\): .*{complaint}")
+    await told(server, rf"Reload failed \({file}\): .*{complaint}")
     assert await said(sdk) == "old"
     project.write("words.py", 'WORD = "new"\n')
     if file != "words.py":
@@ -157,7 +157,7 @@ async def test_a_graph_added_to_the_config_has_an_assistant_and_a_removed_one_is
     project.write("deeper/other.py", AGENT.replace("WORD}", "WORD.upper()}"))
     project.configure({"other": "./deeper/other.py:graph"})
     await told(server, r"graph +other\n")
-    await told(server, r"graph gone +agent: its threads stay")
+    await told(server, r"graph removed +agent: its threads remain")
     assert await said(sdk, "other") == "OLD"
     names = {each["name"] for each in await sdk.assistants.search()}
     assert names == {"agent", "other"}
@@ -182,9 +182,9 @@ async def test_a_broken_graph_that_is_new_does_not_hold_up_the_others(project, s
 
 async def test_a_new_mistake_in_the_config_keeps_what_was_served(project, server, sdk):
     project.configure({"agent": "./agent.py:graph"}, env={"WORD": None})
-    await told(server, r'Not reloaded \(langgraph\.json\): langgraph\.json: "env"\."WORD" must be a text, not null')
+    await told(server, r'Reload failed \(langgraph\.json\): langgraph\.json: "env"\."WORD" must be a text, not null')
     project.configure({"agent": "./agent.py"})
-    await told(server, r"Not reloaded \(langgraph\.json\): graph agent: .* does not say which object to serve")
+    await told(server, r"Reload failed \(langgraph\.json\): graph agent: .* does not say which object to serve")
     assert await said(sdk) == "old"
 
 
@@ -197,7 +197,7 @@ async def test_a_file_of_a_folder_that_was_refused_is_watched_too(project, serve
     project.write(
         "langgraph.json", json.dumps({"dependencies": [".", "../shared"], "graphs": {"agent": "./agent.py:graph"}})
     )
-    await told(server, "Not reloaded .* not yet")
+    await told(server, "Reload failed .* not yet")
     assert await said(sdk) == "old"
     (shared / "common.py").write_text('WORD = "shared"\n')
     await told(server, r"\nReloaded")
@@ -251,7 +251,7 @@ async def test_the_users_own_routes_are_loaded_anew_with_the_graphs(project, ser
         await told(server, "lifespan of old over")
         assert (await http.get("/word")).json() == ["new", "new"]
         project.write("routes.py", ROUTES.replace("yield", "raise RuntimeError('no database')\n    yield", 1))
-        await told(server, r"Not reloaded \(routes\.py\): RuntimeError: no database")
+        await told(server, r"Reload failed \(routes\.py\): RuntimeError: no database")
         assert (await http.get("/word")).json() == ["new", "new"]
         assert (await http.get("/ok")).json()["ok"] is True
         project.configure({"agent": "./agent.py:graph"})

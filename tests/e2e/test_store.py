@@ -148,7 +148,7 @@ async def test_a_namespace_that_is_none_is_refused(sdk):
 async def test_a_condition_that_means_nothing_is_refused(sdk, mark):
     with refused(400, "Unsupported operator: $in"):
         await sdk.store.search_items([mark], filter={"n": {"$in": [1]}})
-    with refused(400, "$gt compares with a number or a text"):
+    with refused(400, "$gt requires a number or a string"):
         await sdk.store.search_items([mark], filter={"n": {"$gt": None}})
 
 

@@ -287,7 +287,9 @@ async def test_a_position_of_a_thread_that_was_deleted_is_refused_by_the_one_mad
     await sdk.threads.create(thread_id=thread_id)
     answer = await http.get(f"/threads/{thread_id}/stream", headers={"Last-Event-ID": position})
     assert answer.status_code == 400
-    assert answer.json()["detail"].startswith(f"Invalid Last-Event-ID: {position} was never given on this thread")
+    assert answer.json()["detail"].startswith(
+        f"Invalid Last-Event-ID: {position} is beyond the last entry of this thread"
+    )
 
 
 async def test_what_cannot_be_followed_is_refused(sdk, http):

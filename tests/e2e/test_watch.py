@@ -94,7 +94,7 @@ async def test_many_runs_are_shown_as_they_happen_and_ctrl_c_ends_it(server):
             await sdk.runs.wait(thread_id, "nested", input={})
             await sdk.runs.wait(thread_id, "fails", input={}, raise_error=False)
             await sdk.runs.wait(thread_id, "approve", input={})
-            await watch.shows("waits for an answer\n")
+            await watch.shows("waiting for an answer\n")
             assert await anyio.to_thread.run_sync(interrupted, watch) == (0, b"")
     blocks = re.split(r"^run \S+ · ", watch.text, flags=re.MULTILINE)
     assert [block.partition("\n")[0] for block in blocks[1:]] == ["tools", "nested", "fails", "approve"]
@@ -166,7 +166,7 @@ async def test_it_begins_with_the_last_run_and_shows_what_it_missed_while_the_se
                 for attempt, stop in {2: server.terminate, 3: server.kill}.items():
                     await anyio.to_thread.run_sync(stop)
                     await anyio.to_thread.run_sync(server.start)
-                    await watch.shows(f"attempt {attempt}, from the last checkpoint on\n")
+                    await watch.shows(f"attempt {attempt}, resuming from the last checkpoint\n")
                 gate.touch()
                 await watch.shows("── success\n")
                 async with open_async(server.url) as again:
@@ -186,7 +186,7 @@ async def test_a_run_that_was_taken_back_is_told(server, gate):
         with watching(thread_id, server.url) as watch:
             await watch.shows("✓ begin")
             await sdk.runs.cancel(thread_id, run["run_id"], action="rollback", wait=True)
-            await watch.shows("── taken back\n")
+            await watch.shows("── rolled back or deleted\n")
 
 
 async def test_a_run_that_waits_for_its_time_does_not_hold_up_the_others(server):

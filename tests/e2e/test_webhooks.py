@@ -215,7 +215,7 @@ async def test_the_reason_of_a_refusal_is_told(http):
         ("https://10.0.0.1/x", "Webhook host blocked: private IP range"),
         ("https://169.254.169.254/latest", "Webhook host blocked: blocked IP range"),
         ("https://nothing.invalid/x", "Webhook host blocked: DNS resolution failed"),
-        ("/path", "Webhook URL is relative; only absolute ones are offered"),
+        ("/path", "Webhook URL is relative; only absolute URLs are supported"),
         ("ftp://example.com", "Webhook host blocked: scheme 'ftp' not allowed"),
         ("https://", "Invalid webhook hostname ''"),
     ]:

@@ -245,7 +245,7 @@ async def test_an_id_that_was_never_sent_is_rejected(watcher: Watcher, entries: 
         headers = {"Last-Event-ID": str(beyond)}
         status, body = request(watcher.server, "GET", f"{watcher.run_path}/stream", headers=headers)
         assert status == 400
-        assert f"{beyond} was never given on this thread, whose last is {last}" in body["detail"]
+        assert f"{beyond} is beyond the last entry of this thread, {last}" in body["detail"]
 
 
 async def test_without_an_id_a_finished_run_sends_nothing(watcher: Watcher, entries: list[Entry]) -> None:

@@ -1,4 +1,4 @@
-"""Every golden transcript of spec/transcripts, held against the encoders byte by byte."""
+"""The encoders reproduce every golden transcript of spec/transcripts byte for byte."""
 
 import re
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from threadwire.protocols.langgraph.encode_thread import ThreadStreamEncoder
 TRANSCRIPTS = Path(__file__).parents[2] / "spec" / "transcripts"
 LOGS = sorted(TRANSCRIPTS.glob("*/log.json"))
 THREADS = {path.parent for path in TRANSCRIPTS.glob("*/thread-*.txt")}
-"""Those of whole threads; the others are of one run each."""
+"""The folders that hold a whole thread; each of the others holds one run."""
 FRAMES = sorted(TRANSCRIPTS.glob("*/*.txt"))
 _ID = re.compile(rb"^id: (\d+)$", re.MULTILINE)
 
@@ -36,7 +36,7 @@ def entries_of(folder: Path) -> list[Entry]:
 
 
 def encoder_for(frames: Path) -> Callable[[], Encoder]:
-    """What a file's name says: protocol, modes, and whether subgraphs are shown."""
+    """Return the encoder that the file name describes: protocol, modes, and whether subgraphs are included."""
     if frames.stem == "ag-ui":
         return lambda: RunEncoder(Options("page-thread"))
     wide = frames.stem.endswith("-subgraphs")
@@ -48,8 +48,8 @@ def encoder_for(frames: Path) -> Callable[[], Encoder]:
     return lambda: RunStreamEncoder(options)
 
 
-def split(sent: bytes) -> list[bytes]:
-    lines = sent.replace(b"\r\n", b"\n")
+def split(frames: bytes) -> list[bytes]:
+    lines = frames.replace(b"\r\n", b"\n")
     assert lines == b"" or lines.endswith(b"\n\n")
     return lines.split(b"\n\n")[:-1]
 
@@ -89,62 +89,62 @@ def test_the_first_state_of_every_attempt_and_namespace_is_full(log: Path) -> No
 
 
 @each_view
-def test_the_encoder_gives_exactly_these_bytes(frames: Path) -> None:
+def test_the_encoder_produces_exactly_these_bytes(frames: Path) -> None:
     encoder = encoder_for(frames)()
     assert b"".join(encoder.feed(entry) for entry in entries_of(frames.parent)) == frames.read_bytes()
 
 
 @each_view
-def test_an_encoder_primed_to_any_entry_goes_on_with_the_same_bytes(frames: Path) -> None:
+def test_an_encoder_primed_up_to_any_entry_continues_with_the_same_bytes(frames: Path) -> None:
     """4.4, 4.5"""
-    entries, make = entries_of(frames.parent), encoder_for(frames)
-    live = make()
+    entries, create = entries_of(frames.parent), encoder_for(frames)
+    live = create()
     sent = [live.feed(entry) for entry in entries]
 
-    for left_at in range(len(entries) + 1):
-        resumed = make()
-        for entry in entries[:left_at]:
+    for cursor in range(len(entries) + 1):
+        resumed = create()
+        for entry in entries[:cursor]:
             resumed.feed(entry)
-        assert [resumed.feed(entry) for entry in entries[left_at:]] == sent[left_at:]
+        assert [resumed.feed(entry) for entry in entries[cursor:]] == sent[cursor:]
 
 
 @pytest.mark.parametrize("frames", [frames for frames in FRAMES if frames.parent in THREADS], ids=label)
-def test_an_encoder_of_a_thread_needs_only_the_runs_that_go_on(frames: Path) -> None:
+def test_a_thread_encoder_is_primed_only_with_the_runs_that_continue(frames: Path) -> None:
     """4.5a"""
-    entries, make = entries_of(frames.parent), encoder_for(frames)
-    live = make()
+    entries, create = entries_of(frames.parent), encoder_for(frames)
+    live = create()
     sent = [live.feed(entry) for entry in entries]
 
-    for left_at in range(len(entries) + 1):
-        going_on = {entry.run_id for entry in entries[left_at:] if entry.run_id}
-        resumed = make()
-        for entry in entries[:left_at]:
-            if entry.run_id in going_on:
+    for cursor in range(len(entries) + 1):
+        continuing = {entry.run_id for entry in entries[cursor:] if entry.run_id}
+        resumed = create()
+        for entry in entries[:cursor]:
+            if entry.run_id in continuing:
                 resumed.feed(entry)
-        assert [resumed.feed(entry) for entry in entries[left_at:]] == sent[left_at:]
+        assert [resumed.feed(entry) for entry in entries[cursor:]] == sent[cursor:]
 
 
 @each_view
-def test_only_the_last_frame_of_an_entry_carries_its_number(frames: Path) -> None:
+def test_only_the_last_frame_of_an_entry_carries_its_id(frames: Path) -> None:
     """4.1, 4.2"""
     encoder = encoder_for(frames)()
     for entry in entries_of(frames.parent):
-        numbers = [ids_in(frame) for frame in split(encoder.feed(entry))]
-        assert numbers[:-1] == [[]] * len(numbers[:-1])
-        assert numbers[-1:] in ([], [[entry.seq]])
+        ids = [ids_in(frame) for frame in split(encoder.feed(entry))]
+        assert ids[:-1] == [[]] * len(ids[:-1])
+        assert ids[-1:] in ([], [[entry.seq]])
 
 
 @each_view
-def test_numbers_only_grow(frames: Path) -> None:
+def test_ids_increase_strictly(frames: Path) -> None:
     """4.1"""
-    numbers = [number for frame in split(frames.read_bytes()) for number in ids_in(frame)]
-    assert numbers
-    assert all(before < after for before, after in pairwise(numbers))
+    ids = [frame_id for frame in split(frames.read_bytes()) for frame_id in ids_in(frame)]
+    assert ids
+    assert all(before < after for before, after in pairwise(ids))
 
 
 @each_view
 def test_feeding_an_encoder_does_not_change_the_entries(frames: Path) -> None:
-    """4.7: many encoders are fed the same entries"""
+    """4.7: several encoders are fed the same entries."""
     entries, encoder = entries_of(frames.parent), encoder_for(frames)()
     for entry in entries:
         encoder.feed(entry)

@@ -1,4 +1,4 @@
-"""The command `threadwire`. Thin: words become `Settings`, and a function that tests call too does the work."""
+"""The `threadwire` command. It only parses options; the commands call functions that tests also call."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -19,14 +19,14 @@ app = typer.Typer(
 
 ConfigPath = Annotated[Path, typer.Option(envvar="THREADWIRE_CONFIG", help="The project file that names the graphs.")]
 Host = Annotated[str, typer.Option(envvar="THREADWIRE_HOST", help="The address to listen on.")]
-Port = Annotated[int, typer.Option(envvar="THREADWIRE_PORT", help="The port to listen on; 0 picks a free one.")]
+Port = Annotated[int, typer.Option(envvar="THREADWIRE_PORT", help="The port to listen on; 0 picks a free port.")]
 Data = Annotated[Path, typer.Option(envvar="THREADWIRE_DATA", help="The directory that holds the database.")]
 Insecure = Annotated[
     bool,
     typer.Option(
         "--insecure-no-auth",
         envvar="THREADWIRE_INSECURE_NO_AUTH",
-        help="Listen beyond loopback although nobody is asked who they are.",
+        help="Listen on addresses other than loopback without authentication.",
     ),
 ]
 Reload = Annotated[
@@ -34,10 +34,12 @@ Reload = Annotated[
     typer.Option(
         "--reload/--no-reload",
         envvar="THREADWIRE_RELOAD",
-        help="Load the project anew when its files change.",
+        help="Reload the project when its files change.",
     ),
 ]
-Url = Annotated[str, typer.Option(envvar="THREADWIRE_URL", help="The server, with its prefix if it has one.")]
+Url = Annotated[
+    str, typer.Option(envvar="THREADWIRE_URL", help="The URL of the server, including its prefix if it has one.")
+]
 ApiKey = Annotated[str | None, typer.Option(envvar="THREADWIRE_API_KEY", help="Sent as x-api-key with every request.")]
 
 
@@ -51,15 +53,15 @@ def dev(
     insecure_no_auth: Insecure = False,
     reload: Reload = True,
 ) -> None:
-    """Serve a project while you work on it: it is loaded anew when its files change, and pages on any loopback port
-    may call it.
+    """Serve a project during development: it is reloaded when its files change, and pages from any loopback origin may
+    call it.
 
-    If nobody asked for a port and the usual one is taken, the next free one is used.
+    If no port is given and the default port is in use, the next free port is used.
     """
     source = context.get_parameter_source("port")
     any_port = source is not None and source.name == "DEFAULT"
-    given = {"config": config, "data": data, "reload": reload}
-    _serve(host, port, insecure_no_auth, given, dev=True, any_port=any_port)
+    options = {"config": config, "data": data, "reload": reload}
+    _serve(host, port, insecure_no_auth, options, dev=True, any_port=any_port)
 
 
 @app.command()
@@ -70,13 +72,13 @@ def serve(
     data: Data = Path(".threadwire"),
     insecure_no_auth: Insecure = False,
 ) -> None:
-    """Serve a project. Exits non-zero when the engine dies; SIGTERM drains."""
+    """Serve a project. SIGTERM drains active runs and exits; if the engine fails, the exit code is non-zero."""
     _serve(host, port, insecure_no_auth, {"config": config, "data": data}, dev=False)
 
 
 @app.command()
 def check(config: ConfigPath = Path("langgraph.json")) -> None:
-    """Load the project and every graph, draw each, and say what is wrong."""
+    """Load the project and every graph, draw each graph, and report every problem."""
     from threadwire.cli.check import check as check_project
 
     raise typer.Exit(check_project(config, Console()))
@@ -88,9 +90,9 @@ def watch(
     url: Url = "http://127.0.0.1:2024",
     api_key: ApiKey = None,
 ) -> None:
-    """Show a thread as it happens, run after run: tokens, nodes, tools, custom events, interrupts and errors.
+    """Show a thread live, run after run: tokens, nodes, tools, custom events, interrupts and errors.
 
-    It begins with the run under way, or the last one, and goes on until Ctrl-C. A connection that breaks is made again.
+    It starts with the current or latest run and continues until Ctrl-C. It reconnects if the connection breaks.
     """
     from threadwire.cli.watching import run_watch
 
@@ -98,12 +100,12 @@ def watch(
 
 
 def _serve(
-    host: str, port: int, insecure_no_auth: bool, given: dict[str, Any], *, dev: bool, any_port: bool = False
+    host: str, port: int, insecure_no_auth: bool, options: dict[str, Any], *, dev: bool, any_port: bool = False
 ) -> None:
     with listening(host, port, insecure_no_auth=insecure_no_auth, or_next=any_port) as listener:
         from threadwire.cli.serving import run_server
 
-        run_server(listener, dev=dev, host=host, port=port, insecure_no_auth=insecure_no_auth, **given)
+        run_server(listener, dev=dev, host=host, port=port, insecure_no_auth=insecure_no_auth, **options)
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""What `threadwire dev` and `threadwire serve` tell the person who started them."""
+"""The console output of `threadwire dev` and `threadwire serve`: at startup and after a reload."""
 
 from pathlib import Path
 
@@ -9,79 +9,79 @@ from threadwire.server.composing import pages_of
 from threadwire.server.project import Project
 from threadwire.server.reloading import NotReloaded, Reloaded
 
-LABEL = 16
-NAMED = 3
-"""How many changed files are named; of more, only how many there are."""
+LABEL_WIDTH = 16
+MAX_NAMED_FILES = 3
+"""The maximum number of changed files to list by name. More are only counted."""
 
 
 def print_start(console: Console, address: str, data: Path, project: Project) -> None:
-    """Where everything is, and what is served there."""
+    """Print the addresses and the graphs that are served."""
     console.print(Text.assemble(("Threadwire", "bold"), " is listening on ", (address, "bold")))
     console.print()
-    for name, place in _places(address, project):
-        _print_row(console, name, place)
+    for name, url in _urls(address, project):
+        _print_row(console, name, url)
     _print_row(console, "data", str(data))
     console.print()
     _print_graphs(console, project, project.registry.ids())
     _print_warnings(console, project)
 
 
-def print_report(console: Console, root: Path, came_of_it: Reloaded | NotReloaded) -> None:
-    """What a change to the project's files has led to."""
-    changed = _named(came_of_it.changed, root)
-    if isinstance(came_of_it, NotReloaded):
-        console.print(Text.assemble(("Not reloaded", "red"), f" ({changed}): {came_of_it.problem}"))
-        console.print("  What was loaded before goes on being served; save again to try again.")
+def print_report(console: Console, root: Path, result: Reloaded | NotReloaded) -> None:
+    """Print the result of a reload."""
+    changed = _file_list(result.changed, root)
+    if isinstance(result, NotReloaded):
+        console.print(Text.assemble(("Reload failed", "red"), f" ({changed}): {result.problem}"))
+        console.print("  The previous version is still being served; save again to retry.")
         return
-    project = came_of_it.project
-    console.print(Text.assemble(("Reloaded", "green"), f" ({changed}) in {came_of_it.seconds:.2f} s"))
-    told = {*came_of_it.added, *project.registry.failures()}
-    _print_graphs(console, project, [graph_id for graph_id in project.registry.ids() if graph_id in told])
-    for graph_id in came_of_it.removed:
-        _print_row(console, "graph gone", f"{graph_id}: its threads stay, but it cannot be run", "yellow")
-    if project.config.path in came_of_it.changed:
+    project = result.project
+    console.print(Text.assemble(("Reloaded", "green"), f" ({changed}) in {result.seconds:.2f} s"))
+    reported = {*result.added, *project.registry.failures()}
+    _print_graphs(console, project, [graph_id for graph_id in project.registry.ids() if graph_id in reported])
+    for graph_id in result.removed:
+        _print_row(console, "graph removed", f"{graph_id}: its threads remain, but it can no longer run", "yellow")
+    if project.config.path in result.changed:
         _print_warnings(console, project)
 
 
-def _places(address: str, project: Project) -> list[tuple[str, str]]:
+def _urls(address: str, project: Project) -> list[tuple[str, str]]:
     http = project.config.http
-    at = address + http.mount_prefix
-    places = [("LangGraph API", at), ("AG-UI", f"{at}/ag-ui/{{agent}}"), ("CopilotKit", f"{at}/copilotkit")]
+    base = address + http.mount_prefix
+    urls = [("LangGraph API", base), ("AG-UI", f"{base}/ag-ui/{{agent}}"), ("CopilotKit", f"{base}/copilotkit")]
     if http.offers("/docs"):
-        places.insert(1, ("docs", f"{at}/docs"))
+        urls.insert(1, ("docs", f"{base}/docs"))
     pages = [] if project.own_app is None else pages_of(project.own_app)
-    return places + [("page", at + path) for path in pages]
+    return urls + [("page", base + path) for path in pages]
 
 
 def _print_graphs(console: Console, project: Project, graph_ids: list[str]) -> None:
     failures = project.registry.failures()
     longest = max(map(len, graph_ids), default=0)
     for graph_id in graph_ids:
-        if graph_id in failures:  # the mark, because there may be no colours
+        if graph_id in failures:  # marked, because colours may be unavailable
             _print_row(console, "✗ graph", f"{graph_id}: {failures[graph_id]}", "red")
         else:
-            described = project.registry.description(graph_id) or ""
-            _print_row(console, "graph", f"{graph_id:{longest}}  {described}".rstrip(), cut=True)
+            description = project.registry.description(graph_id) or ""
+            _print_row(console, "graph", f"{graph_id:{longest}}  {description}".rstrip(), cut=True)
 
 
 def _print_warnings(console: Console, project: Project) -> None:
     for problem in project.config.problems:
-        _print_row(console, "✗ mistake", f"{project.config.path.name}: {problem}", "red")
+        _print_row(console, "✗ invalid", f"{project.config.path.name}: {problem}", "red")
     for warning in project.config.warnings:
         _print_row(console, "warning", f"{project.config.path.name}: {warning}", "yellow")
 
 
 # Text, not markup: a graph's name or an error may contain square brackets.
 def _print_row(console: Console, label: str, text: str, style: str = "dim", *, cut: bool = False) -> None:
-    """One line, however long, so that it can be copied and searched for; or as much of it as a terminal is wide."""
-    line = Text.assemble("  ", (label.ljust(LABEL), style), text)
+    """Print one unwrapped line, so that it can be copied and searched. `cut` truncates it to fit a terminal."""
+    line = Text.assemble("  ", (label.ljust(LABEL_WIDTH), style), text)
     if cut and console.is_terminal:
         console.print(line, soft_wrap=False, no_wrap=True, overflow="ellipsis")
     else:
         console.print(line)
 
 
-def _named(changed: list[Path], root: Path) -> str:
-    if len(changed) > NAMED:
+def _file_list(changed: list[Path], root: Path) -> str:
+    if len(changed) > MAX_NAMED_FILES:
         return f"{len(changed)} files"
     return ", ".join(str(path.relative_to(root)) if path.is_relative_to(root) else str(path) for path in changed)

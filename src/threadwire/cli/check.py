@@ -1,4 +1,4 @@
-"""`threadwire check`: is everything that langgraph.json names there, and does it load?"""
+"""`threadwire check`: does everything in langgraph.json exist and load?"""
 
 import os
 from collections.abc import Awaitable, Callable
@@ -22,15 +22,15 @@ from threadwire.server.project import load_own_app, refuse_open_door
 from threadwire.settings import refuse_unknown
 
 Problems = list[tuple[str, str]]
-"""What is wrong, each with where."""
+"""The location and the description of each problem."""
 
 
 def check(config_path: Path, console: Console) -> int:
-    """Print each graph's drawing, and a line for everything that `serve` would refuse; 0 if there is nothing."""
+    """Print the drawing of each graph, and a line for each problem. Return 1 if there are problems, otherwise 0."""
     try:
         config = load_config(config_path)
-    except ConfigError as mistake:
-        _print_problem(console, "configuration", mistake.message)
+    except ConfigError as error:
+        _print_problem(console, "configuration", error.message)
         return 1
     prepare_environment(config)
     modules = ProjectModules(config.root)
@@ -38,7 +38,7 @@ def check(config_path: Path, console: Console) -> int:
     problems = [(config.path.name, problem) for problem in config.problems]
     problems += registry.failures().items()
     problems += anyio.run(_draw_all, registry, console)
-    problems += anyio.run(_look_around, config, modules)
+    problems += anyio.run(_check_sections, config, modules)
     for name, problem in problems:
         _print_problem(console, name, problem)
     for warning in config.warnings:
@@ -46,35 +46,35 @@ def check(config_path: Path, console: Console) -> int:
     return 1 if problems else 0
 
 
-async def _look_around(config: ProjectConfig, modules: ProjectModules) -> Problems:
-    """What is wrong with what is around the graphs. It is opened as at a start, and closed again."""
-    looks: dict[str, Callable[[], Awaitable[None]]] = {
-        "settings": partial(_look_at_settings, config),
-        "auth": partial(_look_at_auth, config),
-        "http": partial(_look_at_application, config, modules),
-        "webhooks": partial(_look_at_webhooks, config),
-        "checkpointer": partial(_look_at_saver, config, modules),
-        "store": partial(_look_at_store, config, modules),
+async def _check_sections(config: ProjectConfig, modules: ProjectModules) -> Problems:
+    """Return the problems of everything except the graphs. What the server would open is opened and closed again."""
+    checks: dict[str, Callable[[], Awaitable[None]]] = {
+        "settings": partial(_check_settings, config),
+        "auth": partial(_check_auth, config),
+        "http": partial(_check_application, config, modules),
+        "webhooks": partial(_check_webhooks, config),
+        "checkpointer": partial(_check_saver, config, modules),
+        "store": partial(_check_store, config, modules),
     }
     problems = []
-    for name, look in looks.items():
+    for name, check_section in checks.items():
         try:
-            await look()
-        except ConfigError as mistake:
-            problems.append((name, mistake.message))
+            await check_section()
+        except ConfigError as error:
+            problems.append((name, error.message))
     return problems
 
 
-async def _look_at_settings(config: ProjectConfig) -> None:
+async def _check_settings(config: ProjectConfig) -> None:
     refuse_unknown()
     default_agent(read_settings(config=config.path).default_agent, list(config.graphs))
 
 
-async def _look_at_auth(config: ProjectConfig) -> None:
+async def _check_auth(config: ProjectConfig) -> None:
     refuse_open_door(config)
 
 
-async def _look_at_application(config: ProjectConfig, modules: ProjectModules) -> None:
+async def _check_application(config: ProjectConfig, modules: ProjectModules) -> None:
     own = load_own_app(config, modules)
     if own is None:
         return
@@ -85,17 +85,17 @@ async def _look_at_application(config: ProjectConfig, modules: ProjectModules) -
         raise ConfigError(f'"http"."app": its lifespan failed: {name_and_message(error)}') from error
 
 
-async def _look_at_webhooks(config: ProjectConfig) -> None:
+async def _check_webhooks(config: ProjectConfig) -> None:
     resolve_headers(config.webhooks, os.environ)
 
 
-async def _look_at_saver(config: ProjectConfig, modules: ProjectModules) -> None:
+async def _check_saver(config: ProjectConfig, modules: ProjectModules) -> None:
     if (source := config.checkpointer.source) is not None:
         async with load_saver(source, modules).opened():
             pass
 
 
-async def _look_at_store(config: ProjectConfig, modules: ProjectModules) -> None:
+async def _check_store(config: ProjectConfig, modules: ProjectModules) -> None:
     if (source := config.store.source) is not None:
         async with load_store(source, modules).opened():
             pass
@@ -104,7 +104,7 @@ async def _look_at_store(config: ProjectConfig, modules: ProjectModules) -> None
 
 
 async def _draw_all(registry: GraphRegistry, console: Console) -> Problems:
-    """Draw what loaded; return what went wrong with those whose factory does not give a graph."""
+    """Draw the graphs that loaded; return the problems of those whose factory does not return a graph."""
     problems = []
     for graph_id in registry.ids():
         if graph_id in registry.failures():
@@ -114,7 +114,7 @@ async def _draw_all(registry: GraphRegistry, console: Console) -> Problems:
         except GraphUnavailable as error:
             problems.append((graph_id, error.message))
         except Exception as error:  # a factory is the user's code
-            problems.append((graph_id, f"calling its factory failed: {name_and_message(error)}"))
+            problems.append((graph_id, f"its factory failed: {name_and_message(error)}"))
         else:
             _print_drawing(console, graph_id, registry.description(graph_id), drawing)
     return problems
@@ -125,7 +125,7 @@ async def _drawing(registry: GraphRegistry, graph_id: str) -> str:
         return draw(graph)
 
 
-# Text, not markup: a graph's name or an error may contain square brackets. Never wrapped: one line each.
+# Text, not markup: a graph's name or an error may contain square brackets. Lines are never wrapped.
 def _print_drawing(console: Console, graph_id: str, description: str | None, drawing: str) -> None:
     heading = Text.assemble(("✓ ", "green"), (graph_id, "bold"))
     if description:

@@ -1,4 +1,4 @@
-"""Server-sent events, as they come in."""
+"""Incremental parsing of server-sent events."""
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -13,7 +13,7 @@ class Frame(NamedTuple):
 
 
 class FrameReader:
-    """Puts lines together to frames. Comments, which are heartbeats here, make none."""
+    """Assembles frames from lines. Ignores comments, which the server sends as heartbeats."""
 
     def __init__(self) -> None:
         self._clear()

@@ -23,15 +23,15 @@ from threadwire.settings import PREFIX, Settings, refuse_unknown
 
 LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 
-LEFT_WITHIN = 1.5
-"""Seconds that threads of the project's own have to return once everything is closed."""
+EXIT_TIMEOUT = 1.5
+"""Seconds that threads of user code have to return once everything is closed."""
 
 
-def run_server(listener: socket.socket, *, dev: bool, **given: Any) -> None:
+def run_server(listener: socket.socket, *, dev: bool, **options: Any) -> None:
     refuse_unknown()
-    settings = read_settings(**given)
-    # Without the values of variables, which a traceback is otherwise told with: they are the users' own, and may be so
-    # large that printing them takes longer than anybody wants to wait.
+    settings = read_settings(**options)
+    # Omit the values of variables from tracebacks: they are user data, and may be so large that printing them takes too
+    # long.
     structlog.dev.ConsoleRenderer.get_active().exception_formatter = structlog.dev.plain_traceback
     structlog.configure(
         wrapper_class=structlog.make_filtering_bound_logger(LEVELS[settings.log_level]),
@@ -42,10 +42,10 @@ def run_server(listener: socket.socket, *, dev: bool, **given: Any) -> None:
     def announce(address: str, server: Server) -> None:
         print_start(console, address, settings.data.resolve(), server.project)
 
-    def report(came_of_it: Reloaded | NotReloaded) -> None:
-        print_report(console, settings.config.absolute().parent, came_of_it)
+    def report(result: Reloaded | NotReloaded) -> None:
+        print_report(console, settings.config.absolute().parent, result)
 
-    with _leaving_threads_behind():
+    with _exit_without_waiting_for_threads():
         try:
             anyio.run(
                 lambda: serve(
@@ -58,19 +58,19 @@ def run_server(listener: socket.socket, *, dev: bool, **given: Any) -> None:
 
 
 @contextmanager
-def _leaving_threads_behind() -> Iterator[None]:
-    """Before it exits, Python waits for threads that are no daemons, and for those of every ThreadPoolExecutor:
-    LangGraph has some wherever a sync node calls a graph. Such a node may have been left behind, and must not keep the
-    process."""
+def _exit_without_waiting_for_threads() -> Iterator[None]:
+    """Exit even if threads of user code are still running. At exit, Python waits for non-daemon threads and for those
+    of every ThreadPoolExecutor, which LangGraph uses wherever a sync node calls a graph. Such a node may still be
+    running and must not keep the process alive."""
     code = 1
     try:
         yield
         code = 0
     finally:
-        exits = threading.Timer(LEFT_WITHIN, _exit, (code,))
-        exits.daemon = True
-        exits.start()
-        atexit.register(exits.cancel)  # it is called after the threads, and before whatever else is to be called then
+        timer = threading.Timer(EXIT_TIMEOUT, _exit, (code,))
+        timer.daemon = True
+        timer.start()
+        atexit.register(timer.cancel)  # runs once the threads have ended, before handlers that were registered earlier
 
 
 def _exit(code: int) -> None:
@@ -79,19 +79,19 @@ def _exit(code: int) -> None:
     os._exit(code)
 
 
-def read_settings(**given: Any) -> Settings:
+def read_settings(**options: Any) -> Settings:
     try:
-        return Settings(**given)
+        return Settings(**options)
     except ValidationError as error:
-        wrong = error.errors()[0]
-        name = ".".join(map(str, wrong["loc"]))
-        shown = f"--{name}" if name in given else f"{PREFIX}{name.upper()}"
-        raise ConfigError(f"{shown} makes no sense: {wrong['msg']}") from error
+        first = error.errors()[0]
+        name = ".".join(map(str, first["loc"]))
+        option = f"--{name}" if name in options else f"{PREFIX}{name.upper()}"
+        raise ConfigError(f"Invalid value for {option}: {first['msg']}") from error
 
 
 def _first(group: BaseException) -> BaseException:
-    """The error a person should read, out of however many task groups wrapped it."""
+    """Return the error to show to the user from any number of nested exception groups."""
     while isinstance(group, BaseExceptionGroup):
-        told = [error for error in group.exceptions if isinstance(error, (ThreadwireError, BaseExceptionGroup))]
-        group = (told or list(group.exceptions))[0]
+        candidates = [error for error in group.exceptions if isinstance(error, (ThreadwireError, BaseExceptionGroup))]
+        group = (candidates or list(group.exceptions))[0]
     return group

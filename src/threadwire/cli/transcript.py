@@ -1,6 +1,6 @@
-"""A thread as text: frames of its runs in, pieces of lines out. No I/O, so that it can be read like a play in a test.
+"""Renders a thread as text: frames of its runs in, pieces of lines out. No I/O, so that tests can check the text.
 
-Tokens are appended to the line that their message is on. Anything else that comes in between ends that line first.
+Tokens are appended to the line of their message. Anything else that arrives in between ends that line first.
 """
 
 import re
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import orjson
 
 LONGEST = 500
-"""Characters shown of a value that comes whole."""
+"""Maximum number of characters shown of a value that is not streamed."""
 
 
 class Piece(NamedTuple):
@@ -21,23 +21,23 @@ class Piece(NamedTuple):
 class Transcript:
     def __init__(self) -> None:
         self._open: Hashable = None
-        """What the line that has no end yet belongs to."""
-        self._asked = False
+        """The owner of the line that is still open."""
+        self._interrupted = False
 
     def thread(self, thread: dict[str, Any]) -> list[Piece]:
         return [*self._line(f"thread {thread['thread_id']}", "bold"), *self._more(f" · {thread['status']}\n")]
 
     def begin(self, run: dict[str, Any]) -> list[Piece]:
-        self._asked = False
+        self._interrupted = False
         graph = run.get("metadata", {}).get("graph_id") or run["assistant_id"]
         return [*self._line(f"run {run['run_id']}", "bold"), *self._more(f" · {graph}\n")]
 
     def end(self, status: str) -> list[Piece]:
-        words = "waits for an answer" if status == "success" and self._asked else status
-        return self._line(f"── {words}\n", _ENDINGS.get(status, "yellow"))
+        label = "waiting for an answer" if status == "success" and self._interrupted else status
+        return self._line(f"── {label}\n", _ENDINGS.get(status, "yellow"))
 
     def note(self, text: str) -> list[Piece]:
-        """Something about the watching itself."""
+        """A remark about the connection, not from the thread."""
         return self._line(f"({text})\n", "dim")
 
     def feed(self, event: str, data: Any) -> list[Piece]:
@@ -53,25 +53,23 @@ class Transcript:
             case "error":
                 return self._line(f"  ✗ {data.get('error')}: {_clean(str(data.get('message')))}\n", "bold red")
             case "metadata" if data.get("attempt", 1) > 1:
-                return self._line(f"  ↻ attempt {data['attempt']}, from the last checkpoint on\n", "yellow")
+                return self._line(f"  ↻ attempt {data['attempt']}, resuming from the last checkpoint\n", "yellow")
         return []
 
     def _message(self, message: dict[str, Any], meta: dict[str, Any], within: str) -> Iterator[Piece]:
         match message.get("type"):
             case "remove":
-                yield from self._line("  ↶ the message above is begun again\n", "yellow")
+                yield from self._line("  ↶ restarting the message above\n", "yellow")
             case "tool" | "ToolMessageChunk":
                 yield from self._line(f"  ← {within}{message.get('name') or 'tool'} ", "magenta")
                 yield from self._more(_cut(_text(message.get("content"))) + "\n")
             case kind:
-                speaker = kind if kind in _OTHER_SPEAKERS else meta.get("langgraph_node") or "model"
-                yield from self._on(
-                    ("text", message.get("id")), f"  {within}{speaker}: ", _text(message.get("content"))
-                )
+                role = kind if kind in _OTHER_ROLES else meta.get("langgraph_node") or "model"
+                yield from self._on(("text", message.get("id")), f"  {within}{role}: ", _text(message.get("content")))
                 yield from self._calls(message, within)
 
     def _calls(self, message: dict[str, Any], within: str) -> Iterator[Piece]:
-        """Tool calls: as their arguments are streamed, or whole."""
+        """Tool calls, with streamed or complete arguments."""
         if chunks := message.get("tool_call_chunks"):
             for chunk in chunks:
                 line = ("call", message.get("id"), chunk.get("index"))
@@ -92,9 +90,9 @@ class Transcript:
             yield from self._line(f"  ✓ {within}{node}{keys}\n", "green")
 
     def _interrupts(self, interrupts: list[dict[str, Any]]) -> Iterator[Piece]:
-        self._asked = True
+        self._interrupted = True
         if not interrupts:
-            yield from self._line("  ‖ stopped between two steps\n", "bold yellow")
+            yield from self._line("  ‖ paused between two steps\n", "bold yellow")
         for interrupt in interrupts:
             yield from self._line(f"  ? {_shown(interrupt.get('value'))}", "bold yellow")
             yield from self._more(f"  (interrupt {interrupt.get('id')})\n", "dim")
@@ -102,7 +100,7 @@ class Transcript:
     # -- lines ---------------------------------------------------------------------------------------------------
 
     def _line(self, text: str, style: str = "") -> list[Piece]:
-        """A new line, after whatever was being written."""
+        """Start a new line, ending the open one."""
         ended = [Piece("\n")] if self._open is not None else []
         self._open = None
         return [*ended, Piece(_clean(text), style)]
@@ -111,7 +109,7 @@ class Transcript:
         return [Piece(_clean(text), style)]
 
     def _on(self, owner: Hashable, label: str, text: str, *, always: bool = False) -> Iterator[Piece]:
-        """Text that belongs to the line of `owner`, which may be the one that is open."""
+        """Append text to the line of `owner`, which may be the open one."""
         if not text and not (always and self._open != owner):
             return
         if self._open != owner:
@@ -121,9 +119,9 @@ class Transcript:
 
 
 _ENDINGS = {"success": "green", "error": "red", "interrupted": "yellow", "timeout": "red"}
-_OTHER_SPEAKERS = frozenset({"human", "system", "HumanMessageChunk", "SystemMessageChunk"})
+_OTHER_ROLES = frozenset({"human", "system", "HumanMessageChunk", "SystemMessageChunk"})
 
-# What a model says must not be able to move the cursor or set the title of the terminal.
+# Model output must not be able to move the cursor or set the title of the terminal.
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
@@ -132,7 +130,7 @@ def _clean(text: str) -> str:
 
 
 def _text(content: Any) -> str:
-    """The text of a message: its content, or that of the blocks that are text."""
+    """Return the text of a message: its content, or that of its text blocks."""
     if isinstance(content, str):
         return content
     blocks = content if isinstance(content, list) else []

@@ -1,7 +1,7 @@
-"""`threadwire watch`: a thread as it happens, run after run, from any LangGraph API server.
+"""`threadwire watch`: follow a thread live, run after run, on any LangGraph API server.
 
-Each run is joined on its own, because a run can be joined in other modes than it was started in: tokens and custom
-events are shown also of runs whose clients asked for neither.
+Each run is joined separately, because a run can be joined with other stream modes than it was started with. So tokens
+and custom events are also shown for runs whose clients did not ask for them.
 """
 
 import asyncio
@@ -26,21 +26,21 @@ Show = Callable[[Iterable[Piece]], None]
 T = TypeVar("T")
 
 MODES = ("messages-tuple", "updates", "custom")
-NEWS_EVERY = 1.0
-SILENCE = 20.0
-"""Seconds without even a heartbeat after which a connection is dead. A server sends one every five."""
-FIRST_PAUSE, LONGEST_PAUSE = 0.2, 3.0
-PAGE = 100
+POLL_SECONDS = 1.0
+READ_TIMEOUT = 20.0
+"""Seconds without even a heartbeat after which a connection is considered dead. The server sends one every five."""
+MIN_BACKOFF, MAX_BACKOFF = 0.2, 3.0
+PAGE_SIZE = 100
 
 
-class Lost(Exception):
-    """The server cannot be reached at the moment."""
+class ConnectionLost(Exception):
+    """The server is temporarily unreachable."""
 
 
 async def watch(thread_id: str, url: str, api_key: str | None, show: Show) -> None:
-    """Until cancelled. Raises `ThreadwireError` if there is no such thread or no such server."""
+    """Watch until cancelled. Raise `ThreadwireError` if the thread does not exist or the server cannot be reached."""
     headers = {"x-api-key": api_key} if api_key else {}
-    timeout = httpx.Timeout(SILENCE, connect=5.0)
+    timeout = httpx.Timeout(READ_TIMEOUT, connect=5.0)
     try:
         client = httpx.AsyncClient(base_url=url, headers=headers, timeout=timeout)
     except httpx.InvalidURL as error:
@@ -62,74 +62,74 @@ class Watcher:
             thread = await self._get(self._thread)
             self._show(self._transcript.thread(thread))
             runs = await self._new_runs()
-        except Lost as error:
+        except ConnectionLost as error:
             raise ThreadwireError(f"Cannot reach {self._client.base_url}: {error.__cause__ or error}") from error
         self._seen.update(run["run_id"] for run in runs[:-1])
         runs = runs[-1:]
         while True:
             for run in runs:
                 await self._follow(run)
-            await anyio.sleep(0 if runs else NEWS_EVERY)
-            runs = await self._patiently(self._new_runs)
+            await anyio.sleep(0 if runs else POLL_SECONDS)
+            runs = await self._retrying(self._new_runs)
 
     async def _new_runs(self) -> list[dict[str, Any]]:
-        """Those that have begun and have not been shown, oldest first. What is only queued may yet be overtaken."""
+        """Return the started runs not shown yet, oldest first. Pending runs may still start in another order."""
         runs: list[dict[str, Any]] = []
         while True:
-            page = await self._get(f"{self._thread}/runs?limit={PAGE}&offset={len(runs)}")
+            page = await self._get(f"{self._thread}/runs?limit={PAGE_SIZE}&offset={len(runs)}")
             runs += page
-            if len(page) < PAGE or not self._seen or any(run["run_id"] in self._seen for run in page):
+            if len(page) < PAGE_SIZE or not self._seen or any(run["run_id"] in self._seen for run in page):
                 break
         return [run for run in reversed(runs) if run["run_id"] not in self._seen and run["status"] != "pending"]
 
     async def _follow(self, run: dict[str, Any]) -> None:
-        """One run from its first event to its end, through any number of connections."""
+        """Show one run from its first event to its end, reconnecting as often as necessary."""
         self._seen.add(run["run_id"])
         self._show(self._transcript.begin(run))
-        joining = _Joining(self._client, f"{self._thread}/runs/{run['run_id']}", self._shown)
-        status = await self._patiently(joining.to_the_end)
+        joined = _JoinedRun(self._client, f"{self._thread}/runs/{run['run_id']}", self._show_event)
+        status = await self._retrying(joined.follow_to_end)
         self._show(self._transcript.end(status))
 
-    def _shown(self, event: str, data: Any) -> None:
+    def _show_event(self, event: str, data: Any) -> None:
         self._show(self._transcript.feed(event, data))
 
     async def _get(self, path: str) -> Any:
-        return (await answered(self._client.get(path))).json()
+        return (await checked_response(self._client.get(path))).json()
 
-    async def _patiently(self, operation: Callable[[], Awaitable[T]]) -> T:
-        """Again and again until the server is there."""
-        pause = FIRST_PAUSE
+    async def _retrying(self, operation: Callable[[], Awaitable[T]]) -> T:
+        """Retry with backoff until the server is reachable."""
+        pause = MIN_BACKOFF
         while True:
-            began = anyio.current_time()
+            started = anyio.current_time()
             try:
                 return await operation()
-            except Lost:
-                if anyio.current_time() - began > LONGEST_PAUSE:  # it had been there in the meantime
-                    pause = FIRST_PAUSE
-                if pause == FIRST_PAUSE:
-                    self._show(self._transcript.note("connection lost, trying again"))
+            except ConnectionLost:
+                if anyio.current_time() - started > MAX_BACKOFF:  # it was connected in the meantime
+                    pause = MIN_BACKOFF
+                if pause == MIN_BACKOFF:
+                    self._show(self._transcript.note("connection lost, reconnecting"))
                 await anyio.sleep(pause)
-                pause = min(LONGEST_PAUSE, pause * 2)
+                pause = min(MAX_BACKOFF, pause * 2)
 
 
-class _Joining:
-    """A run being joined, and how far it has been shown."""
+class _JoinedRun:
+    """A run that is being followed, and the cursor of its stream."""
 
-    def __init__(self, client: httpx.AsyncClient, path: str, shown: Callable[[str, Any], None]) -> None:
+    def __init__(self, client: httpx.AsyncClient, path: str, show_event: Callable[[str, Any], None]) -> None:
         self._client = client
         self._path = path
-        self._shown = shown
+        self._show_event = show_event
         self._cursor = "-1"
 
-    async def to_the_end(self) -> str:
-        """Show the rest of the run; how it ended. Raises `Lost` if the connection breaks off."""
+    async def follow_to_end(self) -> str:
+        """Show the rest of the run and return its final status. Raise `ConnectionLost` if the connection breaks."""
         try:
             await self._stream()
-            run = (await answered(self._client.get(self._path))).json()
+            run = (await checked_response(self._client.get(self._path))).json()
         except NotFound:
-            return "taken back"
-        if run["status"] in ("pending", "running"):  # a server that stops ends its streams, but not its runs
-            raise Lost("the stream ended before the run")
+            return "rolled back or deleted"
+        if run["status"] in ("pending", "running"):  # a server that shuts down ends its streams, but not its runs
+            raise ConnectionLost("the stream ended before the run")
         return str(run["status"])
 
     async def _stream(self) -> None:
@@ -140,30 +140,30 @@ class _Joining:
             params=[("stream_mode", mode) for mode in MODES],
             headers={"last-event-id": self._cursor, "accept": "text/event-stream"},
         )
-        response = await answered(self._client.send(request, stream=True))
+        response = await checked_response(self._client.send(request, stream=True))
         try:
             async for line in response.aiter_lines():
                 for frame in reader.feed(line):
-                    self._shown(frame.event, frame.data)
+                    self._show_event(frame.event, frame.data)
                     self._cursor = frame.id or self._cursor
         except httpx.TransportError as error:
-            raise Lost from error
+            raise ConnectionLost from error
         finally:
             await response.aclose()
 
 
-async def answered(request: Awaitable[httpx.Response]) -> httpx.Response:
-    """The response, if it is a good one. Raises `Lost` for what a server that restarts answers, or does not."""
+async def checked_response(request: Awaitable[httpx.Response]) -> httpx.Response:
+    """Return a successful response. Raise `ConnectionLost` if the server does not respond or is restarting."""
     try:
         response = await request
     except httpx.TransportError as error:
-        raise Lost from error
+        raise ConnectionLost from error
     if response.is_success:
         return response
     await response.aread()
     await response.aclose()
     if response.status_code == 429 or response.status_code >= 500:
-        raise Lost(f"the server answered {response.status_code}")
+        raise ConnectionLost(f"the server responded with status {response.status_code}")
     raise (NotFound if response.status_code == 404 else Invalid)(_detail(response))
 
 
@@ -171,29 +171,29 @@ def _detail(response: httpx.Response) -> str:
     try:
         return str(response.json()["detail"])
     except (ValueError, KeyError, TypeError):
-        return f"{response.request.url} answered {response.status_code}"
+        return f"{response.request.url} responded with status {response.status_code}"
 
 
 async def _until_interrupted(operation: Callable[..., Awaitable[None]], *arguments: Any) -> None:
-    """With a handler of our own: a shell that starts something in the background has it ignore Ctrl-C, and Python then
-    leaves it at that. The loop is woken by the signal itself; and a scope that is cancelled stays so, whatever the code
-    below makes of it."""
+    """Run the operation until Ctrl-C. An explicit handler is needed: a shell starts background processes with SIGINT
+    ignored, and Python then does not install its own. The handler wakes the loop immediately, and a cancelled scope
+    stays cancelled even if the code inside catches the cancellation."""
     with anyio.CancelScope() as scope:
         asyncio.get_running_loop().add_signal_handler(signal.SIGINT, scope.cancel)
         await operation(*arguments)
 
 
 def run_watch(thread_id: str, url: str, api_key: str | None, console: Console) -> None:
-    """Watch until Ctrl-C, or until nobody reads what is printed."""
+    """Watch until Ctrl-C, or until the reader of a pipe closes it."""
 
     def show(pieces: Iterable[Piece]) -> None:
         for piece in pieces:
             console.print(Text(piece.text, style=piece.style), end="", soft_wrap=True)
 
     try:
-        with suppress(KeyboardInterrupt):  # from before the loop was there to be told
+        with suppress(KeyboardInterrupt):  # Ctrl-C before the handler was installed
             anyio.run(_until_interrupted, watch, thread_id, url, api_key, show)
         console.print()
     except BrokenPipeError:
-        # Python would complain when it flushes the pipe at exit.
+        # Otherwise Python reports an error when it flushes the pipe at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

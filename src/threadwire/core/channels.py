@@ -1,5 +1,5 @@
-"""What a saver is writing at the moment, by channel: for whoever serialises one of the values and has something to say
-about it."""
+"""The values that a saver is currently writing, by channel, so that the serializer can name the channel of a value that
+it cannot store as is."""
 
 from collections.abc import Iterable
 from contextvars import ContextVar, Token
@@ -9,7 +9,7 @@ _written: ContextVar[Iterable[tuple[str, Any]]] = ContextVar("written_values", d
 
 
 class writing:
-    """A context in which `channel_of` knows these values."""
+    """A context manager in which `channel_of` finds these values."""
 
     __slots__ = ("_token", "_values")
 
@@ -25,5 +25,5 @@ class writing:
 
 
 def channel_of(value: object) -> str | None:
-    """The channel that this very object is being written to."""
+    """Return the channel that this object (compared by identity) is being written to, if any."""
     return next((channel for channel, each in _written.get() if each is value), None)

@@ -1,6 +1,6 @@
-"""What a graph is configured with goes by two names: `context`, and `config.configurable`, its older one.
+"""The configuration of a graph has two names: `context`, and the older `config.configurable`.
 
-Whoever gives one gives the other. Graphs that read either, and clients that send either, then work together.
+A value given under one name is also set under the other, so that graphs can read either and clients can send either.
 """
 
 from typing import Any
@@ -8,10 +8,10 @@ from typing import Any
 from threadwire.core.records import Run
 from threadwire.errors import BadRequest
 
-Settings = dict[str, Any]
+Config = dict[str, Any]
 
 PLACES = frozenset({"thread_id", "checkpoint_id", "checkpoint_ns", "checkpoint_map", "cron_id"})
-"""Keys of `configurable` that say where in which thread, or for which cron, and configure nothing."""
+"""Keys of `configurable` that name a thread, a checkpoint or a cron and do not configure the graph."""
 
 _BOTH = (
     "Cannot specify both configurable and context. Prefer setting context alone. Context was introduced in LangGraph"
@@ -19,16 +19,16 @@ _BOTH = (
 )
 
 
-def base_of(config: Settings) -> str | None:
-    """The checkpoint that a run is to start from, if it is not the newest. LangGraph heeds it at the root alone."""
-    configurable: Settings = config.get("configurable") or {}
+def base_of(config: Config) -> str | None:
+    """Return the checkpoint that a run starts from, or None for the newest. LangGraph honors it only at the root."""
+    configurable: Config = config.get("configurable") or {}
     if configurable.get("checkpoint_ns") or not (named := configurable.get("checkpoint_id")):
         return None
     return str(named)
 
 
-def configurable_of(run: Run) -> Settings:
-    """What a run was given as `configurable`, and what every run is told there of itself."""
+def configurable_of(run: Run) -> Config:
+    """Return the `configurable` of a run: the given keys, and those that describe the run itself."""
     return {
         **((run.kwargs.get("config") or {}).get("configurable") or {}),
         "run_id": run.run_id,
@@ -42,28 +42,26 @@ def configurable_of(run: Run) -> Settings:
     }
 
 
-def in_step(config: Settings, context: Settings | None, before: Settings | None = None) -> tuple[Settings, Settings]:
-    """The config and the context of an assistant that was given these. If neither says how it is configured, that is
-    as it was `before`. Raises `BadRequest` if both do."""
+def in_step(config: Config, context: Config | None, before: Config | None = None) -> tuple[Config, Config]:
+    """Return the config and the context of an assistant, with the configuration under both names. If neither `config`
+    nor `context` has one, keep the configuration from `before`. Raise `BadRequest` if both do."""
     configurable = config.get("configurable")
     if configurable and context:
         raise BadRequest(_BOTH)
-    shared: Settings = configurable or context or {}
+    shared: Config = configurable or context or {}
     if configurable is None and context is None:
         shared = before or {}
     rest = {key: value for key, value in config.items() if key != "configurable"}
     return {**rest, "configurable": shared} if shared else rest, shared
 
 
-def of_run(
-    config: Settings, context: Settings, base_config: Settings, base_context: Settings
-) -> tuple[Settings, Settings]:
-    """The config and the context of a run: what it was given, over those of its assistant. Raises `BadRequest` if it
-    was given both."""
-    configurable: Settings = config.get("configurable") or {}
+def of_run(config: Config, context: Config, base_config: Config, base_context: Config) -> tuple[Config, Config]:
+    """Return the config and the context of a run, merged over those of its assistant. Raise `BadRequest` if the run was
+    given a configuration under both names."""
+    configurable: Config = config.get("configurable") or {}
     configured = {key: value for key, value in configurable.items() if key not in PLACES}
     if configured and context:
         raise BadRequest(_BOTH)
-    base: Settings = base_config.get("configurable") or {}
+    base: Config = base_config.get("configurable") or {}
     merged = {**base_config, **config, "configurable": {**base, **configurable, **context}}
     return merged, {**base_context, **configured, **context}

@@ -1,4 +1,4 @@
-"""What every protocol's encoder is: entries in, bytes out, and nothing else (spec/log.md, 4.7)."""
+"""The interface of every protocol's encoder: entries in, bytes out, no side effects (spec/log.md, 4.7)."""
 
 from typing import Protocol
 
@@ -7,4 +7,4 @@ from threadwire.core.entries import Entry
 
 class Encoder(Protocol):
     def feed(self, entry: Entry) -> bytes:
-        """The frames this entry makes for one wire, joined; empty if it makes none. The last frame carries the id."""
+        """Return the frames of this entry, joined; empty if it has none. The last frame carries the id."""

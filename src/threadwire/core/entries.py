@@ -7,7 +7,7 @@ from threadwire.core.ids import RunId, Seq
 from threadwire.errors import InvalidCursor
 
 Json = Any
-"""A value made of dict, list, str, int, float, bool and None: what `core.json.native` returns."""
+"""A value that consists of dict, list, str, int, float, bool and None, as `core.json.native` returns it."""
 
 Namespace = tuple[str, ...]
 
@@ -34,7 +34,7 @@ class Kind(StrEnum):
 
 
 class Draft(NamedTuple):
-    """An entry before the log has given it a number."""
+    """An entry that the log has not numbered yet."""
 
     kind: str
     data: Json
@@ -53,7 +53,7 @@ class Entry(NamedTuple):
 
 
 class Fence(NamedTuple):
-    """Who may write a thread: one attempt of one run."""
+    """The attempt that may write to a thread."""
 
     run_id: RunId
     attempt: int
@@ -63,7 +63,7 @@ START = Seq(0)
 
 
 def parse_cursor(text: str) -> Seq:
-    """The position a client says it has reached; 0 and -1 are the start (spec 4.3)."""
+    """Parse the position that a client has reached; 0 and -1 are the start (spec 4.3)."""
     if text == "-1":
         return START
     if not text.isascii() or not text.isdigit() or len(text) > 18:
@@ -72,9 +72,9 @@ def parse_cursor(text: str) -> Seq:
 
 
 def require_given(cursor: Seq, last: Seq) -> None:
-    """Raise `InvalidCursor` for a position that no entry of the log has had (spec 4.3a)."""
+    """Raise `InvalidCursor` for a position beyond the last entry of the log (spec 4.3a)."""
     if cursor > last:
         raise InvalidCursor(
-            f"Invalid Last-Event-ID: {cursor} was never given on this thread, whose last is {last}. It may be of a"
-            " thread with the same id that was deleted."
+            f"Invalid Last-Event-ID: {cursor} is beyond the last entry of this thread, {last}."
+            " It may belong to a deleted thread with the same id."
         )

@@ -1,7 +1,7 @@
 """The state of a thread, folded from `state` entries (spec/log.md, 6.5 - 6.8).
 
-A state is kept as JSON fragments, one per key and one per element of a list, so that showing it again after a small
-change costs a join and not a serialisation of everything.
+A state is stored as JSON fragments, one per key and one per list element, so that rendering it after a small change
+joins the fragments instead of serialising everything again.
 """
 
 from typing import Any
@@ -30,7 +30,7 @@ class StateFold:
             self._keys[key] = [dumps(item) for item in value] if isinstance(value, list) else dumps(value)
         for key, (at, drop, items) in data.get("splice", {}).items():
             fragments = self._keys[key]
-            assert isinstance(fragments, list), "a splice names a list"
+            assert isinstance(fragments, list), "a splice requires a list"
             fragments[at : at + drop] = [dumps(item) for item in items]
         if "keys" in data:
             self._order = data["keys"]

@@ -15,10 +15,10 @@ AssistantId = NewType("AssistantId", str)
 CronId = NewType("CronId", str)
 Seq = NewType("Seq", int)
 
-# The namespace from which the official server derives the id of a graph's own assistant.
+# The namespace from which the stock server derives the id of a graph's default assistant.
 GRAPH_ASSISTANTS = UUID("6ba7b821-9dad-11d1-80b4-00c04fd430c8")
 
-# The namespace for threads whose ids are made up by pages.
+# The namespace for threads whose ids are chosen by clients.
 NAMED_THREADS = UUID("6a0f3ee8-52b7-5d0c-9a34-6e2c8a0d7c11")
 
 
@@ -27,9 +27,9 @@ def assistant_id_of(graph_id: str) -> AssistantId:
 
 
 def parse_uuid(text: str) -> str | None:
-    """A UUID as it is kept and shown, in lower case with four dashes, or None. It may come without dashes, in braces or
-    as a URN, as the official server takes it."""
-    if not _UUID.fullmatch(text):  # UUID() would also read signs, spaces and digits of other scripts
+    """Return a UUID in its canonical form, lower case with four dashes, or None if `text` is not a UUID. Like the stock
+    server, accept it without dashes, in braces or as a URN."""
+    if not _UUID.fullmatch(text):  # UUID() also accepts signs, spaces and digits of other scripts
         return None
     try:
         return str(UUID(text))
@@ -47,10 +47,10 @@ def parse_thread_id(text: str) -> ThreadId:
 
 
 def thread_id_named(name: str) -> ThreadId:
-    """The thread a page means by an id of its own making: a UUID in its usual form is itself, anything else always the
-    same thread."""
+    """Return the thread id for a name chosen by a client. A UUID in canonical form is its own id; any other name always
+    maps to the same UUID."""
     if not name or len(name) > 255 or any(unicodedata.category(each) == "Cc" for each in name):
-        raise Invalid("Invalid thread ID: must have 1 to 255 characters, and no control characters")
+        raise Invalid("Invalid thread ID: must have 1 to 255 characters and no control characters")
     parsed = parse_uuid(name)
     return ThreadId(parsed if parsed == name.lower() else str(uuid5(NAMED_THREADS, name)))
 
@@ -74,9 +74,9 @@ def parse_cron_id(text: str) -> CronId:
 
 
 def uuid7(now_ms: int | None = None) -> str:
-    """A UUID that sorts by the time it was made (RFC 9562, version 7)."""
-    moment = time.time_ns() // 1_000_000 if now_ms is None else now_ms
-    value = (moment & 0xFFFF_FFFF_FFFF) << 80 | int.from_bytes(os.urandom(10), "big")
+    """Return a UUID that sorts by creation time (RFC 9562, version 7)."""
+    timestamp = time.time_ns() // 1_000_000 if now_ms is None else now_ms
+    value = (timestamp & 0xFFFF_FFFF_FFFF) << 80 | int.from_bytes(os.urandom(10), "big")
     value = value & ~(0xF << 76) | 0x7 << 76
     value = value & ~(0x3 << 62) | 0x2 << 62
     return str(UUID(int=value))

@@ -1,5 +1,5 @@
-"""What the store keeps, what can be asked of it, and when an item meets a filter. Said once, so that every driver
-answers alike."""
+"""The items of the store, the operations on them, and how filters match. Defined once, so that every driver gives the
+same results."""
 
 import math
 from collections.abc import Hashable, Iterable
@@ -7,16 +7,16 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 Labels = tuple[str, ...]
-"""A namespace: labels from the outermost in. Any text is a label."""
+"""A namespace: labels from the outermost inwards. A label is any text."""
 
 Reference = TypeVar("Reference", bound=Hashable)
 
 ANY = "*"
-"""In what namespaces are matched with: any one label."""
+"""In a prefix or suffix, matches any one label."""
 
 MINUTE = 60_000
 MAX_MINUTES = 100 * 366 * 24 * 60
-"""A time to live of a hundred years is for ever, and still a number that every database can add to a date."""
+"""A hundred years: effectively forever, and still a number that every database can add to a date."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,22 +27,22 @@ class Item:
     created_at: int
     updated_at: int
     owner: str | None = None
-    """Who put it first. An item is not hidden from others by it."""
+    """Who created the item. It does not restrict who can read it."""
     score: float | None = None
-    """In a search by meaning: how near the item is, 1 at most."""
+    """In a semantic search, the similarity of the item, at most 1."""
 
 
 @dataclass(frozen=True, slots=True)
 class PutItem:
-    """Keep a value. What was there under the name is replaced, its vectors included; only since when stays."""
+    """Store a value. It replaces an existing item and its vectors; only `created_at` stays."""
 
     namespace: Labels
     key: str
     value: dict[str, Any]
     ttl: int | None = None
-    """Milliseconds after the last put, or read that refreshes, when the item expires."""
+    """The item expires this many milliseconds after the last put or refreshing read."""
     vectors: tuple[bytes, ...] = ()
-    """What it is found by in a search by meaning; see `threadwire.core.vectors`."""
+    """The embeddings for semantic search; see `threadwire.core.vectors`."""
     owner: str | None = None
 
 
@@ -57,14 +57,14 @@ class GetItem:
     namespace: Labels
     key: str
     refresh: bool = True
-    """Whether reading it puts off its expiry."""
+    """Whether the read postpones the expiry."""
 
 
 @dataclass(frozen=True, slots=True)
 class SearchItems:
-    """Items in `prefix` and whatever is under it that meet the filter, the one put last first.
+    """Items at or below `prefix` that match the filter, the most recently put first.
 
-    With `near`, those that have vectors come first, by their nearest one; then the others as before.
+    With `near`, the items that have vectors come first, ordered by their nearest vector; the others follow as before.
     """
 
     prefix: Labels = ()
@@ -77,7 +77,8 @@ class SearchItems:
 
 @dataclass(frozen=True, slots=True)
 class ListNamespaces:
-    """Namespaces that hold an item, begin with every prefix and end with every suffix, cut to `max_depth`, in order."""
+    """Namespaces that contain an item, start with every prefix and end with every suffix, truncated to `max_depth` and
+    sorted."""
 
     prefixes: tuple[Labels, ...] = ()
     suffixes: tuple[Labels, ...] = ()
@@ -91,9 +92,9 @@ ItemResult = Item | list[Item] | list[Labels] | None
 
 
 def milliseconds(minutes: float) -> int:
-    """A time to live, which LangGraph counts in minutes. Raises `ValueError` for what is none."""
+    """Convert a time to live from minutes, LangGraph's unit. Raise `ValueError` if it is not positive and finite."""
     if not 0 < minutes < math.inf:
-        raise ValueError("A time to live is a number of minutes above 0.")
+        raise ValueError("A time to live must be a positive number of minutes.")
     return round(min(minutes, MAX_MINUTES) * MINUTE)
 
 
@@ -101,20 +102,20 @@ def listed(namespaces: Iterable[Labels], wanted: ListNamespaces) -> list[Labels]
     found = {
         namespace[: wanted.max_depth]
         for namespace in namespaces
-        if all(_begins(namespace, path) for path in wanted.prefixes)
-        and all(_begins(namespace[::-1], path[::-1]) for path in wanted.suffixes)
+        if all(_starts_with(namespace, path) for path in wanted.prefixes)
+        and all(_starts_with(namespace[::-1], path[::-1]) for path in wanted.suffixes)
     }
     return sorted(found)[wanted.offset : wanted.offset + wanted.limit]
 
 
-def _begins(namespace: Labels, path: Labels) -> bool:
+def _starts_with(namespace: Labels, path: Labels) -> bool:
     return len(namespace) >= len(path) and all(
         wanted in (ANY, label) for label, wanted in zip(namespace, path, strict=False)
     )
 
 
 def ranked(found: Iterable[tuple[Reference, float | None]]) -> list[tuple[Reference, float | None]]:
-    """Each thing found once: by its best score, and after them those that have none, in the order they came."""
+    """Remove duplicates and sort: by best score first, then those without a score in their original order."""
     best: dict[Reference, float | None] = {}
     for reference, score in found:
         known = best.setdefault(reference, score)
@@ -136,10 +137,10 @@ _ORDER = {
 
 
 def check_filter(wanted: Any) -> None:
-    """Raise `ValueError` for a condition that means nothing, before it is known whether there is anything to meet it.
+    """Raise `ValueError` for an invalid condition, whether or not any item would be compared with it.
 
-    An object with a key that begins with `$` is a set of conditions; only at the top, where keys are the value's own,
-    it is not."""
+    An object with a key that starts with `$` is a set of conditions, except at the top level, where the keys are those
+    of the value."""
     if isinstance(wanted, dict):
         if _is_conditions(wanted):
             for operator, operand in wanted.items():
@@ -158,24 +159,24 @@ def _check_condition(operator: str, operand: Any) -> None:
     if operator not in _ORDER:
         raise ValueError(f"Unsupported operator: {operator}")
     if not isinstance(operand, (str, int, float)):
-        raise ValueError(f"{operator} compares with a number or a text")
+        raise ValueError(f"{operator} requires a number or a string")
 
 
 def satisfies(value: dict[str, Any], wanted: dict[str, Any]) -> bool:
-    """Whether a value meets a filter that has been checked. Keys are only ever compared; a missing one is null."""
-    return all(_meets(value.get(key), each) for key, each in wanted.items())
+    """Whether a value matches a filter that has been checked. Keys are compared literally; a missing key is null."""
+    return all(_matches(value.get(key), each) for key, each in wanted.items())
 
 
-def _meets(value: Any, wanted: Any) -> bool:
+def _matches(value: Any, wanted: Any) -> bool:
     if isinstance(wanted, dict):
         if _is_conditions(wanted):
             return all(_holds(value, operator, operand) for operator, operand in wanted.items())
-        return isinstance(value, dict) and all(_meets(value.get(key), each) for key, each in wanted.items())
+        return isinstance(value, dict) and all(_matches(value.get(key), each) for key, each in wanted.items())
     if isinstance(wanted, list):
         return (
             isinstance(value, list)
             and len(value) == len(wanted)
-            and all(_meets(one, other) for one, other in zip(value, wanted, strict=True))
+            and all(_matches(one, other) for one, other in zip(value, wanted, strict=True))
         )
     return _equal(value, wanted)
 
@@ -194,7 +195,7 @@ def _holds(value: Any, operator: str, operand: Any) -> bool:
 
 
 def _equal(one: Any, other: Any) -> bool:
-    """As JSON: true is not 1."""
+    """Compare as JSON: true does not equal 1."""
     if isinstance(one, bool) or isinstance(other, bool):
         return one is other
     if isinstance(one, dict) and isinstance(other, dict):
@@ -205,7 +206,7 @@ def _equal(one: Any, other: Any) -> bool:
 
 
 def _comparable(one: Any, other: Any) -> tuple[float, float] | tuple[str, str] | None:
-    """As numbers if both can be read as one, as texts if both are; else there is no order between them."""
+    """Return both as numbers if both can be parsed as one, as strings if both are strings, otherwise None."""
     try:
         return float(one), float(other)
     except (TypeError, ValueError, OverflowError):

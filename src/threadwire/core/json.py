@@ -1,6 +1,6 @@
-"""JSON that cannot fail: whatever a graph produces has a rendering (docs/reference/encoding.md).
+"""JSON serialisation that never fails: every value a graph produces has a rendering (docs/reference/encoding.md).
 
-orjson is tried first, because nearly everything is plain; only what it refuses is walked in Python.
+orjson is tried first, because nearly every value is plain. Only what orjson rejects is traversed in Python.
 """
 
 import base64
@@ -19,11 +19,11 @@ from pydantic import BaseModel
 _OPTIONS = orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY
 _ARRAYS = (list, tuple, set, frozenset, deque)
 MAX_DEPTH = 200
-"""Levels of a value that are shown; what lies deeper is named by its type."""
+"""Levels of nesting that are rendered; deeper values are replaced by the name of their type."""
 
 
 def dumps(value: Any) -> bytes:
-    """JSON bytes of any Python value. Never raises."""
+    """Serialise any Python value to JSON. Never raises."""
     try:
         return orjson.dumps(value, default=_render, option=_OPTIONS)
     except Exception:
@@ -35,12 +35,12 @@ def loads(data: bytes | str) -> Any:
 
 
 def native(value: Any) -> Any:
-    """The value as a reader of its JSON would see it: only dict, list, str, int, float, bool and None."""
+    """Return the value as a reader of its JSON sees it: only dict, list, str, int, float, bool and None."""
     return orjson.loads(dumps(value))
 
 
 def _render(value: Any) -> Any:
-    """What orjson does not know, one level down."""
+    """Convert a value that orjson does not support, one level deep."""
     if isinstance(value, BaseModel):
         return _model(value)
     if hasattr(value, "_asdict"):  # a NamedTuple
@@ -83,8 +83,8 @@ def _model(value: BaseModel) -> Any:
 
 
 def _total(value: Any, depth: int, above: set[int]) -> Any:
-    """The slow way: everything is looked at, cycles and depth are cut, broken text is mended, and what raises when it
-    is looked at is named by its type. Whatever it returns is plain."""
+    """The slow path: traverse everything, cut cycles and excessive depth, and repair invalid text. A value that raises
+    when inspected is replaced by the name of its type. The result is always plain."""
     try:
         return _walked(value, depth, above)
     except Exception:
@@ -95,7 +95,7 @@ def _walked(value: Any, depth: int, above: set[int]) -> Any:
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
-        return _mended(value)
+        return _repaired(value)
     if isinstance(value, int) and not isinstance(value, Enum):
         return _number(int(value))
     if isinstance(value, float):
@@ -113,7 +113,7 @@ def _walked(value: Any, depth: int, above: set[int]) -> Any:
         return _total(_render(value), depth + 1, above)
 
 
-def _mended(text: str) -> str:
+def _repaired(text: str) -> str:
     return str.encode(text, "utf-8", "replace").decode()
 
 
@@ -122,16 +122,16 @@ def _number(value: int) -> int | str:
         return value
     try:
         return str(value)
-    except ValueError:  # Python does not write more than some thousand digits
+    except ValueError:  # Python limits the decimal digits of an int
         return hex(value)
 
 
 def key_text(key: Any) -> str:
-    """What a key of an object is shown as."""
+    """Return the text of an object key."""
     if isinstance(key, str):
-        return _mended(key)
+        return _repaired(key)
     try:
         (text,) = orjson.loads(orjson.dumps({key: None}, option=_OPTIONS))
     except (TypeError, ValueError):
         text = _total(_render(key), 0, set())
-    return text if isinstance(text, str) else _mended(str(text))
+    return text if isinstance(text, str) else _repaired(str(text))

@@ -1,4 +1,4 @@
-"""How many things a request may list."""
+"""The list type of request bodies, with its length limit."""
 
 from typing import Annotated, TypeVar
 
@@ -8,5 +8,5 @@ MAX_LISTED = 10_000
 
 T = TypeVar("T")
 Listed = Annotated[list[T], Field(max_length=MAX_LISTED, fail_fast=True)]
-"""A list as it may be sent. Only its first mistake is told: a body has room for millions, and to tell them all would
-hold up everybody for as long as a minute."""
+"""A list of limited length. Validation stops at the first error: a body can hold millions of them, and reporting them
+all would block the event loop for as long as a minute."""

@@ -1,5 +1,5 @@
-"""Moments of the calendar as the milliseconds since the epoch in which they are kept: in whole numbers, since a float
-of seconds is not exact in far years."""
+"""Conversion between `datetime` and the stored timestamps, milliseconds since the epoch. The arithmetic is in integers,
+because a float of seconds is not exact in distant years."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -10,7 +10,7 @@ def moment_at(milliseconds: int) -> datetime:
     return _EPOCH + timedelta(milliseconds=milliseconds)
 
 
-def milliseconds_of(moment: datetime) -> int:
-    """A moment without a zone is in UTC. The last microseconds of a millisecond are dropped: rounded up, the last of
-    the calendar would lie beyond it."""
-    return ((moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)) - _EPOCH) // timedelta(milliseconds=1)
+def milliseconds_of(value: datetime) -> int:
+    """A `datetime` without a time zone is in UTC. Microseconds are truncated, because rounding `datetime.max` up would
+    exceed the calendar."""
+    return ((value if value.tzinfo is not None else value.replace(tzinfo=UTC)) - _EPOCH) // timedelta(milliseconds=1)

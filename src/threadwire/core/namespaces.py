@@ -1,7 +1,7 @@
-"""What is known of each namespace of a run, for as long as something may still happen in it.
+"""Data about each namespace of a run, for as long as the namespace is in use.
 
-Each call of a subgraph is a namespace of its own, named after the task that makes it, and a run may make any number of
-them. So what is kept of one goes when its task ends (spec/log.md, 6.9).
+Each call of a subgraph has its own namespace, named after the calling task, and a run may make any number of calls. So
+the data of a namespace is dropped when its task ends (spec/log.md, 6.9).
 """
 
 from collections.abc import Callable
@@ -13,12 +13,12 @@ T = TypeVar("T")
 
 
 class ByNamespace(Generic[T]):
-    """One thing for each namespace, made when it is first asked for."""
+    """One value per namespace, created on first access."""
 
-    __slots__ = ("_here", "_inner", "_make")
+    __slots__ = ("_factory", "_here", "_inner")
 
-    def __init__(self, make: Callable[[], T]) -> None:
-        self._make = make
+    def __init__(self, factory: Callable[[], T]) -> None:
+        self._factory = factory
         self._here: T | None = None
         self._inner: dict[str, ByNamespace[T]] = {}
 
@@ -26,14 +26,14 @@ class ByNamespace(Generic[T]):
         branch = self
         for part in ns:
             if part not in branch._inner:
-                branch._inner[part] = ByNamespace(self._make)
+                branch._inner[part] = ByNamespace(self._factory)
             branch = branch._inner[part]
         if branch._here is None:
-            branch._here = self._make()
+            branch._here = self._factory()
         return branch._here
 
     def task_ended(self, ns: Namespace, name: str, task_id: str) -> None:
-        """Forget the namespaces of the subgraphs that a task of `ns` called, and all within them."""
+        """Drop the namespaces of the subgraphs that a task of `ns` called, and everything below them."""
         branch = self
         for part in ns:
             if part not in branch._inner:

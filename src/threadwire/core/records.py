@@ -1,4 +1,4 @@
-"""What the server keeps about assistants, threads and runs, as plain values."""
+"""The stored records of assistants, threads, runs and crons, and the queries on them, as plain values."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -35,7 +35,7 @@ class Assistant:
 
 @dataclass(frozen=True, slots=True)
 class AssistantVersion:
-    """An assistant as it was made or changed at `created_at`. Versions are numbered from 1 and never change."""
+    """An assistant as created or updated at `created_at`. Versions are numbered from 1 and never change."""
 
     assistant_id: AssistantId
     version: int
@@ -62,7 +62,7 @@ class AssistantVersion:
         )
 
     def restored(self, assistant: Assistant, now: int) -> Assistant:
-        """The assistant, with this version of it counting again."""
+        """Return the assistant with this version as the current one."""
         return replace(
             assistant,
             version=self.version,
@@ -78,21 +78,22 @@ class AssistantVersion:
 
 @dataclass(frozen=True, slots=True)
 class Ttl:
-    """How long a thread is kept after its last update, and what then happens to it: it is deleted, or all but its
-    newest checkpoints are."""
+    """How long a thread is retained after its last update, and what expires then: the whole thread, or all but its
+    newest checkpoints."""
 
     minutes: float
     strategy: ExpiryStrategy = "delete"
 
 
 WantedTtl = Ttl | Literal["usual"] | None
-"""None is for ever. What is usual is, for a new thread, what the project says, and for another what it has."""
+"""None means that the thread never expires. `"usual"` is the project's default for a new thread and leaves the time to
+live of an existing one unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
 class Thread:
-    """A thread as clients see it. `status` is `busy` while it has pending or running runs, whatever it settled on
-    before."""
+    """A thread as clients see it. `status` is `busy` while it has pending or running runs, whatever the outcome of the
+    previous run was."""
 
     thread_id: ThreadId
     created_at: int
@@ -114,7 +115,7 @@ class Thread:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A run's row. `attempt` counts starts and never goes back; `crashes` counts only what the run is charged for."""
+    """A run's row. `attempt` counts starts and never decreases; `crashes` counts only crashes charged to it."""
 
     run_id: RunId
     thread_id: ThreadId
@@ -135,13 +136,13 @@ class Run:
     ended_seq: Seq | None = None
     idempotency_key: str | None = None
     request_digest: str | None = None
-    """Stands for all that was asked for with the key."""
+    """A digest of the request that came with the idempotency key."""
     temporary: bool = False
-    """Whether its thread is discarded when it ends."""
+    """Whether its thread is discarded when the run ends."""
     webhook: str | None = None
-    """Who is told when it has ended."""
+    """The URL to notify when the run has ended."""
     started_at: int | None = None
-    """When its latest attempt began."""
+    """When the latest attempt started."""
     owner: str | None = None
 
     @property
@@ -150,7 +151,7 @@ class Run:
 
     @property
     def delayed(self) -> bool:
-        """Whether somebody asked for it to begin later. Once it has begun it is not delayed any more."""
+        """Whether the client asked for a delayed start. False once the run has started."""
         return self.due_at > self.created_at
 
     def is_due(self, now: int) -> bool:
@@ -163,7 +164,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class NewRun:
-    """A run somebody asks for."""
+    """A requested run that has not been accepted yet."""
 
     run_id: RunId
     thread_id: ThreadId
@@ -185,13 +186,13 @@ class NewRun:
     owner: str | None = None
 
     def queued(self) -> Draft:
-        """Its first entry (spec 5.1)."""
+        """Return the run's first log entry (spec 5.1)."""
         return Draft(
             Kind.RUN_QUEUED, {"assistant_id": self.assistant_id, "graph_id": self.graph_id}, at=self.created_at
         )
 
     def row(self, queued_seq: Seq) -> Run:
-        """Its row, once that entry has its number."""
+        """Return the run's row, given the seq of its first entry."""
         return Run(
             run_id=self.run_id,
             thread_id=self.thread_id,
@@ -213,7 +214,7 @@ class NewRun:
         )
 
     def thread(self) -> Thread:
-        """The thread that is made for it, if there is none."""
+        """Return the thread to create for the run if it does not exist."""
         return Thread(
             thread_id=self.thread_id,
             created_at=self.created_at,
@@ -227,8 +228,8 @@ class NewRun:
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """What accepting a run did: the run, whether it is a repeat, whether it is claimed already, and which running runs
-    were asked to stop for it."""
+    """The result of accepting a run: the run, whether the request was a repeat, whether the run is already claimed, and
+    which running runs were asked to stop for it."""
 
     run: Run
     repeated: bool = False
@@ -238,7 +239,7 @@ class Accepted:
 
 @dataclass(frozen=True, slots=True)
 class RunSelection:
-    """Which active runs are meant: those with a status, or some of one thread."""
+    """Selects active runs: by status, or by id within one thread."""
 
     status: Literal["pending", "running"] | None = None
     thread_id: ThreadId | None = None
@@ -247,7 +248,7 @@ class RunSelection:
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """What a thread is left with when its state has moved: kept on the thread's row for lists and lookups."""
+    """A summary of a thread's state after a change, stored on the thread's row for searches and lookups."""
 
     status: Literal["idle", "interrupted", "error"]
     values: Json
@@ -257,7 +258,7 @@ class Settled:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointPut:
-    """What LangGraph gave to a saver's `put`, for later."""
+    """The deferred arguments of a saver's `put`."""
 
     config: Any
     checkpoint: Any
@@ -267,7 +268,7 @@ class CheckpointPut:
 
 @dataclass(frozen=True, slots=True)
 class WritesPut:
-    """What LangGraph gave to a saver's `put_writes`, for later."""
+    """The deferred arguments of a saver's `put_writes`."""
 
     config: Any
     writes: Sequence[tuple[str, Any]]
@@ -280,7 +281,7 @@ Put = CheckpointPut | WritesPut
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How a run ended. Without `settled` the thread keeps the values it had and only its status and error change."""
+    """How a run ended. Without `settled`, only the status and the error of the thread change; its values stay."""
 
     status: Literal["success", "error", "interrupted", "timeout"]
     error: Json = None
@@ -289,7 +290,7 @@ class Ending:
     rollback: bool = False
 
     def entry(self, now: int) -> Draft:
-        """The run's last entry (spec 5.3)."""
+        """Return the run's last entry (spec 5.3)."""
         data: dict[str, Any] = {"status": self.status}
         if self.error is not None:
             data["error"] = self.error
@@ -300,7 +301,7 @@ class Ending:
 
 @dataclass(frozen=True, slots=True)
 class Cancelled:
-    """What asking a run to stop did: ended it at once (it was pending), or left it to its worker."""
+    """The result of cancelling a run: a pending run ends immediately, a running one is left to its worker."""
 
     run: Run
     at_once: bool
@@ -308,7 +309,7 @@ class Cancelled:
 
 @dataclass(frozen=True, slots=True)
 class LogFigures:
-    """How much has been kept since the storage was opened."""
+    """How much has been written since the storage was opened."""
 
     entries: int
     commits: int
@@ -316,7 +317,7 @@ class LogFigures:
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """A change of the state as if a node had made it: its values, or the command it returned."""
+    """A state update on behalf of a node: the values it wrote, or the command it returned."""
 
     as_node: str
     values: Any = None
@@ -324,7 +325,7 @@ class Update:
 
 
 Supersteps = Sequence[Sequence[Update]]
-"""Updates step by step; those of one step are applied together."""
+"""Updates grouped by step; the updates of one step are applied together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -338,14 +339,14 @@ class ThreadQuery:
     sort_by: Literal["thread_id", "status", "created_at", "updated_at", "state_updated_at"] = "created_at"
     descending: bool = True
     with_state: bool = True
-    """Whether the rows are to bring their values and interrupts, which can be large."""
+    """Whether to load values and interrupts, which can be large."""
 
 
 @dataclass(frozen=True, slots=True)
 class AssistantQuery:
     graph_id: str | None = None
     name: str | None = None
-    """A part of the name, in capitals or not."""
+    """A substring of the name, case-insensitive."""
     metadata: dict[str, Any] = field(default_factory=dict)
     limit: int = 10
     offset: int = 0
@@ -355,8 +356,8 @@ class AssistantQuery:
 
 @dataclass(frozen=True, slots=True)
 class Cron:
-    """A run that is started again and again. `next_run_at` is the slot that comes next, None if there is none;
-    `last_run_at` the one that was taken last."""
+    """A run that is started on a schedule. `next_run_at` is the next scheduled time, or None if there is none;
+    `last_run_at` is the last one that fired."""
 
     cron_id: CronId
     assistant_id: AssistantId
@@ -364,9 +365,9 @@ class Cron:
     created_at: int
     updated_at: int
     thread_id: ThreadId | None = None
-    """None: each run gets a thread of its own."""
+    """If None, each run gets its own thread."""
     keep_threads: bool = False
-    """Whether those threads stay when their run has ended."""
+    """Whether those threads are kept after their run has ended."""
     timezone: str | None = None
     end_time: int | None = None
     next_run_at: int | None = None
@@ -375,15 +376,15 @@ class Cron:
     multitask_strategy: MultitaskStrategy = "enqueue"
     metadata: dict[str, Any] = field(default_factory=dict)
     payload: dict[str, Any] = field(default_factory=dict)
-    """What the client asked for, as it asked."""
+    """The request as the client sent it."""
     kwargs: dict[str, Any] = field(default_factory=dict)
-    """What each run is given."""
+    """The arguments of each run."""
     owner: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Fired:
-    """What became of a slot: its run, or why there is none."""
+    """The result of firing a cron: the accepted run, or why it was rejected."""
 
     accepted: Accepted | None = None
     refused: str | None = None
@@ -405,14 +406,14 @@ class CronQuery:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """A run that has ended, and whose webhook is to be told so. It needs nothing else: neither the run nor its thread
-    may be there any more."""
+    """The pending webhook delivery of a run that has ended. It is self-contained, because the run and its thread may
+    have been deleted since."""
 
     delivery_id: int
     run: Run
-    """As it was when it had ended."""
+    """The run as it was when it ended."""
     values: Json
-    """What its thread held then; None if it was rolled back."""
+    """The values of the thread at that time; None if the run was rolled back."""
     due_at: int
     tries: int = 0
 
@@ -425,8 +426,8 @@ class Size:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointSizes:
-    """What a thread's checkpoints take up: the checkpoints themselves, the values of each channel that are kept apart
-    (one for every version), and the writes of tasks."""
+    """The size of a thread's checkpoints: the checkpoints themselves, the values of each channel that are stored
+    separately (one per version), and the writes of tasks."""
 
     checkpoints: Size
     channels: dict[str, Size]

@@ -1,5 +1,5 @@
-"""The life of a run: which status may follow which, whose turn it is, what a crash is charged, and what its thread is
-given back. All of it lives here."""
+"""The life cycle of a run: the allowed status transitions, the order in which runs start, how crashes are charged, and
+what a rollback restores on the thread."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,15 +7,15 @@ from typing import Any
 from threadwire.core.records import Run, RunStatus
 
 MAX_CRASHES = 3
-"""A run whose process died this often ends in error (spec 5.6)."""
+"""A run whose process died this many times ends in error (spec 5.6)."""
 
 SUSPECT_CRASHES = 2
-"""From this many on, a run is retried only while no other suspect is running (spec 5.7)."""
+"""From this many crashes on, a run is retried only while no other suspect is running (spec 5.7)."""
 
 MOVES: dict[RunStatus, frozenset[RunStatus]] = {
-    # claimed · cancelled before it started
+    # claimed; cancelled before it started
     "pending": frozenset({"running", "interrupted"}),
-    # released or recovered · the four endings
+    # released or recovered; the four endings
     "running": frozenset({"pending", "success", "error", "interrupted", "timeout"}),
     "success": frozenset(),
     "error": frozenset(),
@@ -38,8 +38,9 @@ def is_suspect(crashes: int) -> bool:
 
 
 def next_in_turn(pending: Sequence[Run]) -> list[Run]:
-    """Of the pending runs of a thread, in the order of acceptance, those that may begin next (spec 5.8); the first
-    that is due does. In the order of their due times."""
+    """Return the runs that may start next, sorted by due time (spec 5.8). The first one that is due starts.
+
+    `pending` are the pending runs of one thread in the order of acceptance."""
     prompt = [run for run in pending if not run.delayed][:1]
     delayed = [] if any(run.attempt > 0 for run in pending) else [run for run in pending if run.delayed]
     return sorted(prompt + sorted(delayed, key=_due_time)[:1], key=_due_time)
@@ -50,23 +51,23 @@ def _due_time(run: Run) -> tuple[int, int]:
 
 
 def belonging(metadata: dict[str, Any]) -> dict[str, Any]:
-    """What a thread's metadata say of the graph and the assistant whose runs it has."""
-    return {key: metadata[key] for key in _BELONGING if key in metadata}
+    """Return the part of a thread's metadata that names its graph and its assistant."""
+    return {key: metadata[key] for key in _GRAPH_KEYS if key in metadata}
 
 
-def given_back(metadata: dict[str, Any], run: Run, was: dict[str, Any]) -> dict[str, Any]:
-    """The metadata of a thread from which a run is taken back, before which that `was`; somebody may have said
-    something else since."""
+def given_back(metadata: dict[str, Any], run: Run, previous: dict[str, Any]) -> dict[str, Any]:
+    """Return the thread's metadata after a rollback of `run`: the graph and the assistant are those of `previous`,
+    unless they have changed since the run was accepted."""
     if belonging(metadata) != {"graph_id": run.graph_id, "assistant_id": run.assistant_id}:
         return metadata
-    return {key: value for key, value in metadata.items() if key not in _BELONGING} | was
+    return {key: value for key, value in metadata.items() if key not in _GRAPH_KEYS} | previous
 
 
-_BELONGING = ("graph_id", "assistant_id")
+_GRAPH_KEYS = ("graph_id", "assistant_id")
 
 
 def user_interrupt(action: str) -> dict[str, str]:
-    """What a cancelled run leaves on its thread as the error, in the words the official server uses."""
+    """Return the error that a cancelled run leaves on its thread, with the texts of the stock server."""
     return {
         "error": "UserInterrupt" if action == "interrupt" else "UserRollback",
         "message": f"{action} requested via POST /threads/{{thread_id}}/runs/{{run_id}}/cancel",

@@ -1,21 +1,20 @@
-"""Cron schedules: what the five fields mean, and when the next moment is.
+"""Cron schedules: the syntax, and the next time that matches.
 
-A schedule is read once and asked for the moment after another. It knows calendars and clocks on the wall; which clock
-is the caller's business, who passes a time zone.
+`parse_schedule` parses a schedule once; `Schedule.after` then returns the next matching time in a given time zone.
 
-- `minute hour day month weekday`, and as a sixth field, last, `second`; without it the second is 0.
-- In a field: `*`, `?` (the same, for days), numbers, names of months and days, `a-b`, `a,b`, `*/n`, `a-b/n`, `a/n`.
-  A range may go round: `22-2`, `FRI-MON`. Sunday is 0 and 7.
-- `L` as a day is the last of the month, `5#2` as a weekday the second Friday, `L5` the last one.
-- A day and a weekday that are both given mean either of them, as cron has always had it.
+- `minute hour day month weekday`, optionally followed by `second`, which defaults to 0.
+- A field is `*`, `?` (same as `*`, for days), numbers, names of months and days, `a-b`, `a,b`, `*/n`, `a-b/n`, `a/n`.
+  A range may wrap around: `22-2`, `FRI-MON`. Sunday is 0 and 7.
+- As a day, `L` is the last day of the month. As a weekday, `5#2` is the second Friday and `L5` the last one.
+- If both a day and a weekday are given, a date that matches either of them matches, as in cron.
 - `@hourly`, `@daily`, `@midnight`, `@weekly`, `@monthly`, `@yearly`, `@annually`.
 
-When clocks are put forward or back:
+When daylight saving time starts or ends:
 
-- If the hour is `*` or `*/n`, the schedule follows time as it passes: every moment at which the clock shows what the
-  fields say, in the hour that comes twice twice, in the hour that is left out never.
-- Otherwise it follows the calendar: what falls into the hour that comes twice happens the first time; what falls into
-  the hour that is left out happens once, at the moment the clock is put forward.
+- If the hour is `*` or `*/n`, the schedule follows elapsed time: it fires whenever the wall clock matches the fields,
+  twice in the repeated hour and never in the skipped one.
+- Otherwise it follows the calendar: a time in the repeated hour fires on its first occurrence only; times in the
+  skipped hour fire once, when the clock moves forward.
 """
 
 import calendar
@@ -36,11 +35,11 @@ ALIASES = {
     "@annually": "0 0 1 1 *",
 }
 YEARS_AHEAD = 9
-"""A schedule that does not come in so many years never does: 29 February may be eight years away."""
+"""A schedule that does not match within this many years never does: 29 February may be eight years away."""
 
 _MAX_LENGTH = 255
 _SOON = timedelta(hours=3)
-"""More than clocks are put back at once."""
+"""Longer than any backward change of a clock."""
 
 _MONTHS = {name.lower(): number for number, name in enumerate(calendar.month_abbr) if name}
 _DAYS = {"sun": 0, "mon": 1, "tue": 2, "wed": 3, "thu": 4, "fri": 5, "sat": 6}
@@ -64,13 +63,13 @@ _SECOND = _Field("second", 0, 59, {})
 
 @dataclass(frozen=True, slots=True)
 class _Days:
-    """Which days of a month: by date, by weekday, or by either."""
+    """The days of a month that match: by date, by weekday, or by either."""
 
     dates: frozenset[int] | None
     last: bool
     weekdays: frozenset[int] | None
     nth: frozenset[tuple[int, int]]
-    """Weekdays with a number: the second Friday is `(5, 2)`, the last one `(5, -1)`."""
+    """Numbered weekdays: the second Friday is `(5, 2)`, the last one `(5, -1)`."""
 
     def of(self, year: int, month: int) -> list[int]:
         by_date, by_weekday = self.dates is not None, self.weekdays is not None
@@ -81,14 +80,14 @@ class _Days:
         return [
             day
             for day in days
-            if (by_date and self._dated(day, length))
-            or (by_weekday and self._falls_on(day, length, (calendar.weekday(year, month, day) + 1) % 7))
+            if (by_date and self._matches_date(day, length))
+            or (by_weekday and self._matches_weekday(day, length, (calendar.weekday(year, month, day) + 1) % 7))
         ]
 
-    def _dated(self, day: int, length: int) -> bool:
+    def _matches_date(self, day: int, length: int) -> bool:
         return day in (self.dates or ()) or (self.last and day == length)
 
-    def _falls_on(self, day: int, length: int, weekday: int) -> bool:
+    def _matches_weekday(self, day: int, length: int, weekday: int) -> bool:
         which = (day - 1) // 7 + 1
         return (
             weekday in (self.weekdays or ())
@@ -105,63 +104,63 @@ class Schedule:
     days: _Days
     months: frozenset[int]
     every_hour: bool
-    """Whether it follows time as it passes, and not the calendar."""
+    """Whether the schedule follows elapsed time instead of the calendar."""
 
-    def after(self, moment: int, zone: tzinfo = UTC) -> int | None:
-        """The first moment of the schedule after `moment`, both in milliseconds since the epoch; None if there is none
-        in sight."""
-        begin = datetime.fromtimestamp(moment // 1000, zone)
-        found = self._as_time_passes(begin) if self.every_hour else self._as_the_calendar_says(begin)
+    def after(self, timestamp: int, zone: tzinfo = UTC) -> int | None:
+        """Return the first match after `timestamp`, both in milliseconds since the epoch, or None if there is no match
+        within `YEARS_AHEAD` years."""
+        start = datetime.fromtimestamp(timestamp // 1000, zone)
+        found = self._next_by_elapsed_time(start) if self.every_hour else self._next_by_calendar(start)
         return None if found is None else round(found.timestamp()) * 1000
 
-    def _as_the_calendar_says(self, begin: datetime) -> datetime | None:
-        # What is later on the calendar is never earlier in time, so the first that is later is the next.
-        for shown in self._shown_after(begin.replace(tzinfo=None)):
-            moment = _first_moment(shown, begin.tzinfo)
-            if moment > begin.astimezone(UTC):
-                return moment
+    def _next_by_calendar(self, start: datetime) -> datetime | None:
+        # A later calendar time is never an earlier instant, so the first one after `start` is the next.
+        for local in self._local_times_after(start.replace(tzinfo=None)):
+            instant = _first_instant(local, start.tzinfo)
+            if instant > start.astimezone(UTC):
+                return instant
         return None
 
-    def _as_time_passes(self, begin: datetime) -> datetime | None:
-        """Each time of the calendar may come twice. The second time is later than others' first, so what is found is
-        only the next once the first time of what follows is later."""
-        now, best = begin.astimezone(UTC), None
-        for shown in self._shown_after(begin.replace(tzinfo=None) - _put_back_soon(begin)):
-            moments = _moments(shown, begin.tzinfo)
-            for moment in moments:
-                if moment > now and (best is None or moment < best):
-                    best = moment
-            if best is not None and moments and moments[0] >= best:
+    def _next_by_elapsed_time(self, start: datetime) -> datetime | None:
+        """A local time may occur twice, and its second occurrence may follow the first one of a later local time. So a
+        candidate is final only once the first occurrence of the next local time is not earlier."""
+        now, best = start.astimezone(UTC), None
+        for local in self._local_times_after(start.replace(tzinfo=None) - _upcoming_setback(start)):
+            instants = _instants(local, start.tzinfo)
+            for instant in instants:
+                if instant > now and (best is None or instant < best):
+                    best = instant
+            if best is not None and instants and instants[0] >= best:
                 return best
         return best
 
-    def _shown_after(self, shown: datetime) -> Iterator[datetime]:
-        """What a clock on the wall, which is never put forward or back, shows at the times of the schedule."""
-        for year in range(shown.year, min(shown.year + YEARS_AHEAD, 9999)):
+    def _local_times_after(self, after: datetime) -> Iterator[datetime]:
+        """The matching times in order, as naive local times that ignore daylight saving time."""
+        for year in range(after.year, min(after.year + YEARS_AHEAD, 9999)):
             for month in sorted(self.months):
-                if (year, month) < (shown.year, shown.month):
+                if (year, month) < (after.year, after.month):
                     continue
                 for day in self.days.of(year, month):
-                    if (year, month, day) >= (shown.year, shown.month, shown.day):
-                        yield from self._shown_on(datetime(year, month, day), shown)
+                    if (year, month, day) >= (after.year, after.month, after.day):
+                        yield from self._local_times_on(datetime(year, month, day), after)
 
-    def _shown_on(self, day: datetime, after: datetime) -> Iterator[datetime]:
+    def _local_times_on(self, day: datetime, after: datetime) -> Iterator[datetime]:
         for hour in self.hours:
             if day + timedelta(hours=hour + 1) <= after:
                 continue
             for minute in self.minutes:
                 for second in self.seconds:
-                    shown = day.replace(hour=hour, minute=minute, second=second)
-                    if shown > after:
-                        yield shown
+                    local = day.replace(hour=hour, minute=minute, second=second)
+                    if local > after:
+                        yield local
 
 
 def parse_schedule(text: str) -> Schedule:
-    """Raises `Invalid` with a reason that a person can act on."""
+    """Raise `Invalid` with the reason if `text` is not a schedule, or never matches."""
     try:
         schedule = _parse(text)
         if schedule.after(0) is None:
-            raise Invalid("no such day ever comes")
+            raise Invalid("no date ever matches it")
     except Invalid as error:
         raise Invalid(f"Invalid cron schedule: '{text[:_MAX_LENGTH]}'. Reason: {error.message}") from None
     return schedule
@@ -170,13 +169,13 @@ def parse_schedule(text: str) -> Schedule:
 def _parse(text: str) -> Schedule:
     if len(text) > _MAX_LENGTH:
         raise Invalid(f"it is longer than {_MAX_LENGTH} characters")
-    given = text.strip().lower()
-    if given.startswith("@") and given not in ALIASES:
-        raise Invalid(f"{given} is not one of {', '.join(ALIASES)}")
-    fields = ALIASES.get(given, given).split()
+    lowered = text.strip().lower()
+    if lowered.startswith("@") and lowered not in ALIASES:
+        raise Invalid(f"{lowered} is not one of {', '.join(ALIASES)}")
+    fields = ALIASES.get(lowered, lowered).split()
     if len(fields) not in (5, 6):
         raise Invalid(
-            f"it has {len(fields)} fields; write minute, hour, day, month and weekday, and, if need be, second"
+            f"expected 5 or 6 fields (minute, hour, day, month, weekday and optionally second), got {len(fields)}"
         )
     minute, hour, day, month, weekday = fields[:5]
     return Schedule(
@@ -220,22 +219,22 @@ def _numbers(field: _Field, text: str) -> frozenset[int]:
 def _part(field: _Field, part: str) -> Iterator[int]:
     span, slash, step = part.partition("/")
     if slash and not (step.isascii() and step.isdigit() and 0 < int(step) <= field.high):
-        raise Invalid(f"{field.name}: '{part}' has no step from 1 to {field.high}")
-    begin, end = _span(field, span, open_ended=bool(slash))
+        raise Invalid(f"{field.name}: the step of '{part}' must be a number from 1 to {field.high}")
+    start, end = _span(field, span, open_ended=bool(slash))
     every = int(step) if slash else 1
-    if begin <= end:
-        yield from range(begin, end + 1, every)
-    else:  # it goes round
+    if start <= end:
+        yield from range(start, end + 1, every)
+    else:  # the range wraps around
         size = 7 if field is _WEEKDAY else field.high - field.low + 1
-        for offset in range(0, end - begin + size + 1, every):
-            yield (begin - field.low + offset) % size + field.low
+        for offset in range(0, end - start + size + 1, every):
+            yield (start - field.low + offset) % size + field.low
 
 
 def _span(field: _Field, span: str, *, open_ended: bool) -> tuple[int, int]:
     if span == "*" or (span == "?" and field in (_DAY, _WEEKDAY)):
         return field.low, 6 if field is _WEEKDAY else field.high
-    begin, dash, end = span.partition("-")
-    first = _number(field, begin)
+    start, dash, end = span.partition("-")
+    first = _number(field, start)
     if dash:
         return first, _number(field, end)
     return first, field.high if open_ended else first
@@ -249,29 +248,29 @@ def _number(field: _Field, text: str) -> int:
     return int(text)
 
 
-def _put_back_soon(begin: datetime) -> timedelta:
-    """By how much clocks are about to be put back: what they show now, and so far before, they will show again."""
-    now, soon = begin.utcoffset(), (begin.astimezone(UTC) + _SOON).astimezone(begin.tzinfo).utcoffset()
+def _upcoming_setback(start: datetime) -> timedelta:
+    """Return by how much the clock is about to be moved back. Local times up to this long before `start` will recur."""
+    now, soon = start.utcoffset(), (start.astimezone(UTC) + _SOON).astimezone(start.tzinfo).utcoffset()
     assert now is not None
     assert soon is not None
     return max(now - soon, timedelta())
 
 
-def _moments(shown: datetime, zone: tzinfo | None) -> list[datetime]:
-    """When a clock of this zone shows that: once, twice, or never."""
-    moments = [shown.replace(tzinfo=zone, fold=fold).astimezone(UTC) for fold in (0, 1)]
-    real = [moment for moment in moments if moment.astimezone(zone).replace(tzinfo=None) == shown]
+def _instants(local: datetime, zone: tzinfo | None) -> list[datetime]:
+    """Return when this local time occurs in the zone: once, twice, or never."""
+    candidates = [local.replace(tzinfo=zone, fold=fold).astimezone(UTC) for fold in (0, 1)]
+    real = [instant for instant in candidates if instant.astimezone(zone).replace(tzinfo=None) == local]
     return real[:1] if len(real) == 2 and real[0] == real[1] else real
 
 
-def _first_moment(shown: datetime, zone: tzinfo | None) -> datetime:
-    """When a clock of this zone first shows that, or is put forward beyond it."""
-    if real := _moments(shown, zone):
+def _first_instant(local: datetime, zone: tzinfo | None) -> datetime:
+    """Return when this local time first occurs in the zone, or when the clock is moved forward past it."""
+    if real := _instants(local, zone):
         return real[0]
-    before, after = (shown.replace(tzinfo=zone, fold=fold).astimezone(UTC) for fold in (1, 0))
+    before, after = (local.replace(tzinfo=zone, fold=fold).astimezone(UTC) for fold in (1, 0))
     while after - before > timedelta(seconds=1):
         middle = (before + (after - before) / 2).replace(microsecond=0)
-        if middle.astimezone(zone).replace(tzinfo=None) < shown:
+        if middle.astimezone(zone).replace(tzinfo=None) < local:
             before = middle
         else:
             after = middle

@@ -1,4 +1,4 @@
-"""Vectors as the store keeps them: of length one, as 32-bit floats, so that nearness is a product."""
+"""Vectors as the store keeps them: unit vectors of 32-bit floats, so that the cosine is a dot product."""
 
 import importlib
 import math
@@ -12,15 +12,15 @@ _FLOAT = 4
 
 
 def unit(vector: Sequence[float]) -> bytes:
-    """The vector at length one; all zeros stay zeros. Raises `ValueError` for what is not finite."""
+    """Scale the vector to length one; a zero vector stays zero. Raise `ValueError` if it is not finite."""
     length = math.hypot(*vector)
     if not math.isfinite(length):
-        raise ValueError("An embedding must be finite numbers.")
+        raise ValueError("An embedding must consist of finite numbers.")
     return array("f", [each / length for each in vector] if length else vector).tobytes()
 
 
 def nearness(near: bytes, vectors: Sequence[bytes]) -> list[float | None]:
-    """The cosine of each vector with `near`; None where it has another number of dimensions."""
+    """Return the cosine of each vector with `near`, or None for one with a different number of dimensions."""
     found: list[float | None] = []
     for comparable, group in groupby(vectors, lambda vector: len(vector) == len(near)):
         part = list(group)
@@ -38,7 +38,7 @@ def _products(near: bytes, vectors: list[bytes]) -> list[float]:
 
 
 def _numpy() -> ModuleType | None:
-    """Several times as fast, where it is installed. Imported when it is first needed, because that takes a while."""
+    """Return numpy if it is installed: it is several times as fast. The import is slow, so it happens on first use."""
     try:
         return importlib.import_module("numpy")
     except ImportError:

@@ -1,8 +1,8 @@
-"""Which addresses a webhook may have, and when a delivery that failed is tried again. Nothing here is looked up.
+"""Which URLs a webhook may have, and when a failed delivery is retried. This module does no DNS lookups.
 
-A client names the address, and the server goes there: without rules a client could make the server talk to whatever
-the server can reach. So a host name is checked twice, by its name and by the addresses it stands for; and whoever
-connects must connect to an address that was checked.
+The client chooses the URL and the server connects to it, so without rules a client could reach anything that the server
+can reach. A host is therefore checked twice, by its name and by the addresses it resolves to, and the caller must
+connect to an address that was checked.
 """
 
 import ipaddress
@@ -13,18 +13,19 @@ from urllib.parse import unquote, urlsplit
 from threadwire.errors import Invalid
 
 RETRY_AFTER = (1, 5, 30, 120, 600, 1800, 3600, 3 * 3600, 6 * 3600, 12 * 3600)
-"""Seconds after each try that failed; after the last one it is given up, about a day after the run has ended."""
+"""Seconds to wait after each failed attempt. After the last one, about a day after the run ended, the delivery is
+abandoned."""
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 _PORTS = {"http": 80, "https": 443}
 _TUNNELS = [ipaddress.ip_network(net) for net in ("64:ff9b::/96", "2002::/16", "2001::/32")]
-"""Addresses that stand for others, which could be any."""
+"""Ranges that embed an IPv4 address, which could be any."""
 
 
 @dataclass(frozen=True)
 class WebhookRules:
-    """What `webhooks` in langgraph.json says; the defaults are the strict ones."""
+    """The `webhooks` section of langgraph.json. The defaults are strict."""
 
     require_https: bool = True
     allowed_domains: tuple[str, ...] = ()
@@ -37,7 +38,7 @@ class WebhookRules:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """An address that keeps the rules as far as its text shows it."""
+    """A URL whose text satisfies the rules; its addresses are checked by `check_address`."""
 
     scheme: str
     host: str
@@ -45,21 +46,21 @@ class Target:
     path: str
     credentials: tuple[str, str] | None
     trusted: bool
-    """Whether the rules name this very host: then it may be in a private network."""
+    """Whether the rules list exactly this host, which may then be in a private network."""
 
     @property
     def authority(self) -> str:
-        """As a Host header has it."""
+        """The value of the Host header."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if self.port == _PORTS[self.scheme] else f"{host}:{self.port}"
 
 
 def parse_target(url: str, rules: WebhookRules) -> Target:
-    """Raises `Invalid` with the reason."""
+    """Parse a webhook URL. Raise `Invalid` with the reason if it violates the rules."""
     if len(url) > rules.max_url_length:
         raise Invalid(f"Webhook URL is longer than {rules.max_url_length} characters")
     if url.startswith("/"):
-        raise Invalid("Webhook URL is relative; only absolute ones are offered")
+        raise Invalid("Webhook URL is relative; only absolute URLs are supported")
     try:
         parts = urlsplit(url)
         port = parts.port or _PORTS.get(parts.scheme, 0)
@@ -72,7 +73,7 @@ def parse_target(url: str, rules: WebhookRules) -> Target:
         raise Invalid("Invalid webhook URL")
     if rules.require_https and parts.scheme != "https":
         raise Invalid("Webhook host blocked: only https is allowed")
-    _keep_rules(host, port, rules)
+    _check_rules(host, port, rules)
     return Target(
         scheme=parts.scheme,
         host=host,
@@ -93,7 +94,7 @@ def _host(name: str) -> str:
     return host
 
 
-def _keep_rules(host: str, port: int, rules: WebhookRules) -> None:
+def _check_rules(host: str, port: int, rules: WebhookRules) -> None:
     if rules.disable_loopback and (host == "localhost" or host.endswith(".localhost")):
         raise Invalid("Webhook host blocked: localhost address")
     if rules.allowed_ports and port not in rules.allowed_ports:
@@ -103,12 +104,12 @@ def _keep_rules(host: str, port: int, rules: WebhookRules) -> None:
 
 
 def _covers(domain: str, host: str) -> bool:
-    """`*.example.com` is every host below example.com, and not example.com itself."""
+    """Whether `domain` matches `host`. `*.example.com` matches every subdomain, but not example.com itself."""
     return host.endswith(domain[1:]) if domain.startswith("*.") else host == domain
 
 
 def check_address(address: str, target: Target, rules: WebhookRules) -> None:
-    """Whether a delivery may go to this address, which the target's host stands for. Raises `Invalid`."""
+    """Raise `Invalid` if a delivery may not connect to this address of the target's host."""
     ip = ipaddress.ip_address(address.partition("%")[0])
     if isinstance(ip, ipaddress.IPv6Address) and ip.ipv4_mapped is not None:
         ip = ip.ipv4_mapped
@@ -122,7 +123,7 @@ def check_address(address: str, target: Target, rules: WebhookRules) -> None:
 
 
 def _never_allowed(ip: Address) -> bool:
-    """Cloud machines answer questions about themselves at link-local addresses."""
+    """Link-local addresses are included: cloud machines serve their metadata there."""
     return (
         ip.is_link_local
         or ip.is_unspecified
@@ -133,5 +134,5 @@ def _never_allowed(ip: Address) -> bool:
 
 
 def retry_at(tries: int, now: int) -> int | None:
-    """When a delivery that has failed so often, this time included, is tried again; None if never."""
+    """Return when to retry a delivery after `tries` failed attempts, or None to abandon it."""
     return now + RETRY_AFTER[tries - 1] * 1000 if tries <= len(RETRY_AFTER) else None

@@ -1,4 +1,4 @@
-"""`/docs`: the API on one page, made from its own description. It loads nothing from anywhere else, so it works
+"""`/docs`: the API on one page, rendered from its OpenAPI description. It loads nothing from other hosts, so it works
 offline."""
 
 from html import escape
@@ -49,7 +49,8 @@ def _row(schema: dict[str, Any], path: str, method: str, operation: dict[str, An
     inputs = [(each["name"], each["in"], each.get("schema", {})) for each in operation.get("parameters", [])]
     inputs += [(name, "body", field) for name, field in _body_fields(schema, operation).items()]
     rows = "".join(
-        f"<tr><td><code>{escape(name)}</code><td>{place}<td>{escape(_type_of(field))}" for name, place, field in inputs
+        f"<tr><td><code>{escape(name)}</code><td>{location}<td>{escape(_type_of(field))}"
+        for name, location, field in inputs
     )
     heading = f"<summary><b>{method.upper()}</b>{escape(path)}</summary>"
     return f"<details>{heading}<p>{escape(operation.get('summary', ''))}</p><table>{rows}</table></details>"

@@ -1,4 +1,4 @@
-"""The composition root: the only place that wires things together and names a driver."""
+"""The composition root: the only module that wires the parts together and names a driver."""
 
 import re
 from collections.abc import AsyncIterator
@@ -48,7 +48,7 @@ EXPOSED_HEADERS = ("Location", "Content-Location", "X-Pagination-Total", "X-Pagi
 
 @dataclass
 class Server:
-    """What is running. `app` is what a web server is given; it stays the same when the project is loaded anew."""
+    """A running server. `app` is the application for a web server; it stays the same when the project is reloaded."""
 
     settings: Settings
     dev: bool
@@ -59,7 +59,7 @@ class Server:
     webhooks: LangGraphWebhooks
 
     async def use(self, project: Project) -> None:
-        """Serve this project from now on: its routes for new requests, its graphs for new runs and reads."""
+        """Switch to this project: its routes serve new requests, its graphs new runs and reads."""
         await self.app.use(build_app(project, self), project.own_app)
         await self.engine.use_graphs(project.registry)
         self.webhooks.use(project.webhooks, muted=project.config.http.disable_webhooks)
@@ -68,7 +68,7 @@ class Server:
 
 @asynccontextmanager
 async def open_server(settings: Settings, *, dev: bool = False) -> AsyncIterator[Server]:
-    """A running engine and the application over it; everything stops when the block ends."""
+    """Run an engine and the application on top of it until the block ends."""
     project = await import_project(read_project(settings))
     calls = WebhookCalls(project.webhooks)
     webhooks = LangGraphWebhooks(calls, muted=project.config.http.disable_webhooks)
@@ -112,11 +112,11 @@ def open_storage(settings: Settings, serializer: Serializer) -> AbstractAsyncCon
 
             return open_memory_storage(serializer=serializer)
         case other:
-            raise ConfigError(f"There is no storage called {other!r}; choose sqlite or memory")
+            raise ConfigError(f"Unknown storage {other!r}: use sqlite or memory")
 
 
 def build_api(engine: Engine, streams: OpenStreams, settings: Settings, http: HttpSection) -> FastAPI:
-    """The API alone: every protocol, and what the server says about itself."""
+    """Build the API without the project's own routes: every protocol, and the system routes."""
     api = FastAPI(
         title="Threadwire",
         description="LangGraph agents over one durable log per thread.",
@@ -133,44 +133,44 @@ def build_api(engine: Engine, streams: OpenStreams, settings: Settings, http: Ht
         system_routes(engine),
         metrics_route(engine, streams),
         api_page_route(api),
-        ag_ui_routes(engine, streams, manners(settings, unknown_thread="error")),
-        copilotkit_routes(engine, streams, agents, manners(settings, unknown_thread="empty")),
+        ag_ui_routes(engine, streams, client_policy(settings, unknown_thread="error")),
+        copilotkit_routes(engine, streams, agents, client_policy(settings, unknown_thread="empty")),
     ):
-        # Not `include_router`: FastAPI would look through each router twice, once to find and once to call.
-        api.router.routes += _offered(router, http)
-    api.router.routes += _headers_alone(api.router.routes)
+        # Not `include_router`: FastAPI would search each router twice, once to match and once to call.
+        api.router.routes += _enabled_routes(router, http)
+    api.router.routes += _head_routes(api.router.routes)
     api.add_middleware(BodyLimit, limit=settings.max_body_bytes)
     if http.configurable_headers is not None:
         api.add_middleware(ConfigurableHeaders, chosen=http.configurable_headers.chosen)
     return api
 
 
-def _offered(router: APIRouter, http: HttpSection) -> list[BaseRoute]:
-    """What the project has not switched off."""
+def _enabled_routes(router: APIRouter, http: HttpSection) -> list[BaseRoute]:
+    """Return the routes that the project has not disabled."""
     return [route for route in router.routes if http.offers(getattr(route, "path", ""))]
 
 
-def _headers_alone(routes: list[BaseRoute]) -> list[BaseRoute]:
-    """HEAD wherever there is GET, but for CopilotKit's, which has words of its own for methods it does not know. Routes
-    of their own, at the end: nobody else's way to his route gets longer, and the API is not described twice."""
-    found: list[BaseRoute] = []
+def _head_routes(routes: list[BaseRoute]) -> list[BaseRoute]:
+    """Return a HEAD route for each GET route, except CopilotKit's, which handles unknown methods itself. They are
+    separate routes, appended last, so that matching stays fast for other requests and OpenAPI lists each path once."""
+    head_routes: list[BaseRoute] = []
     for route in routes:
         if isinstance(route, APIRoute) and route.methods == {"GET"} and not route.path.startswith(COPILOTKIT):
-            twin = copy(route)
-            twin.methods, twin.include_in_schema = {"HEAD"}, False
-            found.append(twin)
-    return found
+            head = copy(route)
+            head.methods, head.include_in_schema = {"HEAD"}, False
+            head_routes.append(head)
+    return head_routes
 
 
 def build_app(project: Project, server: Server) -> ASGIApp:
-    """The API with what the project puts around it, behind the checks of where a request comes from."""
+    """Build the API with the project's own routes, prefix and CORS, behind the checks of Host and Origin."""
     settings, http = server.settings, project.config.http
     api = build_api(server.engine, server.streams, settings, http)
     app: ASGIApp = api if project.own_app is None else with_own_routes(project.own_app, api)
     if http.mount_prefix:
         app = below(http.mount_prefix, app, api)
     if settings.log_level == "debug":
-        app = RequestLog(app, _logged(http))
+        app = RequestLog(app, _logged_headers(http))
     origins = origin_pattern(settings, http, dev=server.dev)
     return TrustedSource(
         _with_cors(app, http, origins),
@@ -194,16 +194,17 @@ def _with_cors(app: ASGIApp, http: HttpSection, origins: str) -> ASGIApp:
     )
 
 
-def manners(settings: Settings, *, unknown_thread: UnknownThread) -> Manners:
-    """As they are set; what an unknown thread is, is up to each protocol unless that is set too."""
+def client_policy(settings: Settings, *, unknown_thread: UnknownThread) -> Manners:
+    """Return the policy from the settings. `unknown_thread` is the protocol's default, unless the setting overrides
+    it."""
     chosen = settings.unknown_thread
     return Manners(settings.when_busy, unknown_thread if chosen == "usual" else chosen)
 
 
 def origin_pattern(settings: Settings, http: HttpSection, *, dev: bool) -> str:
-    """Which pages may call us: the configured ones, and in development any on loopback."""
-    named = {*settings.allowed_origins, *(http.cors.allow_origins if http.cors else ())}
-    allowed = [".*" if origin == "*" else re.escape(origin) for origin in sorted(named)]
+    """Return a pattern of the allowed origins: the configured ones and, in development, any on loopback."""
+    configured = {*settings.allowed_origins, *(http.cors.allow_origins if http.cors else ())}
+    allowed = [".*" if origin == "*" else re.escape(origin) for origin in sorted(configured)]
     if http.cors and http.cors.allow_origin_regex:
         allowed.append(http.cors.allow_origin_regex)
     if dev:
@@ -211,8 +212,8 @@ def origin_pattern(settings: Settings, http: HttpSection, *, dev: bool) -> str:
     return "|".join(f"(?:{each})" for each in allowed) or r"(?!)"
 
 
-def _logged(http: HttpSection) -> Chosen:
-    """None, unless the project says which; and all but the excluded, if it only says those."""
+def _logged_headers(http: HttpSection) -> Chosen:
+    """Select the headers to log: none by default, and all except the excluded ones if the project only excludes."""
     choice = http.logging_headers or HeaderChoice()
     if http.logging_headers and choice.includes is None:
         choice = choice.model_copy(update={"includes": ("*",)})

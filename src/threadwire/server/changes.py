@@ -1,7 +1,7 @@
-"""Noticing that a project's files have changed, by looking.
+"""Detect changes to a project's files by polling.
 
-Not by asking the operating system to tell: that would mean watching whole folders with the virtual environments,
-dependencies of pages and databases in them, and it does not work on all the file systems that containers use.
+File system notifications are not used: they would have to watch whole folders, including virtual environments,
+`node_modules` and databases, and they do not work on every file system that containers use.
 """
 
 import os
@@ -13,10 +13,10 @@ from threadwire.graphs.config import ProjectConfig
 from threadwire.graphs.forgetting import INSTALLED
 
 LOOK_EVERY = 0.5
-SETTLES_IN = 0.1
-"""Seconds without a further change after which a file counts as saved: editors write in several moves."""
+STABLE_SECONDS = 0.1
+"""Seconds without a further change after which a save is complete: editors write in several steps."""
 SHARE = 0.05
-"""The part of the time that may be spent looking. A large project is looked at less often."""
+"""The largest share of the time to spend on polling. A large project is polled less often."""
 
 Seen = dict[Path, tuple[int, int, int]]
 
@@ -24,26 +24,26 @@ _NOT_CODE = INSTALLED | {"node_modules", "__pycache__", "__pypackages__"}
 
 
 def look(*configs: ProjectConfig) -> Seen:
-    """These projects' files as they are now: their code, and what says where it is."""
+    """Return the current state of the projects' files: their code, configuration and environment files."""
     seen: Seen = {}
     for file in {file for config in configs for file in _files(config)}:
         try:
             stat = os.stat(file)
-        except OSError:  # gone, or never there
+        except OSError:  # deleted, or never existed
             continue
         seen[file] = (stat.st_mtime_ns, stat.st_size, stat.st_ino)
     return seen
 
 
 def differing(before: Seen, now: Seen) -> list[Path]:
-    """The files that were changed, added or removed."""
+    """Return the files that were changed, added or removed."""
     return sorted(path for path in before.keys() | now.keys() if before.get(path) != now.get(path))
 
 
 def look_when_settled(seen: Seen, *configs: ProjectConfig) -> Seen:
-    """The files once nothing changes any more. Blocks."""
+    """Wait until the files stop changing and return their state. Blocks."""
     while True:
-        time.sleep(SETTLES_IN)
+        time.sleep(STABLE_SECONDS)
         if (now := look(*configs)) == seen:
             return now
         seen = now
@@ -53,11 +53,11 @@ def _files(config: ProjectConfig) -> Iterator[Path]:
     yield config.path
     if config.env_file is not None:
         yield config.env_file
-    for place in config.places:
-        if place.is_dir():
-            yield from _python_files(place)
+    for path in config.places:
+        if path.is_dir():
+            yield from _python_files(path)
         else:
-            yield place
+            yield path
 
 
 def _python_files(folder: Path) -> Iterator[Path]:

@@ -1,4 +1,4 @@
-"""One application out of several: the API, the user's own routes, a prefix."""
+"""Compose one application from the API, the user's own routes and a prefix."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,29 +12,29 @@ from starlette.websockets import WebSocketClose
 
 from threadwire.http.problems import problem
 
-ALWAYS_OURS = ("/ok", "/metrics")
-"""What watches a server must be able to rely on, whatever routes the user has."""
+RESERVED_PATHS = ("/ok", "/metrics")
+"""Paths that monitoring relies on. The user's routes cannot replace them."""
 
 
 def with_own_routes(own: Starlette, api: FastAPI) -> ASGIApp:
-    """The user's application, with the API behind its routes: its middleware sees every request, its routes come
-    first, and what none of them answers is the API's."""
-    first = [_OurRoute(path, endpoint=api) for path in ALWAYS_OURS]
-    own.router.routes[:] = [*first, *_written_routes(own), _OurMount("", app=api)]
+    """Return the user's application with the API behind its routes. Its middleware sees every request and its routes
+    match first; all other requests go to the API."""
+    first = [_OurRoute(path, endpoint=api) for path in RESERVED_PATHS]
+    own.router.routes[:] = [*first, *_user_routes(own), _OurMount("", app=api)]
     if isinstance(own, FastAPI):
-        _describe_together(own, api)
+        _merge_openapi(own, api)
     return own
 
 
 def below(prefix: str, app: ASGIApp, api: FastAPI) -> ASGIApp:
-    """Everything under `prefix`; only `/ok` is answered without it too, for what checks whether the server is there."""
+    """Mount `app` under `prefix`. Only `/ok` is also served without the prefix, for health checks."""
     return Router([Route("/ok", endpoint=api), Mount(prefix, app=app)], redirect_slashes=False, default=_not_found)
 
 
 def pages_of(own: Starlette) -> list[str]:
-    """Where the user's application serves folders of HTML: what somebody may want to open in a browser. Other routes
-    may be pages too, but nothing tells."""
-    return _pages(_written_routes(own), "")
+    """Return the paths where the user's application serves folders of HTML, to open in a browser. Other routes may be
+    pages too, but cannot be recognised."""
+    return _pages(_user_routes(own), "")
 
 
 def _pages(routes: Sequence[BaseRoute], prefix: str) -> list[str]:
@@ -58,31 +58,31 @@ async def _not_found(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 class _OurRoute(Route):
-    """A route that was added to the user's application, which may be composed again."""
+    """A route that we added to the user's application. It is removed if the application is composed again."""
 
 
 class _OurMount(Mount):
-    """Likewise."""
+    """A mount that we added, like `_OurRoute`."""
 
 
-def _written_routes(own: Starlette) -> list[BaseRoute]:
-    """Without ours, and without the pages that FastAPI adds about itself: ours tell of both."""
-    written = [route for route in own.router.routes if not isinstance(route, (_OurRoute, _OurMount))]
+def _user_routes(own: Starlette) -> list[BaseRoute]:
+    """Return the routes without ours and without FastAPI's documentation pages; our pages describe both APIs."""
+    routes = [route for route in own.router.routes if not isinstance(route, (_OurRoute, _OurMount))]
     if not isinstance(own, FastAPI):
-        return written
+        return routes
     pages = {own.openapi_url, own.docs_url, own.redoc_url, own.swagger_ui_oauth2_redirect_url}
-    return [route for route in written if not (type(route) is Route and route.path in pages)]
+    return [route for route in routes if not (type(route) is Route and route.path in pages)]
 
 
-def _describe_together(own: FastAPI, api: FastAPI) -> None:
+def _merge_openapi(own: FastAPI, api: FastAPI) -> None:
     ours, theirs = api.openapi, own.openapi
 
-    def together() -> dict[str, Any]:
+    def merged() -> dict[str, Any]:
         one, other = ours(), theirs()
         schemas = {**_schemas(one), **_schemas(other)}
         return {**one, "paths": {**one["paths"], **other["paths"]}, "components": {"schemas": schemas}}
 
-    api.openapi = together  # type: ignore[method-assign]  # FastAPI's own way to change it
+    api.openapi = merged  # type: ignore[method-assign]  # FastAPI's documented way to extend the schema
 
 
 def _schemas(description: dict[str, Any]) -> dict[str, Any]:

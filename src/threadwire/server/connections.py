@@ -1,4 +1,4 @@
-"""What uvicorn leaves open about one connection."""
+"""An HTTP connection of uvicorn with a header limit, abortable responses and fewer writes."""
 
 import asyncio
 from typing import Any, cast
@@ -9,7 +9,7 @@ from threadwire.http.streaming import CUT
 
 MAX_HEAD_BYTES = 64 * 1024
 _TOO_LARGE = b'{"detail":"The request line and headers are larger than 64 kB."}'
-_REFUSAL = (
+_REJECTION = (
     b"HTTP/1.1 431 Request Header Fields Too Large\r\n"
     b"content-type: application/json\r\n"
     b"content-length: " + str(len(_TOO_LARGE)).encode() + b"\r\n"
@@ -18,15 +18,19 @@ _REFUSAL = (
 
 
 class Connection(HttpToolsProtocol):
-    """uvicorn's, with three differences. A response can break it off: whatever middleware is in between, nothing can
-    end it properly then, and what the client does not read is not waited for. A head has a limit: until it is complete
-    everything that comes is kept, and looked at again with each piece. And the head of a response goes out with its
-    body, if that is there already."""
+    """uvicorn's connection, with three differences:
+
+    - A response can abort the connection, whatever middleware is in between. The response is then not terminated
+      properly, and the server does not wait for the client to read the rest.
+    - The size of a request head is limited: until it is complete, the parser buffers it and scans it again with each
+      chunk.
+    - The head of a response is sent together with its body if the body is already available.
+    """
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self._head: int | None = None
-        """Bytes that have come of a head which is not complete."""
+        """Bytes received of an incomplete head."""
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
@@ -44,13 +48,13 @@ class Connection(HttpToolsProtocol):
         if self._head is not None and not self.transport.is_closing():
             self._head += len(data)
             if self._head > MAX_HEAD_BYTES:
-                self.transport.write(_REFUSAL)
+                self.transport.write(_REJECTION)
                 self.transport.close()
 
 
 class HeadWithBody:
-    """A transport as a response uses it. What is written first is kept until something follows it, or to the end of
-    this turn of the loop: sent by itself, the head of a short answer costs as much as the rest, and wakes the client
+    """The transport of one response. It holds the first write back until the next one, or until the end of this
+    iteration of the event loop: sending the head of a short response separately doubles the cost and wakes the client
     for nothing."""
 
     __slots__ = ("_first", "_loop", "_transport")
@@ -59,7 +63,7 @@ class HeadWithBody:
         self._transport = transport
         self._loop = loop
         self._first: bytes | None = None
-        """Kept for what follows; empty once it is sent."""
+        """The first write while it is held back; empty once it is sent."""
 
     def write(self, data: bytes) -> None:
         if self._first is None:

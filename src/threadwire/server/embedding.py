@@ -1,4 +1,4 @@
-"""Threadwire inside somebody's own application, or under any ASGI server."""
+"""Threadwire inside another application, or under any ASGI server."""
 
 import os
 from collections.abc import AsyncIterator
@@ -20,46 +20,46 @@ from threadwire.settings import Settings
 
 logger = structlog.get_logger("threadwire.server")
 
-NOT_BEGUN = "Threadwire has not been started: pass its lifespan to the application it is mounted in."
-OVER = "Threadwire has stopped."
-NOT_OURS = frozenset({"host", "port", "reload", "log_level"})
+NOT_STARTED = "Threadwire has not been started: pass its lifespan to the application it is mounted in."
+STOPPED = "Threadwire has stopped."
+COMMAND_SETTINGS = frozenset({"host", "port", "reload", "log_level"})
 
 
 def create_app(config: str | os.PathLike[str] = "langgraph.json", **settings: Any) -> "Application":
-    """An ASGI application that serves a project. Nothing is loaded or opened before its lifespan begins.
+    """Return an ASGI application that serves a project. Nothing is loaded or opened before its lifespan starts.
 
-    `settings` are those of docs/reference/settings.md, by name. Raises `ConfigError` for one that makes no sense.
+    `settings` are those of docs/reference/settings.md, by name. Raise `ConfigError` for an invalid one.
     """
-    if elsewhere := sorted(settings.keys() & NOT_OURS):
-        raise ConfigError(f"{elsewhere[0]} is for the commands; here, the server that runs the application decides it")
+    if unsupported := sorted(settings.keys() & COMMAND_SETTINGS):
+        raise ConfigError(f"Invalid setting {unsupported[0]}: configure it in the server that runs the application")
     try:
         return Application(Settings(config=Path(config), **settings))
     except ValidationError as error:
-        wrong = error.errors()[0]
-        raise ConfigError(f"{'.'.join(map(str, wrong['loc']))} makes no sense: {wrong['msg']}") from error
+        first = error.errors()[0]
+        raise ConfigError(f"Invalid setting {'.'.join(map(str, first['loc']))}: {first['msg']}") from error
 
 
 class Application:
-    """Mount it, and pass its `lifespan` on: a mounted application is not told when the server starts and stops."""
+    """An ASGI application. If you mount it, also run its `lifespan`: a mounted application gets no lifespan events."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self._alone = Router(lifespan=self.lifespan)
         self._server: Server | None = None
-        self._unavailable = NOT_BEGUN
+        self._unavailable = NOT_STARTED
 
     @asynccontextmanager
     async def lifespan(self, app: object = None) -> AsyncIterator[None]:
-        """Everything that lives: the engine, its runs, the database. Takes and ignores an application, so that it can
-        be given to `FastAPI(lifespan=…)` as it is."""
+        """Run the engine and open the database. The argument is ignored; it exists so that the method can be passed to
+        `FastAPI(lifespan=…)`."""
         if self._server is not None:
-            raise ConfigError("This application's lifespan has begun already.")
+            raise ConfigError("The lifespan of this application is already running.")
         try:
             async with open_server(self.settings) as self._server:
-                _log_what_is_wrong(self._server.project)
+                _log_problems(self._server.project)
                 yield
         finally:
-            self._server, self._unavailable = None, OVER
+            self._server, self._unavailable = None, STOPPED
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -72,9 +72,9 @@ class Application:
             await WebSocketClose()(scope, receive, send)
 
 
-def _log_what_is_wrong(project: Project) -> None:
-    """Nobody else would say it: the commands do at their start."""
-    for graph_id, reason in project.registry.failures().items():
-        logger.error("graph_not_loaded", graph_id=graph_id, reason=reason)
-    for mistake in project.config.problems:
-        logger.error("project_file_is_wrong", file=str(project.config.path), mistake=mistake)
+def _log_problems(project: Project) -> None:
+    """Log what the commands print at startup."""
+    for graph_id, error in project.registry.failures().items():
+        logger.error("graph_load_failed", graph_id=graph_id, error=error)
+    for error in project.config.problems:
+        logger.error("config_invalid", file=str(project.config.path), error=error)

@@ -1,4 +1,4 @@
-"""Whether the server is there, and what it is."""
+"""The health check `/ok`, and `/info`."""
 
 from importlib.metadata import version
 

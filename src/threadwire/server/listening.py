@@ -1,5 +1,5 @@
-"""The socket, opened before anything heavy is imported: while a restarted server loads its graphs, clients that come
-back wait in its backlog instead of being refused."""
+"""The listening socket. It is opened before any slow import: while a restarted server loads its graphs, reconnecting
+clients wait in the backlog instead of being rejected."""
 
 import errno
 import socket
@@ -9,15 +9,15 @@ from contextlib import contextmanager
 from threadwire.errors import ConfigError
 
 OTHER_PORTS = 20
-"""How many ports after the one that is taken are tried, where any will do."""
+"""How many further ports to try if the default one is in use."""
 
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
 @contextmanager
 def listening(host: str, port: int, *, insecure_no_auth: bool, or_next: bool = False) -> Iterator[socket.socket]:
-    """A socket on that port or, with `or_next`, on the next one that is free."""
-    _refuse_open_door(host, insecure_no_auth)
+    """Open a socket on that port or, with `or_next`, on the next free one."""
+    _require_loopback(host, insecure_no_auth)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -31,18 +31,18 @@ def _bind(listener: socket.socket, host: str, port: int, last: int) -> None:
     try:
         listener.bind((host, port))
     except OverflowError as error:
-        raise ConfigError(f"Cannot listen on {host}:{port}: a port is a number from 0 to 65535") from error
+        raise ConfigError(f"Cannot listen on {host}:{port}: the port must be between 0 and 65535") from error
     except OSError as error:
         if error.errno != errno.EADDRINUSE or port >= last:
             raise ConfigError(f"Cannot listen on {host}:{port}: {error.strerror}") from error
         _bind(listener, host, port + 1, last)
 
 
-def _refuse_open_door(host: str, insecure_no_auth: bool) -> None:
+def _require_loopback(host: str, insecure_no_auth: bool) -> None:
     if host not in LOOPBACK and not insecure_no_auth:
         raise ConfigError(
-            f"Refusing to listen on {host}: nobody would be asked who they are."
-            " Keep to 127.0.0.1, or say --insecure-no-auth if something in front checks that."
+            f"Refusing to listen on {host} without authentication. Use 127.0.0.1, or pass --insecure-no-auth if a proxy"
+            " authenticates clients."
         )
 
 

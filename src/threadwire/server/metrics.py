@@ -1,4 +1,4 @@
-"""`/metrics`: what a Prometheus server asks for, in its text format."""
+"""`/metrics`, in the text format of Prometheus."""
 
 from collections.abc import Iterable, Mapping
 from importlib.metadata import version
@@ -22,10 +22,10 @@ def metrics_route(engine: Engine, streams: OpenStreams) -> APIRouter:
     @router.get("/metrics")
     async def metrics() -> Response:
         active = await engine.runs.count_active()
-        kept = engine.runs.figures()
+        log = engine.runs.figures()
         ended = engine.worker.ended
         versions = {"version": version("threadwire"), "langgraph": version("langgraph")}
-        pages = [
+        families = [
             family("threadwire_info", "gauge", "What is running.", [(versions, 1)]),
             family(
                 "threadwire_runs",
@@ -43,16 +43,16 @@ def metrics_route(engine: Engine, streams: OpenStreams) -> APIRouter:
                 "threadwire_run_places", "gauge", "Runs that can be under way at once.", [({}, engine.worker.capacity)]
             ),
             family("threadwire_streams", "gauge", "Responses that are being sent as they come.", [({}, len(streams))]),
-            family("threadwire_log_entries_total", "counter", "Entries kept since the start.", [({}, kept.entries)]),
-            family("threadwire_log_commits_total", "counter", "Commits since the start.", [({}, kept.commits)]),
+            family("threadwire_log_entries_total", "counter", "Entries kept since the start.", [({}, log.entries)]),
+            family("threadwire_log_commits_total", "counter", "Commits since the start.", [({}, log.commits)]),
         ]
-        return Response("".join(pages), headers={"content-type": CONTENT_TYPE})
+        return Response("".join(families), headers={"content-type": CONTENT_TYPE})
 
     return router
 
 
-def family(name: str, kind: str, meaning: str, samples: Samples) -> str:
-    lines = [f"# HELP {name} {meaning}", f"# TYPE {name} {kind}"]
+def family(name: str, kind: str, description: str, samples: Samples) -> str:
+    lines = [f"# HELP {name} {description}", f"# TYPE {name} {kind}"]
     lines += [f"{name}{_labels(labels)} {value}" for labels, value in samples]
     return "\n".join(lines) + "\n"
 

@@ -1,4 +1,4 @@
-"""A project, loaded: what its file says, its graphs, and the application it brings along."""
+"""A loaded project: its configuration, its graphs, and the user's own application."""
 
 import os
 from dataclasses import dataclass
@@ -24,14 +24,13 @@ class Project:
     own_app: Starlette | None
     """`http.app`: the user's own routes."""
     memory: Memory
-    """Where checkpoints and memories are kept. Opened once, at the start: loading the project anew changes nothing
-    there."""
+    """Where checkpoints and store items are kept. Opened once, at startup; a reload does not change it."""
     serializer: Serializer
     webhooks: WebhookRules
 
 
 def read_project(settings: Settings) -> ProjectConfig:
-    """What its file says. Raises `ConfigError` also for what the file asks and Threadwire cannot do."""
+    """Read the project file. Raise `ConfigError` if it is invalid or requires something that is not supported."""
     config = load_config(settings.config)
     if not settings.insecure_no_auth:
         refuse_open_door(config)
@@ -39,17 +38,18 @@ def read_project(settings: Settings) -> ProjectConfig:
 
 
 def refuse_open_door(config: ProjectConfig) -> None:
-    """Raise `ConfigError` if the project counts on somebody being asked who they are."""
-    asked = '"auth"' if config.wants_auth else '"http"."enable_custom_route_auth"'
+    """Raise `ConfigError` if the project relies on authentication."""
+    key = '"auth"' if config.wants_auth else '"http"."enable_custom_route_auth"'
     if config.wants_auth or config.http.enable_custom_route_auth:
         raise ConfigError(
-            f"{config.path} asks for {asked}, which Threadwire does not offer yet:"
-            " nobody would be asked who they are. Say --insecure-no-auth to serve it all the same."
+            f"{config.path} uses {key}, which Threadwire does not support yet."
+            " Pass --insecure-no-auth to serve the project without authentication."
         )
 
 
 def load_project(config: ProjectConfig) -> Project:
-    """Import its code. A graph that cannot be loaded is kept with what is wrong; an application is needed whole."""
+    """Import the project's code. A graph that fails to load is recorded with its error. Raise `ConfigError` if the
+    application fails to load."""
     prepare_environment(config)
     modules = ProjectModules(config.root)
     return Project(
@@ -63,8 +63,8 @@ def load_project(config: ProjectConfig) -> Project:
 
 
 async def import_project(config: ProjectConfig) -> Project:
-    """`load_project` in a thread: the user's code must not hold up requests while it is imported, and may want to run
-    an event loop of its own."""
+    """Run `load_project` in a thread: importing user code must not block requests, and it may run its own event
+    loop."""
     return await anyio.to_thread.run_sync(load_project, config, abandon_on_cancel=True)
 
 
@@ -73,15 +73,16 @@ def load_own_app(config: ProjectConfig, modules: ProjectModules) -> Starlette | 
     if source is None:
         return None
     try:
-        found = getattr(modules.load(source), source.attribute, None)
+        loaded = getattr(modules.load(source), source.attribute, None)
     except CannotLoad as failure:
         raise ConfigError(f'{config.path}: "http"."app": {failure}') from failure
-    if not isinstance(found, Starlette):
+    if not isinstance(loaded, Starlette):
         raise ConfigError(
-            f'{config.path}: "http"."app": {source} is {_described(found)}, not a Starlette or FastAPI application.'
+            f'{config.path}: "http"."app": {source} must be a Starlette or FastAPI application,'
+            f" but is {_describe(loaded)}."
         )
-    return found
+    return loaded
 
 
-def _described(found: object) -> str:
-    return "not there" if found is None else f"an object of type {type(found).__name__}"
+def _describe(loaded: object) -> str:
+    return "not defined" if loaded is None else f"an object of type {type(loaded).__name__}"

@@ -1,8 +1,8 @@
-"""Loading a project anew when its files change, while it is being served.
+"""Reload a project when its files change, while it is being served.
 
-In the process, not by starting another one: runs under way go on with the code they began with, streams stay open, and
-what is kept in memory alone is kept. All or nothing: if something that could be loaded before cannot be any more, the
-project goes on as it was, and the next change is another chance.
+The reload happens in the same process: active runs continue with the code they started with, streams stay open, and
+data that is only in memory survives. It is all or nothing: if something that loaded before fails to load, the previous
+version stays in use until the next change.
 """
 
 import os
@@ -42,36 +42,36 @@ Report = Callable[[Reloaded | NotReloaded], None]
 
 
 async def reload_on_change(server: Server, seen: Seen, report: Report) -> None:
-    """For ever: look, and when something has changed since it was `seen`, load it and say what came of it."""
-    latest = server.project.config  # what the file last said, which may not be what is being served
+    """Poll forever. Whenever a file differs from `seen`, reload the project and report the result."""
+    latest = server.project.config  # the last valid project file, which may differ from the one being served
     while True:
-        began = time.monotonic()
+        started = time.monotonic()
         now = await anyio.to_thread.run_sync(look, latest, server.project.config)
-        looked_for = time.monotonic() - began
+        poll_seconds = time.monotonic() - started
         if now != seen:
             now = await anyio.to_thread.run_sync(look_when_settled, now, latest, server.project.config)
             report(await reload(server, differing(seen, now)))
-            latest = _as_it_says(latest)
-            # What is looked at may be other files now. Those that were looked at before are compared with how they were
-            # then: they may have changed while they were being loaded.
+            latest = _latest_config(latest)
+            # The set of files may have changed. For those that were polled before, keep the state from before the
+            # reload, because they may have changed while they were being loaded.
             fresh = await anyio.to_thread.run_sync(look, latest, server.project.config)
             seen = {path: now.get(path, stat) for path, stat in fresh.items()}
-        await anyio.sleep(max(LOOK_EVERY, looked_for / SHARE))
+        await anyio.sleep(max(LOOK_EVERY, poll_seconds / SHARE))
 
 
 async def reload(server: Server, changed: list[Path]) -> Reloaded | NotReloaded:
-    began = time.monotonic()
+    started = time.monotonic()
     before = server.project.registry.ids()
     try:
         project = await _load_and_use(server, changed)
-    except ThreadwireError as mistake:
-        return NotReloaded(changed, mistake.message)
+    except ThreadwireError as error:
+        return NotReloaded(changed, error.message)
     except Exception as error:  # the lifespan of the user's own application
         return NotReloaded(changed, f"{type(error).__name__}: {error}")
     now = project.registry.ids()
     return Reloaded(
         changed,
-        time.monotonic() - began,
+        time.monotonic() - started,
         project,
         added=[graph_id for graph_id in now if graph_id not in before],
         removed=[graph_id for graph_id in before if graph_id not in now],
@@ -79,7 +79,7 @@ async def reload(server: Server, changed: list[Path]) -> Reloaded | NotReloaded:
 
 
 async def _load_and_use(server: Server, changed: list[Path]) -> Project:
-    """The project as its files now are, being served. If that fails, everything is as it was."""
+    """Load the project from its current files and serve it. If that fails, nothing changes."""
     serving = server.project
     config = read_project(server.settings)
     for path in changed:
@@ -87,19 +87,19 @@ async def _load_and_use(server: Server, changed: list[Path]) -> Project:
             drop_bytecode(path)
     with _environment(config), forgotten([*serving.config.places, *config.places]):
         project = await import_project(config)
-        _refuse_loss(serving, project)
+        _reject_regressions(serving, project)
         await server.use(project)
     return project
 
 
-def _as_it_says(latest: ProjectConfig) -> ProjectConfig:
+def _latest_config(latest: ProjectConfig) -> ProjectConfig:
     try:
         return load_config(latest.path)
     except ConfigError:
         return latest
 
 
-def _refuse_loss(serving: Project, project: Project) -> None:
+def _reject_regressions(serving: Project, project: Project) -> None:
     broken_before = serving.registry.failures()
     for graph_id, problem in project.registry.failures().items():
         if graph_id in serving.registry.ids() and graph_id not in broken_before:
@@ -111,7 +111,7 @@ def _refuse_loss(serving: Project, project: Project) -> None:
 
 @contextmanager
 def _environment(config: ProjectConfig) -> Iterator[None]:
-    """If the block fails, the variables that the config sets are what they were."""
+    """Restore the variables that the config sets if the block fails."""
     before = {name: os.environ.get(name) for name in config.env}
     try:
         yield

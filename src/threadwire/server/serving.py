@@ -1,5 +1,5 @@
-"""Serving: the engine is the outer block and the web server lives inside it, so that a dead engine ends the process
-instead of leaving a server that answers 200 and does nothing."""
+"""Run the web server inside the engine, so that a failed engine ends the process instead of leaving a server that
+responds with 200 and does nothing."""
 
 import gc
 import signal
@@ -27,7 +27,7 @@ logger = structlog.get_logger("threadwire.server")
 
 
 class _Server(uvicorn.Server):
-    """uvicorn without its own signal handlers: draining is ours."""
+    """uvicorn without its own signal handlers: we drain runs first."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -42,9 +42,9 @@ async def serve(
     announce: Callable[[str, Server], None],
     report: Report | None = None,
 ) -> None:
-    """Serve until a signal; with `report`, load the project anew when it changes. Raises what killed the engine, if
-    something did."""
-    seen = look(read_project(settings)) if report is not None else {}  # before it is loaded: it may be edited meanwhile
+    """Serve until a signal arrives. With `report`, reload the project when its files change. If the engine fails, raise
+    its error."""
+    seen = look(read_project(settings)) if report is not None else {}  # before loading, to catch edits during it
     disown_forks(listener)
     async with open_server(settings, dev=dev) as running:
         config = uvicorn.Config(
@@ -55,13 +55,13 @@ async def serve(
             log_config=None,
             access_log=False,
             lifespan="off",
-            proxy_headers=False,  # nothing here asks where a request came from
+            proxy_headers=False,  # client addresses are not used
             timeout_graceful_shutdown=5,
         )
         server = _Server(config)
-        _spare_the_collector()
+        _tune_garbage_collection()
         async with anyio.create_task_group() as tasks:
-            # Begun, and not only scheduled: whoever reads the announcement may send a signal.
+            # Wait until the handler is installed: a signal may arrive as soon as the address is announced.
             await tasks.start(_drain_on_signal, server, running.engine, running.streams, settings.drain_seconds)
             announce(address_of(listener), running)
             if report is not None:
@@ -70,9 +70,9 @@ async def serve(
             tasks.cancel_scope.cancel()
 
 
-def _spare_the_collector() -> None:
-    """Tokens and checkpoints are made and dropped by the thousand and hardly ever form cycles. With Python's defaults
-    the collector walks every loaded module again and again for them, at nearly half of the cost of a token."""
+def _tune_garbage_collection() -> None:
+    """Collect less often. Tokens and checkpoints are created and dropped by the thousand and hardly ever form cycles.
+    With Python's defaults, the collector keeps traversing every loaded module, at nearly half the cost of a token."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 100)
@@ -86,14 +86,14 @@ async def _drain_on_signal(
     *,
     task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
 ) -> None:
-    """The first signal drains, the second hurries."""
+    """Drain on the first signal; stop draining on the second."""
     with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         task_status.started()
         async for _ in signals:
             break
-        logger.info("draining", grace=grace)
+        logger.info("drain_started", seconds=grace)
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(_hurry_on_second, signals, tasks.cancel_scope)
+            tasks.start_soon(_cancel_on_signal, signals, tasks.cancel_scope)
             await engine.worker.drain(grace)
             tasks.cancel_scope.cancel()
         with anyio.CancelScope(shield=True):
@@ -102,7 +102,7 @@ async def _drain_on_signal(
         server.should_exit = True
 
 
-async def _hurry_on_second(signals: object, scope: anyio.CancelScope) -> None:
+async def _cancel_on_signal(signals: object, scope: anyio.CancelScope) -> None:
     async for _ in signals:  # type: ignore[attr-defined]
         scope.cancel()
         return

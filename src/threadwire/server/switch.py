@@ -1,4 +1,4 @@
-"""What requests are handed to: an application that can be replaced while it serves."""
+"""An application that can be replaced while it serves requests."""
 
 from collections.abc import AsyncIterator, Awaitable, Mapping
 from contextlib import asynccontextmanager
@@ -18,24 +18,24 @@ class Switch:
         self._tasks = tasks
         self._app: ASGIApp | None = None
         self._state: Mapping[str, Any] = {}
-        self._over = anyio.Event()
+        self._stop = anyio.Event()
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
-        assert self._app is not None, "a switch is used before requests are let in"
+        assert self._app is not None, "`use` must be called before the first request"
         if self._state:
             scope.setdefault("state", {}).update(self._state)
         return self._app(scope, receive, send)
 
     async def use(self, app: ASGIApp, own: Starlette | None) -> None:
-        """Hand requests to `app` from now on. The lifespan of the user's own application is begun before, and that of
-        the one it replaces is ended after; if it cannot be begun, nothing changes and what it raised is raised."""
-        over = anyio.Event()
-        state: Mapping[str, Any] = {} if own is None else await self._tasks.start(_live, own, over)
-        self._over.set()
-        self._app, self._state, self._over = app, state, over
+        """Send requests to `app` from now on. The lifespan of the user's own application starts before the switch, and
+        that of the previous one ends after it. If the lifespan fails to start, raise its error and change nothing."""
+        stop = anyio.Event()
+        state: Mapping[str, Any] = {} if own is None else await self._tasks.start(_run_lifespan, own, stop)
+        self._stop.set()
+        self._app, self._state, self._stop = app, state, stop
 
     def close(self) -> None:
-        self._over.set()
+        self._stop.set()
 
 
 @asynccontextmanager
@@ -48,15 +48,15 @@ async def open_switch() -> AsyncIterator[Switch]:
             switch.close()
 
 
-async def _live(own: Starlette, over: anyio.Event, *, task_status: TaskStatus[Mapping[str, Any]]) -> None:
-    """From the beginning of a lifespan to its end, in one task, as context managers want it."""
-    begun = False
+async def _run_lifespan(own: Starlette, stop: anyio.Event, *, task_status: TaskStatus[Mapping[str, Any]]) -> None:
+    """Enter and exit the lifespan in the same task, as its context managers require."""
+    started = False
     try:
         async with own.router.lifespan_context(own) as state:
-            begun = True
+            started = True
             task_status.started(dict(state or {}))
-            await over.wait()
+            await stop.wait()
     except Exception:
-        if not begun:
+        if not started:
             raise
-        logger.exception("lifespan_ended_badly")
+        logger.exception("lifespan_failed")

@@ -25,7 +25,7 @@ def nothing(config):
     return None
 
 def unreachable():
-    raise OSError("nobody there")
+    raise OSError("unreachable")
 
 @contextmanager
 def open_saver():
@@ -40,9 +40,9 @@ async def broken(app):
 
 @asynccontextmanager
 async def sound(app):
-    print("begun")
+    print("started")
     yield
-    print("over")
+    print("stopped")
 
 from starlette.applications import Starlette
 
@@ -53,7 +53,7 @@ fine = Starlette(lifespan=sound)
 
 @pytest.fixture
 def checked(tmp_path, monkeypatch):
-    """Checks a project with these graphs; gives the exit code and what was printed."""
+    """A function that checks a project with the given graphs and returns the exit code and the printed lines."""
     monkeypatch.setattr(sys, "path", list(sys.path))
     modules = dict(sys.modules)
 
@@ -85,7 +85,7 @@ def test_graphs_that_load_are_drawn(checked):
     )
 
 
-def test_what_is_wrong_is_one_line_each(checked):
+def test_each_problem_is_one_line(checked):
     code, lines = checked(
         {
             "bad": "./agent.py:grph",
@@ -100,12 +100,12 @@ def test_what_is_wrong_is_one_line_each(checked):
         "    __start__ → step",
         "    step      → __end__",
         "✗ bad  ./agent.py has no 'grph'. In it are: builder.",
-        "✗ raising  calling its factory failed: ValueError: [bold]no key",
+        "✗ raising  its factory failed: ValueError: [bold]no key",
         "✗ empty  The factory of graph 'empty' returned None, not a graph.",
     ]
 
 
-def test_a_key_that_is_not_known_is_told_and_fails_nothing(checked):
+def test_an_unknown_key_is_a_warning(checked):
     code, lines = checked({"good": "./agent.py:builder"}, http={"disable_mpc": True})
     assert code == 0
     assert lines[-1] == (
@@ -114,32 +114,35 @@ def test_a_key_that_is_not_known_is_told_and_fails_nothing(checked):
 
 
 @pytest.mark.parametrize(
-    ("app", "complaint"),
+    ("app", "problem"),
     [
-        ("./agent.py:builder", "./agent.py:builder is an object of type StateGraph, not a Starlette or FastAPI"),
-        ("./agent.py:nowhere", "./agent.py:nowhere is not there, not a Starlette or FastAPI application."),
+        (
+            "./agent.py:builder",
+            "./agent.py:builder must be a Starlette or FastAPI application, but is an object of type StateGraph.",
+        ),
+        ("./agent.py:nowhere", "./agent.py:nowhere must be a Starlette or FastAPI application, but is not defined."),
         ("./missing.py:app", "file not found: ./missing.py"),
     ],
 )
-def test_an_application_that_cannot_be_served_is_told(checked, app, complaint):
+def test_an_application_that_cannot_be_served_is_reported(checked, app, problem):
     code, lines = checked({"good": "./agent.py:builder"}, http={"app": app})
     assert code == 1
     assert lines[-1].startswith("✗ http  ")
-    assert f'"http"."app": {complaint}' in lines[-1]
+    assert f'"http"."app": {problem}' in lines[-1]
 
 
 @pytest.mark.parametrize(
     "rest", [{"auth": {"path": "./auth.py:auth"}}, {"http": {"enable_custom_route_auth": True}}], ids=["auth", "routes"]
 )
-def test_what_counts_on_auth_is_told(checked, rest):
+def test_a_project_that_relies_on_auth_is_reported(checked, rest):
     code, lines = checked({"good": "./agent.py:builder"}, **rest)
     assert code == 1
     assert lines[-1].startswith("✗ auth  ")
-    assert "which Threadwire does not offer yet" in lines[-1]
+    assert "which Threadwire does not support yet" in lines[-1]
 
 
 @pytest.mark.parametrize(
-    ("rest", "complaint"),
+    ("rest", "problem"),
     [
         ({"checkpointer": {"path": "./agent.py:saver"}}, '✗ checkpointer  "checkpointer": ./agent.py has no "saver".'),
         (
@@ -148,7 +151,7 @@ def test_what_counts_on_auth_is_told(checked, rest):
         ),
         (
             {"checkpointer": {"path": "./agent.py:unreachable"}},
-            '✗ checkpointer  "checkpointer": opening ./agent.py:unreachable failed: OSError: nobody there',
+            '✗ checkpointer  "checkpointer": opening ./agent.py:unreachable failed: OSError: unreachable',
         ),
         (
             {"store": {"path": "./agent.py:builder"}},
@@ -162,19 +165,19 @@ def test_what_counts_on_auth_is_told(checked, rest):
             {"webhooks": {"headers": {"x-key": "${{ env.LG_WEBHOOK_KEY }}"}}},
             '✗ webhooks  "webhooks"."headers": the variable LG_WEBHOOK_KEY is not set.',
         ),
-        ({"http": {"app": "./agent.py:app"}}, '✗ http  "http"."app": its lifespan failed: OSError: nobody there'),
+        ({"http": {"app": "./agent.py:app"}}, '✗ http  "http"."app": its lifespan failed: OSError: unreachable'),
         ({"env": {"A": None}}, '✗ langgraph.json  "env"."A" must be a text, not null. It is not set.'),
         ({"dependencies": ["./nowhere"]}, '✗ langgraph.json  "dependencies": the folder "./nowhere" does not exist'),
     ],
 )
-def test_everything_that_would_not_be_served_is_told(checked, rest, complaint):
+def test_every_invalid_section_is_reported(checked, rest, problem):
     code, lines = checked({"good": "./agent.py:builder"}, **rest)
     assert code == 1
     assert len(lines) == 4
-    assert lines[-1].startswith(complaint)
+    assert lines[-1].startswith(problem)
 
 
-def test_all_that_is_wrong_is_told_at_once(checked):
+def test_all_problems_are_reported_together(checked):
     code, lines = checked(
         {"good": "./agent.py:builder", "http": "./agent.py", "dotted": "./agent.py:builder.compile"},
         env=3,
@@ -193,28 +196,28 @@ def test_all_that_is_wrong_is_told_at_once(checked):
     ]
 
 
-def test_a_saver_and_an_application_that_work_are_opened_and_closed(checked, capsys):
+def test_a_working_saver_and_application_are_opened_and_closed(checked, capsys):
     rest = {"checkpointer": {"path": "./agent.py:open_saver"}, "http": {"app": "./agent.py:fine"}}
     assert checked({"good": "./agent.py:builder"}, **rest)[0] == 0
-    assert capsys.readouterr().out.split() == ["begun", "over", "opened", "closed"]
+    assert capsys.readouterr().out.split() == ["started", "stopped", "opened", "closed"]
 
 
 @pytest.mark.parametrize(
-    ("variable", "complaint"),
+    ("variable", "problem"),
     [
-        ("THREADWIRE_CONCURENCY", "THREADWIRE_CONCURENCY is not a setting of Threadwire"),
-        ("THREADWIRE_CONCURRENCY", "THREADWIRE_CONCURRENCY makes no sense"),
+        ("THREADWIRE_CONCURENCY", "THREADWIRE_CONCURENCY is not a Threadwire setting"),
+        ("THREADWIRE_CONCURRENCY", "Invalid value for THREADWIRE_CONCURRENCY"),
         ("THREADWIRE_DEFAULT_AGENT", "Invalid value for default_agent: 'nope' is not one of the graphs: good"),
     ],
 )
-def test_settings_that_would_be_refused_are_told(checked, monkeypatch, variable, complaint):
+def test_invalid_settings_are_reported(checked, monkeypatch, variable, problem):
     monkeypatch.setenv(variable, "nope")
     code, lines = checked({"good": "./agent.py:builder"})
     assert code == 1
-    assert lines[-1].startswith(f"✗ settings  {complaint}")
+    assert lines[-1].startswith(f"✗ settings  {problem}")
 
 
-def test_a_mistake_in_the_config_is_one_line(tmp_path):
+def test_a_missing_project_file_is_reported_in_one_line(tmp_path):
     output = StringIO()
     assert check(tmp_path / "langgraph.json", Console(file=output, width=40)) == 1
     assert output.getvalue() == (

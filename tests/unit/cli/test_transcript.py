@@ -1,4 +1,4 @@
-"""What `threadwire watch` prints, read like a play."""
+"""The text that `threadwire watch` prints."""
 
 import pytest
 
@@ -28,37 +28,37 @@ def test_an_empty_token_shows_nothing():
     assert printed(token(""), token("a"), token("")) == "  model: a"
 
 
-def test_what_comes_in_between_ends_the_line_and_the_message_goes_on_in_another():
+def test_another_event_ends_the_line_and_the_message_continues_on_a_new_one():
     frames = [token("one "), ("custom", {"done": 50}), token("two")]
     assert printed(*frames) == '  model: one \n  ✎ {"done":50}\n  model: two'
 
 
-def test_further_lines_of_a_message_are_indented():
+def test_continuation_lines_of_a_message_are_indented():
     assert printed(token("a\nb"), token("\nc")) == "  model: a\n    b\n    c"
 
 
-def test_content_blocks_are_shown_by_their_text():
+def test_the_text_of_content_blocks_is_shown():
     blocks = [{"type": "text", "text": "a"}, {"type": "image", "url": "x"}, "b"]
     assert printed(token(blocks)) == "  model: ab"
 
 
-def test_tool_calls_are_shown_as_their_arguments_come():
+def test_tool_calls_are_shown_as_their_arguments_arrive():
     frames = [token("Let me."), call(0, "add", ""), call(0, None, '{"a":'), call(0, None, " 1}"), call(1, "sub", "{}")]
     assert printed(*frames) == '  model: Let me.\n  → add {"a": 1}\n  → sub {}'
 
 
-def test_a_whole_message_is_shown_with_its_calls():
+def test_a_whole_message_is_shown_with_its_tool_calls():
     message = {"type": "ai", "id": "m", "content": "Hi", "tool_calls": [{"name": "add", "args": {"a": 1}}]}
     assert printed(("messages", [message, META])) == '  model: Hi\n  → add {"a":1}\n'
 
 
-def test_tool_results_and_other_speakers_are_told_apart():
+def test_tool_results_and_roles_are_distinguished():
     result = ("messages", [{"type": "tool", "name": "add", "content": "3"}, {"langgraph_node": "tools"}])
     human = ("messages", [{"type": "human", "id": "h", "content": "me"}, META])
     assert printed(result, human) == "  ← add 3\n  human: me"
 
 
-def test_nodes_are_shown_with_what_they_wrote():
+def test_nodes_are_shown_with_the_keys_they_wrote():
     updates = [
         ("updates", {"model": {"messages": [], "n": 1}}),
         ("updates", {"idle": None}),
@@ -67,20 +67,20 @@ def test_nodes_are_shown_with_what_they_wrote():
     assert printed(*updates) == "  ✓ model (messages, n)\n  ✓ idle\n  ✓ sub ▸ in ▸ x\n"
 
 
-def test_interrupts_ask_and_the_run_then_waits_for_an_answer():
+def test_after_an_interrupt_the_run_is_waiting_for_an_answer():
     transcript = Transcript()
-    asked = ("updates", {"__interrupt__": [{"value": {"q": "ok?"}, "id": "i1"}]})
-    assert printed(asked, transcript=transcript) == '  ? {"q":"ok?"}  (interrupt i1)\n'
-    assert transcript.end("success")[0].text == "── waits for an answer\n"
+    interrupted = ("updates", {"__interrupt__": [{"value": {"q": "ok?"}, "id": "i1"}]})
+    assert printed(interrupted, transcript=transcript) == '  ? {"q":"ok?"}  (interrupt i1)\n'
+    assert transcript.end("success")[0].text == "── waiting for an answer\n"
     transcript.begin({"run_id": "r2", "assistant_id": "a"})
     assert transcript.end("success")[0].text == "── success\n"
 
 
-def test_a_breakpoint_is_told():
-    assert printed(("updates", {"__interrupt__": []})) == "  ‖ stopped between two steps\n"
+def test_a_breakpoint_is_shown():
+    assert printed(("updates", {"__interrupt__": []})) == "  ‖ paused between two steps\n"
 
 
-def test_errors_attempts_and_messages_taken_back_are_told():
+def test_errors_new_attempts_and_restarted_messages_are_shown():
     assert printed(
         ("metadata", {"run_id": "r", "attempt": 1}),
         token("half"),
@@ -89,23 +89,23 @@ def test_errors_attempts_and_messages_taken_back_are_told():
         ("error", {"error": "ValueError", "message": "boom"}),
     ) == (
         "  model: half\n"
-        "  ↻ attempt 2, from the last checkpoint on\n"
-        "  ↶ the message above is begun again\n"
+        "  ↻ attempt 2, resuming from the last checkpoint\n"
+        "  ↶ restarting the message above\n"
         "  ✗ ValueError: boom\n"
     )  # fmt: skip
 
 
 @pytest.mark.parametrize("event", ["values", "checkpoints", "tasks", "something-new"])
-def test_what_was_not_asked_for_is_passed_over(event):
+def test_other_events_are_ignored(event):
     assert printed((event, {"a": 1})) == ""
 
 
-def test_what_is_long_is_cut():
+def test_a_long_value_is_truncated():
     assert printed(("custom", "x" * (LONGEST + 1))) == f"  ✎ {'x' * LONGEST}…\n"
 
 
 @pytest.mark.parametrize("hostile", ["\x1b]0;title\x07", "\x1b[2J", "\r", "\x9b1A", "\x00"])
-def test_nothing_a_model_says_reaches_the_terminal_as_a_command(hostile):
+def test_model_output_cannot_send_control_sequences_to_the_terminal(hostile):
     frames = [
         token(f"a{hostile}"),
         ("custom", f"b{hostile}"),

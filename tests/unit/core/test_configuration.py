@@ -22,18 +22,18 @@ from threadwire.errors import BadRequest
         ({"configurable": None}, None, {"b": 1}, ({"configurable": {"b": 1}}, {"b": 1})),
     ],
 )
-def test_an_assistant_shows_its_configuration_under_both_names(config, context, before, expected):
+def test_an_assistant_has_its_configuration_under_both_names(config, context, before, expected):
     assert in_step(config, context, before) == expected
 
 
-def test_both_names_at_once_are_refused():
+def test_both_names_together_are_rejected():
     with pytest.raises(BadRequest, match="Cannot specify both configurable and context"):
         in_step({"configurable": {"a": 1}}, {"a": 1})
     with pytest.raises(BadRequest, match="Cannot specify both configurable and context"):
         of_run({"configurable": {"a": 1}}, {"a": 1}, {}, {})
 
 
-def test_what_a_run_is_given_goes_over_what_its_assistant_has():
+def test_the_configuration_of_a_run_overrides_that_of_its_assistant():
     base = {"tags": ["base"], "recursion_limit": 5, "configurable": {"a": 1, "b": 1}}
     given = {"tags": ["given"], "configurable": {"b": 2, "c": 2}}
     assert of_run(given, {}, base, base["configurable"]) == (
@@ -44,10 +44,10 @@ def test_what_a_run_is_given_goes_over_what_its_assistant_has():
     assert config["configurable"] == context == {"a": 1, "b": 2}
 
 
-def test_where_a_run_starts_is_no_configuration():
-    places = {"thread_id": "t", "checkpoint_id": "c", "checkpoint_ns": "", "checkpoint_map": {}}
-    config, context = of_run({"configurable": places}, {"a": 1}, {}, {})
-    assert (config, context) == ({"configurable": {**places, "a": 1}}, {"a": 1})
+def test_location_keys_are_not_configuration():
+    location = {"thread_id": "t", "checkpoint_id": "c", "checkpoint_ns": "", "checkpoint_map": {}}
+    config, context = of_run({"configurable": location}, {"a": 1}, {}, {})
+    assert (config, context) == ({"configurable": {**location, "a": 1}}, {"a": 1})
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The state of a thread is whatever its `state` entries add up to (spec/log.md, 6.5 - 6.8)."""
+"""The state of a thread is the fold of its `state` entries (spec/log.md, 6.5 - 6.8)."""
 
 from itertools import pairwise
 
@@ -26,7 +26,7 @@ def full(state):
 
 
 def change(before, after):
-    """What turns one state into another, in the words of the specification and by the simplest means."""
+    """Return the simplest `state` entry that turns one state into another."""
     entry = {}
     spliced = {}
     for key, value in after.items():
@@ -36,15 +36,15 @@ def change(before, after):
             entry.setdefault("set", {})[key] = value
     if spliced:
         entry["splice"] = spliced
-    if gone := [key for key in before if key not in after]:
-        entry["unset"] = gone
+    if removed := [key for key in before if key not in after]:
+        entry["unset"] = removed
     if list(before) != list(after):
         entry["keys"] = list(after)
     return entry
 
 
 @given(st.lists(states, min_size=1, max_size=6))
-def test_a_full_state_and_its_changes_give_every_state_in_its_order(history):
+def test_a_full_state_and_its_changes_reproduce_every_state_with_its_key_order(history):
     fold = StateFold()
     fold.apply(full(history[0]))
     shown = [fold.value()]
@@ -65,27 +65,27 @@ def test_a_splice_replaces_part_of_a_list(items, data):
 
 
 @given(states, states)
-def test_full_forgets_what_was_known(before, after):
+def test_full_replaces_the_previous_state(before, after):
     assert folded(full(before), full(after)) == after
 
 
 @given(values)
-def test_a_state_that_is_not_an_object_is_shown_whole(value):
+def test_a_state_that_is_not_an_object_is_rendered_whole(value):
     assert folded({"full": True, "value": value}) == value
     assert folded(full({"a": 1}), {"full": True, "value": value}) == value
     assert folded({"full": True, "value": value}, full({"a": 1})) == {"a": 1}
 
 
-def test_nothing_is_an_empty_object():
+def test_a_state_without_entries_is_an_empty_object():
     assert StateFold().dumps() == b"{}"
     assert folded({}) == {}
 
 
-def test_a_change_keeps_what_it_does_not_mention():
+def test_a_change_leaves_other_keys_alone():
     assert folded(full({"a": [1], "b": 2}), {"set": {"b": 3}}, {}) == {"a": [1], "b": 3}
 
 
-def test_a_list_may_become_something_else_and_a_list_again():
+def test_a_list_can_become_another_type_and_a_list_again():
     fold = StateFold()
     fold.apply(full({"a": [1, 2]}))
     fold.apply({"set": {"a": "text"}})
@@ -95,14 +95,14 @@ def test_a_list_may_become_something_else_and_a_list_again():
     assert fold.value() == {"a": [3, 4]}
 
 
-def test_showing_the_state_does_not_change_it():
+def test_rendering_the_state_does_not_change_it():
     fold = StateFold()
     fold.apply(full({"a": [1, {"b": []}]}))
     assert fold.dumps() == fold.dumps() == b'{"a":[1,{"b":[]}]}'
     assert loads(fold.dumps()) == fold.value()
 
 
-def test_entries_are_not_kept_by_reference():
+def test_the_fold_does_not_hold_references_to_entries():
     entry = full({"a": [1]})
     fold = StateFold()
     fold.apply(entry)
@@ -110,8 +110,8 @@ def test_entries_are_not_kept_by_reference():
     assert fold.value() == {"a": [1]}
 
 
-def test_a_splice_of_what_is_no_list_is_a_defect_and_says_so():
+def test_a_splice_of_a_value_that_is_not_a_list_fails_an_assertion():
     fold = StateFold()
     fold.apply(full({"a": 1}))
-    with pytest.raises(AssertionError, match="a splice names a list"):
+    with pytest.raises(AssertionError, match="a splice requires a list"):
         fold.apply({"splice": {"a": [0, 0, []]}})

@@ -23,24 +23,24 @@ from threadwire.errors import Invalid
         ("echo", "046b5dc7-2108-582c-9c6c-31d556d138f0"),
     ],
 )
-def test_a_graphs_assistant_has_the_id_that_the_official_server_gives_it(graph_id, expected):
+def test_a_graphs_assistant_has_the_same_id_as_on_the_stock_server(graph_id, expected):
     assert assistant_id_of(graph_id) == expected
 
 
 @given(st.uuids())
-def test_a_uuid_is_known_in_either_case_and_kept_in_lower(value):
+def test_a_uuid_is_parsed_in_either_case_and_returned_in_lower_case(value):
     assert parse_uuid(str(value)) == parse_uuid(str(value).upper()) == str(value)
 
 
 @given(st.uuids())
-def test_a_uuid_is_known_in_its_other_forms_too(value):
+def test_a_uuid_is_parsed_in_its_other_forms(value):
     hexed = value.hex
     for other in (hexed, hexed.upper(), f"{{{value}}}", f"{{{hexed}}}", f"urn:uuid:{value}", "-".join(hexed)):
         assert parse_uuid(other) == str(value)
 
 
 @given(st.uuids())
-def test_what_is_nearly_a_uuid_is_none(value):
+def test_what_is_almost_a_uuid_is_not_parsed(value):
     hexed = value.hex
     nearly = (f" {value}", f"{value}\n", str(value)[:-1], f"{hexed}0", f"+{hexed[1:]}", f"{hexed[:-2]}_0", "-" * 32, "")
     for other in (*nearly, f" {hexed[1:]}", f"\u0661{hexed[1:]}", f"uuid:{value}", hexed * 2, f"{hexed}{'-' * 10_000}"):
@@ -48,19 +48,19 @@ def test_what_is_nearly_a_uuid_is_none(value):
 
 
 @given(st.text(st.sampled_from("0123456789abcdefABCDEF-{}urn:id +_"), min_size=30, max_size=46) | st.text())
-def test_whatever_is_taken_for_a_uuid_is_kept_in_its_usual_form(text):
+def test_every_parsed_uuid_is_in_canonical_form(text):
     parsed = parse_uuid(text)
     assert parsed is None or str(uuid.UUID(text)) == parsed == parse_uuid(parsed)
 
 
 @given(st.uuids())
-def test_what_pages_call_a_thread_is_its_id_only_in_the_usual_form(value):
+def test_a_client_chosen_name_is_the_thread_id_only_if_it_is_a_canonical_uuid(value):
     assert thread_id_named(str(value)) == thread_id_named(str(value).upper()) == str(value)
     for name in (value.hex, f"{{{value}}}", f"urn:uuid:{value}", "x"):
         assert thread_id_named(name) == str(uuid.uuid5(NAMED_THREADS, name))
 
 
-def test_what_is_wrong_is_said():
+def test_the_error_names_the_kind_of_id():
     with pytest.raises(Invalid, match=r"^Invalid thread ID: must be a UUID$"):
         parse_thread_id("x")
     with pytest.raises(Invalid, match=r"^Invalid run ID: must be a UUID$"):
@@ -68,16 +68,16 @@ def test_what_is_wrong_is_said():
 
 
 @given(st.integers(0, 2**48 - 1))
-def test_uuid7_carries_its_moment(moment):
-    value = uuid.UUID(uuid7(moment))
+def test_uuid7_contains_its_timestamp(timestamp):
+    value = uuid.UUID(uuid7(timestamp))
     assert value.version == 7
     assert value.variant == uuid.RFC_4122
-    assert value.int >> 80 == moment
+    assert value.int >> 80 == timestamp
 
 
 @given(st.integers(0, 2**48 - 2))
-def test_uuid7_sorts_by_time(moment):
-    assert uuid7(moment) < uuid7(moment + 1)
+def test_uuid7_sorts_by_time(timestamp):
+    assert uuid7(timestamp) < uuid7(timestamp + 1)
 
 
 def test_uuid7_does_not_repeat():

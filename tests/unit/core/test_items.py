@@ -4,9 +4,9 @@ from threadwire.core.items import ListNamespaces, check_filter, listed, ranked, 
 
 
 @pytest.mark.parametrize(
-    ("value", "wanted", "met"),
+    ("value", "wanted", "matches"),
     [
-        ({"n": "10"}, {"n": {"$gt": "9"}}, True),  # both can be read as numbers
+        ({"n": "10"}, {"n": {"$gt": "9"}}, True),  # both can be parsed as numbers
         ({"n": "b"}, {"n": {"$gt": "a"}}, True),
         ({"n": "2026-01-02"}, {"n": {"$gte": "2026-01-01"}}, True),
         ({"n": "b"}, {"n": {"$gt": 1}}, False),
@@ -20,7 +20,7 @@ from threadwire.core.items import ListNamespaces, check_filter, listed, ranked, 
         ({"n": 1}, {"n": {"$eq": True}}, False),
         ({"n": 1.0}, {"n": 1}, True),
         ({"n": [True]}, {"n": {"$eq": [1]}}, False),
-        ({"$n": 1}, {"$n": 1}, True),  # at the top a key is the value's own
+        ({"$n": 1}, {"$n": 1}, True),  # at the top level, keys are those of the value
         ({"a.b": 1}, {"a.b": 1}, True),
         ({"a": {"b": 1}}, {"a.b": 1}, False),
         ({"a": {"b": 1, "c": 2}}, {"a": {"b": 1}}, True),
@@ -28,42 +28,42 @@ from threadwire.core.items import ListNamespaces, check_filter, listed, ranked, 
         ({"a": 1}, {}, True),
     ],
 )
-def test_a_filter_is_met_or_not_and_never_fails(value, wanted, met):
+def test_a_filter_matches_or_not_and_never_raises(value, wanted, matches):
     check_filter(list(wanted.values()))
-    assert satisfies(value, wanted) is met
+    assert satisfies(value, wanted) is matches
 
 
 @pytest.mark.parametrize(
-    ("wanted", "sentence"),
+    ("wanted", "message"),
     [
         ({"$foo": 1}, "Unsupported operator: $foo"),
         ({"$gt": 1, "b": 2}, "Unsupported operator: b"),
         ({"deep": {"er": {"$": 1}}}, "Unsupported operator: $"),
         ([1, {"$in": [1]}], "Unsupported operator: $in"),
-        ({"$gt": [1]}, "$gt compares with a number or a text"),
-        ({"$lte": None}, "$lte compares with a number or a text"),
+        ({"$gt": [1]}, "$gt requires a number or a string"),
+        ({"$lte": None}, "$lte requires a number or a string"),
     ],
 )
-def test_a_condition_that_means_nothing_is_refused(wanted, sentence):
-    with pytest.raises(ValueError) as refusal:
+def test_an_invalid_condition_is_rejected(wanted, message):
+    with pytest.raises(ValueError) as error:
         check_filter(wanted)
-    assert str(refusal.value) == sentence
+    assert str(error.value) == message
 
 
-def test_what_is_compared_with_equals_may_hold_anything():
+def test_the_operand_of_an_equality_may_contain_anything():
     check_filter({"$eq": {"$foo": 1}, "$ne": [{"$bar": 2}]})
 
 
-def test_what_was_found_several_times_counts_once_by_its_best_score():
+def test_duplicates_are_ranked_once_by_their_best_score():
     found = [("a", 0.1), ("b", None), ("c", 0.5), ("a", 0.9), ("d", None), ("c", 0.2)]
     assert ranked(found) == [("a", 0.9), ("c", 0.5), ("b", None), ("d", None)]
 
 
-def test_among_equals_the_first_found_stays_first():
+def test_equal_scores_keep_their_order():
     assert ranked([("a", 0.5), ("b", 0.5)]) == [("a", 0.5), ("b", 0.5)]
 
 
-def test_a_wildcard_is_one_label_and_no_more():
-    there = [("a",), ("a", "b"), ("a", "b", "c")]
-    assert listed(there, ListNamespaces(prefixes=(("a", "*"),))) == there[1:]
-    assert listed(there, ListNamespaces(suffixes=(("*", "c"),))) == there[2:]
+def test_a_wildcard_matches_exactly_one_label():
+    namespaces = [("a",), ("a", "b"), ("a", "b", "c")]
+    assert listed(namespaces, ListNamespaces(prefixes=(("a", "*"),))) == namespaces[1:]
+    assert listed(namespaces, ListNamespaces(suffixes=(("*", "c"),))) == namespaces[2:]

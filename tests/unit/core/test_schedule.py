@@ -11,12 +11,12 @@ from threadwire.errors import Invalid
 NEW_YORK, BERLIN, LORD_HOWE = map(ZoneInfo, ("America/New_York", "Europe/Berlin", "Australia/Lord_Howe"))
 
 
-def moments(text: str, after: str, count: int, zone: ZoneInfo | None = None) -> list[str]:
-    """The next moments as a clock of the zone shows them."""
+def matches(text: str, after: str, count: int, zone: ZoneInfo | None = None) -> list[str]:
+    """Return the next matches in local time."""
     schedule, shown = parse_schedule(text), []
     clock = zone or UTC
-    moment = datetime.fromisoformat(after)
-    at = round((moment if moment.tzinfo else moment.replace(tzinfo=clock)).timestamp() * 1000)
+    start = datetime.fromisoformat(after)
+    at = round((start if start.tzinfo else start.replace(tzinfo=clock)).timestamp() * 1000)
     for _ in range(count):
         found = schedule.after(at, clock)
         assert found is not None
@@ -62,17 +62,17 @@ def moments(text: str, after: str, count: int, zone: ZoneInfo | None = None) -> 
         ("@annually", "2026-11-15 01:00", ["2027-01-01 00:00:00"]),
     ],
 )
-def test_a_schedule_gives_the_moments_after_another(text: str, after: str, expected: list[str]) -> None:
-    assert moments(text, after, len(expected)) == expected
+def test_the_next_matches_are_found(text: str, after: str, expected: list[str]) -> None:
+    assert matches(text, after, len(expected)) == expected
 
 
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("bogus", "it has 1 fields"),
-        ("", "it has 0 fields"),
-        ("* * * *", "it has 4 fields"),
-        ("* * * * * * *", "it has 7 fields"),
+        ("bogus", "expected 5 or 6 fields (minute, hour, day, month, weekday and optionally second), got 1"),
+        ("", "expected 5 or 6 fields (minute, hour, day, month, weekday and optionally second), got 0"),
+        ("* * * *", "expected 5 or 6 fields (minute, hour, day, month, weekday and optionally second), got 4"),
+        ("* * * * * * *", "expected 5 or 6 fields (minute, hour, day, month, weekday and optionally second), got 7"),
         ("60 * * * *", "minute: '60' is not a number from 0 to 59"),
         ("* 24 * * *", "hour: '24' is not a number from 0 to 23"),
         ("* * 0 * *", "day: '0' is not a number from 1 to 31"),
@@ -80,14 +80,14 @@ def test_a_schedule_gives_the_moments_after_another(text: str, after: str, expec
         ("* * * * 8", "weekday: '8' is not a number from 0 to 7"),
         ("* * * * * 60", "second: '60' is not a number from 0 to 59"),
         ("* ? * * *", "hour: '?' is not a number"),
-        ("*/0 * * * *", "minute: '*/0' has no step from 1 to 59"),
-        ("*/ * * * *", "minute: '*/' has no step"),
-        ("*/x * * * *", "minute: '*/x' has no step"),
-        ("*/99999999999999999999 * * * *", "has no step"),
+        ("*/0 * * * *", "minute: the step of '*/0' must be a number from 1 to 59"),
+        ("*/ * * * *", "minute: the step of '*/' must be a number"),
+        ("*/x * * * *", "minute: the step of '*/x' must be a number"),
+        ("*/99999999999999999999 * * * *", "must be a number from 1 to 59"),
         ("99999999999999999999 * * * *", "is not a number from 0 to 59"),
         ("00000000599999 * * * *", "is not a number from 0 to 59"),
         ("0-000000005999999999999 * * * *", "is not a number from 0 to 59"),
-        ("*/00000000599999 * * * *", "has no step from 1 to 59"),
+        ("*/00000000599999 * * * *", "must be a number from 1 to 59"),
         ("9" * 247 + " * * * *", "is not a number from 0 to 59"),
         ("-5 * * * *", "minute: '' is not a number"),
         ("1- * * * *", "minute: '' is not a number"),
@@ -95,77 +95,77 @@ def test_a_schedule_gives_the_moments_after_another(text: str, after: str, expec
         ("٣ * * * *", "minute: '٣' is not a number"),
         ("mon * * * *", "minute: 'mon' is not a number"),
         ("* * * * fri#6", "weekday: 'fri#6' is not a number"),
-        ("0 0 30 2 *", "no such day ever comes"),
+        ("0 0 30 2 *", "no date ever matches it"),
         ("@reboot", "@reboot is not one of @hourly"),
         ("*" * 300, "it is longer than 255 characters"),
     ],
 )
-def test_what_is_no_schedule_is_refused_with_the_reason(text: str, reason: str) -> None:
-    with pytest.raises(Invalid) as refused:
+def test_an_invalid_schedule_is_rejected_with_the_reason(text: str, reason: str) -> None:
+    with pytest.raises(Invalid) as error:
         parse_schedule(text)
-    assert refused.value.message.startswith(f"Invalid cron schedule: '{text[:255]}'. Reason: ")
-    assert reason in refused.value.message
+    assert error.value.message.startswith(f"Invalid cron schedule: '{text[:255]}'. Reason: ")
+    assert reason in error.value.message
 
 
-# -- clocks that are put forward and back ------------------------------------------------------------------------------
+# -- daylight saving time ----------------------------------------------------------------------------------------------
 
 
-def test_a_time_that_is_left_out_comes_when_the_clock_is_put_forward() -> None:
-    assert moments("30 2 * * *", "2027-03-27 12:00", 2, BERLIN) == [
+def test_a_skipped_time_matches_when_the_clock_moves_forward() -> None:
+    assert matches("30 2 * * *", "2027-03-27 12:00", 2, BERLIN) == [
         "2027-03-28 03:00:00+02:00",
         "2027-03-29 02:30:00+02:00",
     ]
 
 
-def test_several_times_that_are_left_out_come_once() -> None:
-    assert moments("*/10 2 * * *", "2027-03-27 12:00", 2, BERLIN) == [
+def test_several_skipped_times_match_once() -> None:
+    assert matches("*/10 2 * * *", "2027-03-27 12:00", 2, BERLIN) == [
         "2027-03-28 03:00:00+02:00",
         "2027-03-29 02:00:00+02:00",
     ]
 
 
-def test_a_time_that_comes_twice_counts_the_first_time() -> None:
-    assert moments("30 2 * * *", "2027-10-30 12:00", 2, BERLIN) == [
+def test_a_repeated_time_matches_on_its_first_occurrence() -> None:
+    assert matches("30 2 * * *", "2027-10-30 12:00", 2, BERLIN) == [
         "2027-10-31 02:30:00+02:00",
         "2027-11-01 02:30:00+01:00",
     ]
 
 
 @pytest.mark.parametrize("between", ["2027-10-31T00:45:00+00:00", "2027-10-31T01:15:00+00:00"])
-def test_after_the_first_time_the_second_is_not_another(between: str) -> None:
-    assert moments("30 2 * * *", between, 1, BERLIN) == ["2027-11-01 02:30:00+01:00"]
+def test_a_repeated_time_does_not_match_on_its_second_occurrence(between: str) -> None:
+    assert matches("30 2 * * *", between, 1, BERLIN) == ["2027-11-01 02:30:00+01:00"]
 
 
-def test_every_hour_means_every_hour_that_passes() -> None:
-    assert moments("30 * * * *", "2027-10-31T00:00:00+00:00", 3, BERLIN) == [
+def test_every_hour_follows_elapsed_time() -> None:
+    assert matches("30 * * * *", "2027-10-31T00:00:00+00:00", 3, BERLIN) == [
         "2027-10-31 02:30:00+02:00",
         "2027-10-31 02:30:00+01:00",
         "2027-10-31 03:30:00+01:00",
     ]
-    assert moments("30 * * * *", "2027-03-28T00:00:00+00:00", 3, BERLIN) == [
+    assert matches("30 * * * *", "2027-03-28T00:00:00+00:00", 3, BERLIN) == [
         "2027-03-28 01:30:00+01:00",
         "2027-03-28 03:30:00+02:00",
         "2027-03-28 04:30:00+02:00",
     ]
 
 
-def test_every_second_hour_is_what_the_clock_shows() -> None:
-    assert moments("0 */2 * * *", "2026-11-01T03:30:00+00:00", 3, NEW_YORK) == [
+def test_every_second_hour_follows_the_wall_clock() -> None:
+    assert matches("0 */2 * * *", "2026-11-01T03:30:00+00:00", 3, NEW_YORK) == [
         "2026-11-01 00:00:00-04:00",
         "2026-11-01 02:00:00-05:00",
         "2026-11-01 04:00:00-05:00",
     ]
 
 
-def test_clocks_may_be_put_back_by_half_an_hour() -> None:
-    assert moments("45 * * * *", "2026-04-04T14:00:00+00:00", 3, LORD_HOWE) == [
+def test_the_clock_may_move_back_by_half_an_hour() -> None:
+    assert matches("45 * * * *", "2026-04-04T14:00:00+00:00", 3, LORD_HOWE) == [
         "2026-04-05 01:45:00+11:00",
         "2026-04-05 01:45:00+10:30",
         "2026-04-05 02:45:00+10:30",
     ]
 
 
-# -- any schedule ------------------------------------------------------------------------------------------------------
+# -- arbitrary schedules -----------------------------------------------------------------------------------------------
 
 
 def parts(low: int, high: int) -> st.SearchStrategy[str]:
@@ -190,8 +190,8 @@ zones = st.sampled_from(["UTC", "Europe/Berlin", "America/New_York", "Australia/
 
 @given(schedules, times, zones)
 @settings(max_examples=300, deadline=None)
-def test_the_next_moment_is_later_and_nothing_lies_between(text: str, time: datetime, zone: ZoneInfo) -> None:
-    """Asked from anywhere in between, the answer is the same; asked from the answer, it is another."""
+def test_the_next_match_is_later_and_nothing_lies_between(text: str, time: datetime, zone: ZoneInfo) -> None:
+    """From any time before the match the result is the same; from the match itself it is a later one."""
     schedule, at = parse_schedule(text), round(time.timestamp() * 1000)
     found = schedule.after(at, zone)
     assert found is not None
@@ -204,17 +204,17 @@ def test_the_next_moment_is_later_and_nothing_lies_between(text: str, time: date
     assert following > found
 
 
-def _hit(text: str, shown: datetime) -> bool:
-    """What the five fields say about one minute, read the plain way."""
+def _matches_fields(text: str, shown: datetime) -> bool:
+    """Whether one minute matches the five fields, by a naive implementation."""
 
     def allowed(field: str, low: int, high: int) -> set[int]:
         numbers: set[int] = set()
         for part in field.split(","):
             span, _, step = part.partition("/")
-            begin, _, end = (f"{low}-{high}" if span == "*" else span if "-" in span else f"{span}-{span}").partition(
+            start, _, end = (f"{low}-{high}" if span == "*" else span if "-" in span else f"{span}-{span}").partition(
                 "-"
             )
-            a, b, size = int(begin), int(end), high - low + 1
+            a, b, size = int(start), int(end), high - low + 1
             length = b - a if b >= a else b - a + size
             numbers |= {(a - low + offset) % size + low for offset in range(0, length + 1, int(step or 1))}
         return numbers
@@ -243,15 +243,15 @@ simple = st.builds(
 
 @given(simple, times)
 @settings(max_examples=200, deadline=None)
-def test_no_minute_on_the_way_fits_the_fields(text: str, time: datetime) -> None:
-    time = time.replace(microsecond=time.microsecond // 1000 * 1000)  # what is asked for is in milliseconds
+def test_no_minute_before_the_next_match_matches(text: str, time: datetime) -> None:
+    time = time.replace(microsecond=time.microsecond // 1000 * 1000)  # timestamps are in milliseconds
     found = parse_schedule(text).after(round(time.timestamp() * 1000))
     assert found is not None
     hit = datetime.fromtimestamp(found / 1000, UTC)
-    assert _hit(text, hit)
+    assert _matches_fields(text, hit)
     minute = time.replace(second=0, microsecond=0) + timedelta(minutes=1)
     for _ in range(500):
         if minute >= hit:
             break
-        assert not _hit(text, minute)
+        assert not _matches_fields(text, minute)
         minute += timedelta(minutes=1)

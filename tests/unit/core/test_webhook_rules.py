@@ -17,13 +17,13 @@ OPEN = WebhookRules(require_https=False, disable_loopback=False)
         ("https://[2606:4700::1111]/x", "2606:4700::1111", 443, "/x", "[2606:4700::1111]"),
     ],
 )
-def test_a_target_is_read_from_its_address(url: str, host: str, port: int, path: str, authority: str) -> None:
+def test_a_url_is_parsed_into_a_target(url: str, host: str, port: int, path: str, authority: str) -> None:
     target = parse_target(url, STRICT)
     assert (target.host, target.port, target.path, target.authority) == (host, port, path, authority)
     assert target.credentials is None
 
 
-def test_credentials_are_taken_out_of_the_address() -> None:
+def test_credentials_are_extracted_from_the_url() -> None:
     assert parse_target("https://us%40er:p%3Aw@example.com/", STRICT).credentials == ("us@er", "p:w")
 
 
@@ -33,8 +33,8 @@ def test_credentials_are_taken_out_of_the_address() -> None:
         ("http://example.com/x", "Webhook host blocked: only https is allowed"),
         ("ftp://example.com", "Webhook host blocked: scheme 'ftp' not allowed"),
         ("file:///etc/passwd", "Webhook host blocked: scheme 'file' not allowed"),
-        ("/relative", "Webhook URL is relative; only absolute ones are offered"),
-        ("//example.com/x", "Webhook URL is relative; only absolute ones are offered"),
+        ("/relative", "Webhook URL is relative; only absolute URLs are supported"),
+        ("//example.com/x", "Webhook URL is relative; only absolute URLs are supported"),
         ("relative", "Invalid webhook hostname ''"),
         ("https://", "Invalid webhook hostname ''"),
         ("https:///x", "Invalid webhook hostname ''"),
@@ -50,17 +50,17 @@ def test_credentials_are_taken_out_of_the_address() -> None:
         ("https://example.com/" + "a" * 5000, "Webhook URL is longer than 4096 characters"),
     ],
 )
-def test_what_breaks_the_rules_is_refused(url: str, reason: str) -> None:
-    with pytest.raises(Invalid) as refused:
+def test_a_url_that_violates_the_rules_is_rejected(url: str, reason: str) -> None:
+    with pytest.raises(Invalid) as error:
         parse_target(url, STRICT)
-    assert refused.value.message.startswith(reason)
+    assert error.value.message.startswith(reason)
 
 
-def test_the_rules_can_be_loosened() -> None:
+def test_the_rules_can_be_relaxed() -> None:
     assert parse_target("http://localhost:8000/x", OPEN).authority == "localhost:8000"
 
 
-def test_the_rules_can_name_domains_and_ports() -> None:
+def test_the_rules_can_restrict_domains_and_ports() -> None:
     rules = WebhookRules(allowed_domains=("hooks.example", "*.corp.example"), allowed_ports=(443, 8443))
     for url in ("https://hooks.example/", "https://a.corp.example/", "https://a.b.corp.example:8443/"):
         parse_target(url, rules)
@@ -94,17 +94,17 @@ def test_the_rules_can_name_domains_and_ports() -> None:
         ("fd00::1", "private IP range"),
     ],
 )
-def test_addresses_of_ones_own_network_are_refused(address: str, reason: str) -> None:
+def test_internal_addresses_are_rejected(address: str, reason: str) -> None:
     with pytest.raises(Invalid, match=f"Webhook host blocked: {reason}"):
         check_address(address, parse_target("https://example.com/", STRICT), STRICT)
 
 
 @pytest.mark.parametrize("address", ["8.8.8.8", "2606:4700::1111", "::ffff:8.8.8.8"])
-def test_addresses_of_the_world_are_allowed(address: str) -> None:
+def test_public_addresses_are_allowed(address: str) -> None:
     check_address(address, parse_target("https://example.com/", STRICT), STRICT)
 
 
-def test_a_host_that_the_rules_name_may_be_in_a_private_network_and_no_further() -> None:
+def test_a_listed_host_may_be_in_a_private_network_but_not_on_loopback_or_link_local() -> None:
     rules = WebhookRules(allowed_domains=("hooks.corp.example", "*.corp.example"))
     named, covered = (parse_target(f"https://{host}.corp.example/", rules) for host in ("hooks", "other"))
     check_address("10.0.0.1", named, rules)
@@ -115,7 +115,7 @@ def test_a_host_that_the_rules_name_may_be_in_a_private_network_and_no_further()
             check_address(address, named, rules)
 
 
-def test_loopback_can_be_allowed_and_nothing_else_by_that() -> None:
+def test_allowing_loopback_allows_no_other_internal_address() -> None:
     target = parse_target("http://localhost/", OPEN)
     check_address("127.0.0.1", target, OPEN)
     for address in ("10.0.0.1", "169.254.169.254"):
@@ -123,10 +123,10 @@ def test_loopback_can_be_allowed_and_nothing_else_by_that() -> None:
             check_address(address, target, OPEN)
 
 
-def test_a_failed_delivery_is_tried_again_ever_later_and_in_the_end_no_more() -> None:
-    again = [retry_at(tries, now=0) for tries in range(1, len(RETRY_AFTER) + 2)]
-    assert again[-1] is None
-    delays = [delay for delay in again if delay is not None]
+def test_a_failed_delivery_is_retried_with_growing_delays_and_finally_abandoned() -> None:
+    retries = [retry_at(tries, now=0) for tries in range(1, len(RETRY_AFTER) + 2)]
+    assert retries[-1] is None
+    delays = [delay for delay in retries if delay is not None]
     assert delays == sorted(delays)
     assert delays[0] == 1000
     assert 20 * 3600 < sum(delays) / 1000 < 30 * 3600

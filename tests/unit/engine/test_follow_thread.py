@@ -210,7 +210,7 @@ async def test_a_position_beyond_the_end_is_rejected(
     storage: Storage, thread_id: ThreadId, followers: Followers
 ) -> None:
     await storage.log.append(thread_id, [note("a"), note("b")]).wait()
-    with pytest.raises(InvalidCursor, match="3 was never given on this thread, whose last is 2"):
+    with pytest.raises(InvalidCursor, match="3 is beyond the last entry of this thread, 2"):
         await followers.follow_thread(thread_id, OPTIONS, EncoderFactory(), Seq(3))
     with await followers.follow_thread(thread_id, OPTIONS, EncoderFactory(), Seq(2)) as follower:
         assert await follower.next(SHORT) == b""

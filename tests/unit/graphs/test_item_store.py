@@ -373,7 +373,7 @@ async def test_a_time_to_live_is_in_minutes_and_reading_refreshes_it(storage, lo
 @pytest.mark.parametrize("wrong", [0, -1, float("nan"), float("inf")])
 async def test_a_time_to_live_that_is_none_is_refused(storage, loop, wrong):
     async with opened(storage, loop) as store:
-        with pytest.raises(ValueError, match="a number of minutes above 0"):
+        with pytest.raises(ValueError, match="a positive number of minutes"):
             await store.aput(("a",), "k", {}, ttl=wrong)
 
 

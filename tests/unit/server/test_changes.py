@@ -14,7 +14,7 @@ def project(tmp_path):
     return tmp_path / "project"
 
 
-def configured(project, **content):
+def load_project_config(project, **content):
     content = {"graphs": {"agent": "./agent.py:graph"}, **content}
     (project / "langgraph.json").write_text(json.dumps(content))
     return load_config(project / "langgraph.json")
@@ -31,10 +31,10 @@ def names(seen, root):
     return {path.relative_to(root).as_posix() for path in seen}
 
 
-def test_code_and_what_configures_it_is_looked_at(project):
+def test_code_and_configuration_files_are_polled(project):
     write(project, "agent.py", "deep/er/tools.py", "notes.md", ".env", "data.json")
     write(project.parent, "shared/common.py", "elsewhere/other.py")
-    config = configured(
+    config = load_project_config(
         project,
         graphs={"agent": "./agent.py:graph", "other": "../elsewhere/other.py:graph"},
         dependencies=["../shared", "langchain"],
@@ -51,7 +51,7 @@ def test_code_and_what_configures_it_is_looked_at(project):
     }
 
 
-def test_what_is_installed_or_hidden_is_not(project):
+def test_installed_and_hidden_files_are_not_polled(project):
     write(
         project,
         "agent.py",
@@ -62,25 +62,25 @@ def test_what_is_installed_or_hidden_is_not(project):
         "build/site-packages/x.py",
         "__pycache__/x.py",
     )
-    assert names(look(configured(project)), project) == {"langgraph.json", "agent.py"}
+    assert names(look(load_project_config(project)), project) == {"langgraph.json", "agent.py"}
 
 
-def test_what_differs_is_named(project):
-    write(project, "agent.py", "kept.py", "gone.py")
-    config = configured(project)
+def test_changed_added_and_removed_files_are_reported(project):
+    write(project, "agent.py", "same.py", "removed.py")
+    config = load_project_config(project)
     before = look(config)
     (project / "agent.py").write_text("changed")
-    (project / "gone.py").unlink()
+    (project / "removed.py").unlink()
     write(project, "new.py")
     after = look(config)
-    assert [path.name for path in differing(before, after)] == ["agent.py", "gone.py", "new.py"]
+    assert [path.name for path in differing(before, after)] == ["agent.py", "new.py", "removed.py"]
     assert differing(after, after) == []
 
 
-def test_a_file_that_another_one_replaces_differs(project):
-    """As editors save: size and time may be those of the old one, the file is another."""
+def test_a_replaced_file_is_reported_even_with_the_same_size_and_time(project):
+    """Editors may save by renaming another file over the old one."""
     write(project, "agent.py", "next.py")
-    config = configured(project)
+    config = load_project_config(project)
     stat = (project / "agent.py").stat()
     os.utime(project / "next.py", ns=(stat.st_atime_ns, stat.st_mtime_ns))
     before = look(config)

@@ -9,7 +9,7 @@ from threadwire.server.composing import pages_of, with_own_routes
 HTML, FILES = StaticFiles(directory=".", html=True), StaticFiles(directory=".")
 
 
-def test_the_pages_of_an_application_are_its_folders_of_html():
+def test_pages_are_the_mounted_folders_of_html():
     app = Starlette(
         routes=[
             Route("/", lambda request: PlainTextResponse("a page, perhaps")),
@@ -23,7 +23,7 @@ def test_the_pages_of_an_application_are_its_folders_of_html():
     assert pages_of(app) == ["/site/", "/more/inner/", "/"]
 
 
-def test_pages_are_found_also_once_the_api_is_behind_them():
+def test_pages_are_found_after_the_api_was_added():
     app = FastAPI()
     app.mount("/site", HTML)
     with_own_routes(app, FastAPI())

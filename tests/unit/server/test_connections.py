@@ -1,4 +1,4 @@
-"""What a response writes reaches the client in order and in as few pieces as there can be."""
+"""A response reaches the client in order and in as few writes as possible."""
 
 import asyncio
 from typing import Any
@@ -12,17 +12,17 @@ from threadwire.server.connections import Connection, HeadWithBody
 pytestmark = pytest.mark.anyio
 
 
-class Recorded(asyncio.Transport):
-    """A transport that only remembers."""
+class RecordingTransport(asyncio.Transport):
+    """A transport that records what is written."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.pieces: list[bytes] = []
+        self.writes: list[bytes] = []
         self.closed = False
 
     def write(self, data: Any) -> None:
         assert not self.closed
-        self.pieces.append(bytes(data))
+        self.writes.append(bytes(data))
 
     def close(self) -> None:
         self.closed = True
@@ -37,60 +37,60 @@ class Recorded(asyncio.Transport):
     def resume_reading(self) -> None: ...
 
 
-def responding() -> tuple[Recorded, HeadWithBody]:
-    transport = Recorded()
+def open_response() -> tuple[RecordingTransport, HeadWithBody]:
+    transport = RecordingTransport()
     return transport, HeadWithBody(transport, asyncio.get_running_loop())
 
 
-async def test_a_head_goes_out_with_the_body_that_follows_at_once() -> None:
-    transport, response = responding()
+async def test_a_head_is_sent_with_a_body_that_follows_immediately() -> None:
+    transport, response = open_response()
     response.write(b"head ")
-    assert transport.pieces == []
+    assert transport.writes == []
     response.write(b"body ")
     response.write(b"more")
-    assert transport.pieces == [b"head body ", b"more"]
+    assert transport.writes == [b"head body ", b"more"]
     await asyncio.sleep(0)
-    assert transport.pieces == [b"head body ", b"more"]
+    assert transport.writes == [b"head body ", b"more"]
 
 
-async def test_a_head_waits_for_its_body_no_longer_than_a_turn_of_the_loop() -> None:
-    transport, response = responding()
+async def test_a_head_waits_for_its_body_at_most_one_loop_iteration() -> None:
+    transport, response = open_response()
     response.write(b"head ")
     await asyncio.sleep(0)
-    assert transport.pieces == [b"head "]
+    assert transport.writes == [b"head "]
     response.write(b"body")
-    assert transport.pieces == [b"head ", b"body"]
+    assert transport.writes == [b"head ", b"body"]
 
 
 async def test_a_head_is_sent_before_the_connection_is_closed() -> None:
-    transport, response = responding()
+    transport, response = open_response()
     response.write(b"head")
     response.close()
-    assert (transport.pieces, transport.closed) == ([b"head"], True)
+    assert (transport.writes, transport.closed) == ([b"head"], True)
     await asyncio.sleep(0)
 
 
-async def test_nothing_is_written_to_a_client_that_has_left() -> None:
-    transport, response = responding()
+async def test_nothing_is_written_after_the_client_disconnected() -> None:
+    transport, response = open_response()
     response.write(b"head")
     transport.close()
     await asyncio.sleep(0)
-    assert (transport.pieces, response.is_closing()) == ([], True)
+    assert (transport.writes, response.is_closing()) == ([], True)
 
 
-async def answer(scope: Any, receive: Any, send: Any) -> None:
+async def respond(scope: Any, receive: Any, send: Any) -> None:
     await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
     await send({"type": "http.response.body", "body": b"ok"})
 
 
-async def test_every_answer_of_a_connection_is_one_piece() -> None:
-    config = Config(answer, log_config=None)
+async def test_every_response_is_sent_in_one_write() -> None:
+    config = Config(respond, log_config=None)
     config.load()
-    transport, state = Recorded(), ServerState()
+    transport, state = RecordingTransport(), ServerState()
     connection = Connection(config=config, server_state=state, app_state={})
     connection.connection_made(transport)
     for _ in range(2):
         connection.data_received(b"GET / HTTP/1.1\r\nhost: here\r\n\r\n")
         await asyncio.wait_for(asyncio.gather(*state.tasks), 5)
-    assert [(piece[:15], piece[-4:]) for piece in transport.pieces] == [(b"HTTP/1.1 200 OK", b"\r\nok")] * 2
+    assert [(data[:15], data[-4:]) for data in transport.writes] == [(b"HTTP/1.1 200 OK", b"\r\nok")] * 2
     connection.connection_lost(None)

@@ -1,7 +1,7 @@
 from threadwire.server.metrics import family
 
 
-def test_a_family_is_its_help_its_type_and_its_samples():
+def test_a_family_has_help_type_and_samples():
     text = family("runs", "gauge", "How many.", [({"status": "ok"}, 1), ({"status": 'a"b\\c\nd'}, 2), ({}, 3)])
     assert text == (
         "# HELP runs How many.\n"
