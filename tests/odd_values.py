@@ -1,4 +1,4 @@
-"""Values that a graph may put anywhere, for properties that hold of them all."""
+"""Hypothesis strategies for arbitrary values that a graph may emit."""
 
 import dataclasses
 import enum
@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 
 class Unspeakable:
-    """Everything one may ask of it raises."""
+    """Every operation raises."""
 
     def __str__(self):
         raise RuntimeError("no")
@@ -33,7 +33,7 @@ class Selfish:
         return self
 
 
-class Broken(UserDict):
+class BrokenMapping(UserDict):
     def items(self):
         raise RuntimeError("no")
 
@@ -49,15 +49,15 @@ class Moody(BaseModel):
 
 
 @dataclasses.dataclass
-class Half:
-    there: int = 1
+class MissingAttribute:
+    present: int = 1
     missing: int = 2
 
     def __post_init__(self):
         del self.missing
 
 
-class Loud(str):
+class UnencodableStr(str):
     def encode(self, *args):
         raise RuntimeError("no")
 
@@ -76,15 +76,15 @@ Point = namedtuple("Point", "x y")
 HOSTILE = [
     Unspeakable,
     Selfish,
-    Broken,
+    BrokenMapping,
     Moody,
-    Half,
+    MissingAttribute,
     object,
-    lambda: Loud("loud"),
+    lambda: UnencodableStr("text"),
     lambda: Number(10**30),
     lambda: type,
     lambda: Moody,
-    lambda: Half,
+    lambda: MissingAttribute,
     lambda: len,
     lambda: (each for each in ()),
     lambda: range(3),
@@ -96,7 +96,7 @@ HOSTILE = [
     lambda: ValueError("x"),
 ]
 
-text = st.text(st.characters(exclude_categories=()), max_size=5)  # lone surrogates too
+text = st.text(st.characters(exclude_categories=()), max_size=5)  # includes lone surrogates
 scalars = st.one_of(
     st.none(),
     st.booleans(),
@@ -113,7 +113,7 @@ scalars = st.one_of(
     st.timedeltas(),
     st.uuids(),
     st.sampled_from(Colour),
-    st.sampled_from(HOSTILE).map(lambda make: make()),
+    st.sampled_from(HOSTILE).map(lambda create: create()),
 )
 keys = st.one_of(
     text, st.integers(), st.floats(), st.booleans(), st.none(), st.uuids(), st.tuples(st.integers(), text), st.dates()

@@ -181,7 +181,7 @@ async def test_an_error_that_cannot_be_shown_ends_its_run_alone(sdk):
         values = await sdk.runs.wait(await sdk.thread(), "nests", input={}, raise_error=False)
         assert values["__error__"] == {
             "error": "ValueError",
-            "message": "It cannot be put into words: RecursionError",
+            "message": "The error message could not be rendered: RecursionError",
         }
         assert await sdk.runs.wait(await sdk.thread(), "echo", input={}) == {"said": "hello"}
 

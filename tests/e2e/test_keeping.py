@@ -78,7 +78,7 @@ async def test_a_graph_finds_by_meaning_what_a_sync_node_kept(finder, mark):
 
 
 async def test_an_embedding_of_the_wrong_shape_is_told_and_nothing_is_kept(finder, mark):
-    wrong = "The embedding function gave a vector of 2 dimensions; `store.index.dims` says 4."
+    wrong = "The embedding function returned a vector of 2 dimensions, but `store.index.dims` is 4."
     with refused(502, wrong):
         await finder.store.put_item([mark], "k", {"text": "wrong"})
     with refused(502, wrong):
@@ -305,9 +305,9 @@ async def test_a_saver_that_cannot_take_a_run_back_is_not_asked_to(tmp_path):
         ),
         (
             {"store": {"path": f"{GRAPHS}/keeping.py:forgetful_saver"}},
-            r"threadwire: \"store\": .*keeping.py:forgetful_saver gave InMemorySaver, which is no BaseStore",
+            r"threadwire: \"store\": .*keeping.py:forgetful_saver must be a BaseStore, .* not InMemorySaver",
         ),
-        ({"checkpointer": {"serde": {"pickle_fallback": True}}}, r"threadwire: .*\"pickle_fallback\" is not offered"),
+        ({"checkpointer": {"serde": {"pickle_fallback": True}}}, r"threadwire: .*\"pickle_fallback\" is not supported"),
     ],
 )
 def test_a_server_does_not_start_without_what_it_is_to_keep_things_in(tmp_path, keys, sentence):

@@ -440,7 +440,7 @@ async def test_one_mistake_in_the_project_file_does_not_stop_the_rest(tmp_path):
         async with open_async(server.url) as sdk:
             assert await sdk.runs.wait(await sdk.thread(), "good", input={"a": 1}) == {"a": 1}
             failed = await sdk.runs.wait(await sdk.thread(), "nameless", input={}, raise_error=False)
-            assert "does not say which object to serve" in failed["__error__"]["message"]
+            assert "does not name an object" in failed["__error__"]["message"]
 
 
 async def test_a_module_may_run_an_event_loop_of_its_own_while_it_is_imported(tmp_path):
@@ -464,7 +464,7 @@ async def test_a_module_may_run_an_event_loop_of_its_own_while_it_is_imported(tm
         ({"auth": {"path": "./auth.py:auth"}}, 'uses "auth", which Threadwire does not support yet'),
         ({"http": {"enable_custom_route_auth": True}}, 'uses "http"."enable_custom_route_auth", which'),
         ({"http": {"app": "./nowhere.py:app"}}, '"http"."app": file not found: ./nowhere.py'),
-        ({"http": {"mount_prefix": "api"}}, '"http"."mount_prefix": write it like "/api".'),
+        ({"http": {"mount_prefix": "api"}}, '"http"."mount_prefix": must look like "/api".'),
     ],
 )
 def test_a_project_that_asks_for_what_there_is_not_is_not_served(tmp_path, rest, complaint):

@@ -165,7 +165,7 @@ async def test_a_graph_added_to_the_config_has_an_assistant_and_a_removed_one_is
         await sdk.runs.wait(thread_id, "agent", input={})
     assert "One of the registered graphs: other" in refused.value.response.json()["detail"]
     ended = await sdk.runs.wait(thread_id, assistants[0]["assistant_id"], input={}, raise_error=False)
-    assert ended["__error__"]["message"] == "There is no graph 'agent'. The graphs are: other."
+    assert ended["__error__"]["message"] == "Graph 'agent' does not exist. Available graphs: other."
     assert (await sdk.threads.get(thread_id))["values"] == {"said": "old"}
     assert "Traceback" not in server.log()
 
@@ -182,9 +182,9 @@ async def test_a_broken_graph_that_is_new_does_not_hold_up_the_others(project, s
 
 async def test_a_new_mistake_in_the_config_keeps_what_was_served(project, server, sdk):
     project.configure({"agent": "./agent.py:graph"}, env={"WORD": None})
-    await told(server, r'Reload failed \(langgraph\.json\): langgraph\.json: "env"\."WORD" must be a text, not null')
+    await told(server, r'Reload failed \(langgraph\.json\): langgraph\.json: "env"\."WORD" must be a string, not null')
     project.configure({"agent": "./agent.py"})
-    await told(server, r"Reload failed \(langgraph\.json\): graph agent: .* does not say which object to serve")
+    await told(server, r"Reload failed \(langgraph\.json\): graph agent: .* does not name an object\.")
     assert await said(sdk) == "old"
 
 

@@ -216,8 +216,8 @@ async def test_a_tool_and_a_factory_have_the_store(sdk, mark):
 
 async def test_a_graphs_own_saver_and_store_are_not_used_and_it_is_said(sdk, server, mark):
     await sdk.runs.wait(await sdk.thread(), "memory", input={"user": mark})
-    server.wait_for_log(r"own_store_not_used\s.*graph_id=memory")
-    server.wait_for_log(r"own_checkpointer_not_used\s.*graph_id=memory")
+    server.wait_for_log(r"graph_store_ignored\s.*graph_id=memory")
+    server.wait_for_log(r"graph_checkpointer_ignored\s.*graph_id=memory")
 
 
 async def test_items_survive_a_crash_and_a_restart(project, tmp_path, mark):

@@ -39,7 +39,7 @@ async def test_only_the_files_of_a_bundle_are_served(http):
         ("tools", "There is no UI for 'tools'"),
         ("nobody", "There is no UI for 'nobody'"),
         (fresh_id(), "Not Found"),
-        ("chat", "The UI of 'chat' is not there: nothing.tsx does not exist"),
+        ("chat", "The UI of 'chat' cannot be bundled: nothing.tsx does not exist"),
     ],
 )
 async def test_what_is_not_there_is_not_found(http, graph_id, says):

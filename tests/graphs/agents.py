@@ -1,4 +1,4 @@
-"""Deterministic graphs for the end-to-end and the kill tests. No keys, no network; message ids are given."""
+"""Deterministic graphs for the end-to-end and kill tests. No API keys, no network, fixed message ids."""
 
 import asyncio
 import datetime
@@ -48,7 +48,7 @@ def say_again(state: Echo) -> Echo:
 echo = StateGraph(Echo).add_node("say_again", say_again).add_edge(START, "say_again").compile()
 
 
-# -- chat: tokens. {"messages": [...], "delay"?: seconds before each token} -------------------------------------------
+# -- chat: streams tokens. {"messages": [...], "delay"?: seconds before each token} -----------------------------------
 
 
 class Talk(TypedDict, total=False):
@@ -68,7 +68,7 @@ async def model(state: Talk) -> Talk:
 chat = StateGraph(Talk).add_node("model", model).add_edge(START, "model").compile()
 
 
-# -- tools: a model calls a tool, whose arguments are streamed, and answers from its result ---------------------------
+# -- tools: a model calls a tool, with streamed arguments, and answers from its result --------------------------------
 
 
 @tool
@@ -106,7 +106,7 @@ tools = (
 )
 
 
-# -- asks_page: a model that calls a tool which the page has, and ends its turn there ----------------------------------
+# -- asks_page: a model that calls a tool of the page and ends its turn ------------------------------------------------
 
 
 def ask_page(conversation: list[BaseMessage]) -> AIMessage:
@@ -124,7 +124,7 @@ async def model_with_page(state: Talk) -> Talk:
 asks_page = StateGraph(Talk).add_node("model", model_with_page).add_edge(START, "model").compile()
 
 
-# -- showcase: a model that thinks before it speaks, widgets, a state that changes in depth, a message taken back -----
+# -- showcase: reasoning before text, UI messages, nested state changes, and a removed message ------------------------
 
 
 class Showcase(TypedDict, total=False):
@@ -141,9 +141,9 @@ def think_aloud(conversation: list[BaseMessage]) -> AIMessage:
         ToolCall(name="add", args={"a": number, "b": 1}, id=f"{message_id}-{number}", type="tool_call")
         for number in (1, 2)
     ]
-    thought = {"type": "reasoning", "reasoning": "Two sums are wanted, so two calls."}
-    said = {"type": "text", "text": "I add them one by one."}
-    return AIMessage([thought, said], id=message_id, tool_calls=calls, name="thinker")
+    reasoning = {"type": "reasoning", "reasoning": "Two sums are wanted, so two calls."}
+    text = {"type": "text", "text": "I add them one by one."}
+    return AIMessage([reasoning, text], id=message_id, tool_calls=calls, name="thinker")
 
 
 async def think_first(state: Showcase) -> Showcase:
@@ -197,7 +197,7 @@ async def note_after(state: Notes) -> Notes:
 
 
 class Inner(TypedDict, total=False):
-    """The subgraph's mood is its own; only its messages come out."""
+    """`mood` is private to the subgraph; only its messages are returned."""
 
     messages: Annotated[list[AnyMessage], add_messages]
     mood: str
@@ -256,7 +256,7 @@ approve = (
 )
 
 
-# -- approve_many: two in parallel and one in a subgraph beside them; then one node that asks twice in sequence -------
+# -- approve_many: three parallel interrupts, one of them in a subgraph; then one node with two in sequence -----------
 
 
 class Approvals(TypedDict, total=False):
@@ -308,7 +308,7 @@ fails = StateGraph(Echo).add_node("boom", boom).add_edge(START, "boom").compile(
 
 
 # -- slow, slow_sync, slow_below, stubborn, blocking: {"seconds"?: how long, "until"?: a file to wait for,
-# "spin"?: burn the processor} -----------------------------------------------------------------------------------------
+# "spin"?: use the CPU} ------------------------------------------------------------------------------------------------
 
 
 class Delay(TypedDict, total=False):
@@ -344,7 +344,7 @@ async def block(state: Delay) -> Delay:
     deadline = time.monotonic() + state.get("seconds", 0)
     while time.monotonic() < deadline or not arrived(state.get("until")):
         if not state.get("spin"):
-            time.sleep(0.01)  # noqa: ASYNC251 - blocking the loop is what this graph is for
+            time.sleep(0.01)  # noqa: ASYNC251 - this graph blocks the loop on purpose
     return {"steps": ["waited"]}
 
 
@@ -356,7 +356,7 @@ async def wait_stubbornly(state: Delay) -> Delay:
 
 
 def wait_below(state: Delay) -> Delay:
-    """In a thread of a pool, which LangGraph has for each graph that is called synchronously."""
+    """Wait in a thread pool, which LangGraph creates for every synchronous graph call."""
     below = StateGraph(Delay).add_node("one", wait_in_thread).add_node("other", wait_in_thread)
     below.add_edge(START, "one").add_edge(START, "other").compile().invoke(state)
     return {"steps": ["waited"]}
@@ -380,7 +380,7 @@ stubborn = _delayed(wait_stubbornly)
 blocking = _delayed(block)
 
 
-# -- steps: {"count": N, "file"?: where each step leaves a line, "delay"?: seconds in each step} ----------------------
+# -- steps: {"count": N, "file"?: each step appends a line to it, "delay"?: seconds in each step} ---------------------
 
 
 class Steps(TypedDict, total=False):
@@ -393,11 +393,11 @@ class Steps(TypedDict, total=False):
 async def step(state: Steps) -> Steps:
     number = len(state.get("done", [])) + 1
     await asyncio.sleep(state.get("delay", 0))
-    leave_line(state.get("file"), number)
+    append_line(state.get("file"), number)
     return {"done": [number]}
 
 
-def leave_line(path: str | None, number: int) -> None:
+def append_line(path: str | None, number: int) -> None:
     if path is not None:
         with open(path, "a") as file:
             file.write(f"{number}\n")
@@ -455,7 +455,7 @@ everything = (
 )
 
 
-# -- private: what goes in, what is kept and what comes out are three different things --------------------------------
+# -- private: different schemas for input, state and output -----------------------------------------------------------
 
 
 class Question(TypedDict):
@@ -488,7 +488,7 @@ private = (
 )
 
 
-# -- functional: an entrypoint with a task, and a memory of its previous answer ---------------------------------------
+# -- functional: an entrypoint with a task, which gets its previous result --------------------------------------------
 
 
 @task
@@ -497,12 +497,12 @@ async def double(number: int) -> int:
 
 
 @entrypoint()
-async def functional(given: dict[str, Any], *, previous: Any = None) -> dict[str, Any]:
-    get_stream_writer()({"doubling": given["number"]})
-    return {"doubled": await double(given["number"]), "previous": previous}
+async def functional(values: dict[str, Any], *, previous: Any = None) -> dict[str, Any]:
+    get_stream_writer()({"doubling": values["number"]})
+    return {"doubled": await double(values["number"]), "previous": previous}
 
 
-# -- curious: values that JSON does not know, and some that nothing knows ----------------------------------------------
+# -- curious: values that JSON does not support, and some that LangGraph rejects ---------------------------------------
 
 
 class Curious(TypedDict, total=False):
@@ -541,7 +541,7 @@ def find(state: Curious) -> Curious:
 curious = StateGraph(Curious).add_node("find", find).add_edge(START, "find").compile()
 
 
-# -- factory: a graph made for each opening, that knows its configuration ---------------------------------------------
+# -- factory: a graph that is created for every run, from the config --------------------------------------------------
 
 
 async def factory(config: RunnableConfig) -> Any:

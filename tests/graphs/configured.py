@@ -1,4 +1,4 @@
-"""Graphs that tell what they were configured with."""
+"""Graphs that output their configuration."""
 
 from dataclasses import dataclass
 from typing import Any, TypedDict
@@ -8,7 +8,7 @@ from langgraph.graph import START, StateGraph
 from langgraph.runtime import Runtime
 from pydantic import BaseModel
 
-PLACES = ("thread_id", "run_id", "graph_id", "user_id")
+SERVER_KEYS = ("thread_id", "run_id", "graph_id", "user_id")
 
 
 class Seen(TypedDict, total=False):
@@ -20,17 +20,17 @@ class Seen(TypedDict, total=False):
 
 
 def look(state: Seen, config: RunnableConfig, runtime: Runtime[Any]) -> Seen:
-    hidden = ("checkpoint_", "langgraph_", "__")
-    shown = {key: value for key, value in config["configurable"].items() if not key.startswith(hidden)}
+    internal = ("checkpoint_", "langgraph_", "__")
+    public = {key: value for key, value in config["configurable"].items() if not key.startswith(internal)}
     return {
-        "configured": {key: value for key, value in shown.items() if key not in PLACES},
+        "configured": {key: value for key, value in public.items() if key not in SERVER_KEYS},
         "context": runtime.context,
         "tags": list(config.get("tags") or []),
         "metadata": {key: value for key, value in config["metadata"].items() if not key.startswith("langgraph_")},
     }
 
 
-def telling(context_schema: Any = None) -> Any:
+def reporting_graph(context_schema: Any = None) -> Any:
     return StateGraph(Seen, context_schema=context_schema).add_node("look", look).add_edge(START, "look").compile()
 
 
@@ -51,7 +51,7 @@ class Demanding(BaseModel):
 
 
 class Opaque:
-    """Nothing that JSON Schema knows."""
+    """A type without a JSON Schema."""
 
 
 class Odd(TypedDict, total=False):
@@ -60,12 +60,12 @@ class Odd(TypedDict, total=False):
     copy: list[Opaque]
 
 
-configured = telling()
-loose = telling(Loose)
-strict = telling(Strict)
-demanding = telling(Demanding)
+configured = reporting_graph()
+loose = reporting_graph(Loose)
+strict = reporting_graph(Strict)
+demanding = reporting_graph(Demanding)
 odd = StateGraph(Odd).add_node("look", lambda state: {"schema": 1}).add_edge(START, "look").compile()
 
-inner = telling()
+inner = reporting_graph()
 middle = StateGraph(Seen).add_node("inner", inner).add_edge(START, "inner").compile()
 deeper = StateGraph(Seen).add_node("middle", middle).add_edge(START, "middle").compile()

@@ -1,5 +1,7 @@
-"""Graphs written the way CopilotKit's documentation has them: with a place for the page's tools and context, and with
-the events that its helpers dispatch."""
+"""Graphs in the style of CopilotKit's documentation.
+
+They have the page's tools and context in their state, and dispatch the same events as CopilotKit's helpers.
+"""
 
 import asyncio
 import operator
@@ -28,7 +30,7 @@ def arrived(path: str | None) -> bool:
     return path is None or Path(path).exists()
 
 
-async def arrival_of(path: str | None) -> None:
+async def wait_for(path: str | None) -> None:
     while not arrived(path):  # noqa: ASYNC110 - a file has no event to wait on
         await asyncio.sleep(0.01)
 
@@ -48,7 +50,7 @@ async def work(state: Working) -> Working:
     )
     await adispatch_custom_event("manually_emit_tool_call", {"id": "search-1", "name": "search", "args": {"for": "it"}})
     await adispatch_custom_event("copilotkit_manually_emit_intermediate_state", {"progress": 0.5})
-    await arrival_of(state.get("until"))
+    await wait_for(state.get("until"))
     await adispatch_custom_event("weather", {"is": "fine"})
     return {"messages": [AIMessage("On it.", id="kept"), AIMessage("Found.", id="after")], "progress": 1.0}
 
@@ -93,7 +95,7 @@ async def speak_selectively(state: Selective) -> Selective:
 selective = StateGraph(Selective).add_node("speak", speak_selectively).add_edge(START, "speak").compile()
 
 
-# -- slow_tool: a tool that waits for a file. The model refuses a call without an answer, as real ones do --------------
+# -- slow_tool: a tool that waits for a file. Like real models, this one rejects a tool call without a result ----------
 
 
 class Tooled(TypedDict, total=False):
@@ -104,17 +106,17 @@ class Tooled(TypedDict, total=False):
 @tool
 async def fetch(until: str) -> str:
     """Fetch something slowly."""
-    await arrival_of(until)
+    await wait_for(until)
     return "fetched"
 
 
-def strictly(until: str | None) -> Any:
+def strict_reply(until: str | None) -> Any:
     def reply(conversation: list[BaseMessage]) -> AIMessage:
         for at, message in enumerate(conversation):
             called = [each["id"] for each in message.tool_calls] if isinstance(message, AIMessage) else []
-            answers = conversation[at + 1 : at + 1 + len(called)]
-            if sorted(called) != sorted(each.tool_call_id for each in answers if isinstance(each, ToolMessage)):
-                raise ValueError(f"{called} have no answers right behind them")
+            results = conversation[at + 1 : at + 1 + len(called)]
+            if sorted(called) != sorted(each.tool_call_id for each in results if isinstance(each, ToolMessage)):
+                raise ValueError(f"tool calls {called} are not followed by their results")
         message_id = f"ai-{len(conversation)}"
         if until is None:
             return AIMessage("Nothing to fetch.", id=message_id)
@@ -126,7 +128,7 @@ def strictly(until: str | None) -> Any:
 
 
 async def model_that_fetches(state: Tooled) -> Tooled:
-    return {"messages": [await ScriptedChatModel(reply=strictly(state.get("until"))).ainvoke(state["messages"])]}
+    return {"messages": [await ScriptedChatModel(reply=strict_reply(state.get("until"))).ainvoke(state["messages"])]}
 
 
 def wants_fetching(state: Tooled) -> str:
@@ -147,7 +149,7 @@ slow_tool = (
 slow_tool_below = StateGraph(Tooled).add_node("inner", slow_tool).add_edge(START, "inner").compile()
 
 
-# -- copilot: the state of `CopilotKitState`. It calls the page's first tool, then says what it got --------------------
+# -- copilot: the state of `CopilotKitState`. It calls the page's first tool, then repeats the result ------------------
 
 
 class Properties(TypedDict, total=False):
@@ -162,17 +164,17 @@ class Copilot(TypedDict, total=False):
 
 
 async def model_with_actions(state: Copilot, config: RunnableConfig) -> Copilot:
-    given = state.get("copilotkit", {})
-    actions = given.get("actions", [])
-    seen = config["configurable"]["ag_ui"]["forwarded_props"].get("user", "nobody")
+    properties = state.get("copilotkit", {})
+    actions = properties.get("actions", [])
+    user = config["configurable"]["ag_ui"]["forwarded_props"].get("user", "nobody")
 
     def reply(conversation: list[BaseMessage]) -> AIMessage:
         last, message_id = conversation[-1], f"ai-{len(conversation)}"
         if isinstance(last, ToolMessage):
-            return AIMessage(f"{last.text}, {seen}!", id=message_id)
+            return AIMessage(f"{last.text}, {user}!", id=message_id)
         if not actions:
-            about = "; ".join(f"{each['description']}: {each['value']}" for each in given.get("context", []))
-            return AIMessage(f"I know {about or 'nothing'}, {seen}.", id=message_id)
+            context = "; ".join(f"{each['description']}: {each['value']}" for each in properties.get("context", []))
+            return AIMessage(f"I know {context or 'nothing'}, {user}.", id=message_id)
         args = {"title": "a title", "message": "a message"}
         if actions[0]["name"] == "copilotkitSuggest":
             args = {"suggestions": [{"title": "Go on", "message": "Go on, please."}]}
@@ -185,7 +187,7 @@ async def model_with_actions(state: Copilot, config: RunnableConfig) -> Copilot:
 copilot = StateGraph(Copilot).add_node("model", model_with_actions).add_edge(START, "model").compile()
 
 
-# -- dictated: what the model says is written into a file while it speaks, and ends with the line. It counts answers ---
+# -- dictated: the model streams the first line of a file while the file is written. It counts its answers -------------
 
 
 class Dictated(TypedDict, total=False):
@@ -204,14 +206,14 @@ class DictatedModel(ScriptedChatModel):
         run_manager: AsyncCallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> AsyncIterator[ChatGenerationChunk]:
-        message_id, said, ended = f"ai-{len(messages)}", 0, False
+        message_id, sent, ended = f"ai-{len(messages)}", 0, False
         while not ended:
             await asyncio.sleep(0.01)
             text, end, _ = self.file.read_text().partition("\n")
             ended = bool(end)
-            if text[said:]:
-                yield ChatGenerationChunk(message=AIMessageChunk(text[said:], id=message_id))
-            said = len(text)
+            if text[sent:]:
+                yield ChatGenerationChunk(message=AIMessageChunk(text[sent:], id=message_id))
+            sent = len(text)
         yield ChatGenerationChunk(message=AIMessageChunk("", id=message_id, chunk_position="last"))
 
 
@@ -228,7 +230,7 @@ async def take_dictation(state: Dictated) -> Dictated:
 dictated = StateGraph(Dictated).add_node("model", take_dictation).add_edge(START, "model").compile()
 
 
-# -- asks: every question in what it is told is asked back, all at once; then it says what it was answered ------------
+# -- asks: interrupts with every question in the user's message, in parallel; then repeats the answers ----------------
 
 
 class Asking(TypedDict, total=False):
@@ -247,8 +249,8 @@ def ask(state: dict[str, Any]) -> Asking:
 
 
 def tell_answers(state: Asking) -> Asking:
-    told = " ".join(sorted(state["answers"]))
-    return {"messages": [AIMessage(f"So: {told}", id=f"ai-{len(state['messages'])}")]}
+    answers = " ".join(sorted(state["answers"]))
+    return {"messages": [AIMessage(f"So: {answers}", id=f"ai-{len(state['messages'])}")]}
 
 
 asks = (
@@ -261,7 +263,7 @@ asks = (
 )
 
 
-# -- stumbles: it fails in mid-answer ----------------------------------------------------------------------------------
+# -- stumbles: fails in the middle of an answer ------------------------------------------------------------------------
 
 
 class Stumbling(ScriptedChatModel):

@@ -1,6 +1,6 @@
-"""The same small graph in every form a factory may have: four kinds of function, four signatures.
+"""The same small graph from every form of factory: four kinds of function, four signatures.
 
-What it is called for, and whether it was closed, is in a ledger that the graph `ledger` tells.
+The graph `ledger` returns how often each factory was opened and closed, and for which kind of access.
 """
 
 import operator
@@ -16,21 +16,21 @@ from langgraph.types import interrupt
 from langgraph_sdk.runtime import ServerRuntime
 
 
-class Told(TypedDict, total=False):
+class Facts(TypedDict, total=False):
     text: str
     told: Annotated[list[Any], operator.add]
 
 
 opened: dict[str, list[str]] = {}
-"""Of each form, what it was called for."""
+"""The access contexts that each form was opened with."""
 closed: dict[str, int] = {}
 
 
 def graph_of(**facts: Any) -> Any:
-    def tell(state: Told) -> Told:
+    def tell(state: Facts) -> Facts:
         return {"told": [facts]}
 
-    return StateGraph(Told).add_node("tell", tell).add_edge(START, "tell").compile()
+    return StateGraph(Facts).add_node("tell", tell).add_edge(START, "tell").compile()
 
 
 def without() -> Any:
@@ -50,7 +50,7 @@ def with_both(runtime: ServerRuntime, config: RunnableConfig) -> Any:
     return graph_of(access=runtime.access_context, greeting=config["configurable"].get("greeting"))
 
 
-def note(form: str, arguments: dict[str, Any]) -> None:
+def record_open(form: str, arguments: dict[str, Any]) -> None:
     runtime = arguments.get("runtime")
     opened.setdefault(form, []).append("unknown" if runtime is None else runtime.access_context)
 
@@ -60,42 +60,42 @@ Make = Callable[..., Any]
 
 def as_function(form: str, make: Make) -> Any:
     @wraps(make)
-    def made(**arguments: Any) -> Any:
-        note(form, arguments)
+    def factory(**arguments: Any) -> Any:
+        record_open(form, arguments)
         return make(**arguments)
 
-    return made
+    return factory
 
 
 def as_async_function(form: str, make: Make) -> Any:
     @wraps(make)
-    async def made(**arguments: Any) -> Any:
-        note(form, arguments)
+    async def factory(**arguments: Any) -> Any:
+        record_open(form, arguments)
         return make(**arguments)
 
-    return made
+    return factory
 
 
 def as_context_manager(form: str, make: Make) -> Any:
     @contextmanager
     @wraps(make)
-    def made(**arguments: Any) -> Iterator[Any]:
-        note(form, arguments)
+    def factory(**arguments: Any) -> Iterator[Any]:
+        record_open(form, arguments)
         yield make(**arguments)
         closed[form] = closed.get(form, 0) + 1
 
-    return made
+    return factory
 
 
 def as_async_context_manager(form: str, make: Make) -> Any:
     @asynccontextmanager
     @wraps(make)
-    async def made(**arguments: Any) -> AsyncIterator[Any]:
-        note(form, arguments)
+    async def factory(**arguments: Any) -> AsyncIterator[Any]:
+        record_open(form, arguments)
         yield make(**arguments)
         closed[form] = closed.get(form, 0) + 1
 
-    return made
+    return factory
 
 
 for kind in (as_function, as_async_function, as_context_manager, as_async_context_manager):
@@ -109,15 +109,15 @@ async def ledger(form: str) -> dict[str, Any]:
     return {"opened": opened.get(form, []), "closed": closed.get(form, 0)}
 
 
-# -- shaped: the config says which node there is, so that whoever reads the state must know it too --------------------
+# -- shaped: the config determines the node's name, so reading the state needs the same config ------------------------
 
 
 async def shaped(config: RunnableConfig) -> Any:
-    def ask(state: Told) -> Told:
+    def ask(state: Facts) -> Facts:
         return {"told": [interrupt("well?")]}
 
     node = config["configurable"].get("node", "nobody")
-    return StateGraph(Told).add_node(node, ask).add_edge(START, node).compile()
+    return StateGraph(Facts).add_node(node, ask).add_edge(START, node).compile()
 
 
 async def broken(config: RunnableConfig) -> Any:

@@ -1,4 +1,4 @@
-"""What a project may bring to keep things in, and what finds things by their meaning. `SAVER_DATA` is a folder."""
+"""User-provided savers and stores, and an embedding function. `SAVER_DATA` is a folder."""
 
 import asyncio
 import os
@@ -25,18 +25,18 @@ async def embed(texts: Sequence[str]) -> list[list[float]]:
 
 @asynccontextmanager
 async def durable_saver() -> AsyncIterator[Any]:
-    """A saver of the loop that opens it, over a database of its own."""
+    """A saver bound to the loop that opens it, with its own database."""
     async with open_sqlite_storage(Path(os.environ["SAVER_DATA"])) as storage:
         yield storage.checkpoints.saver(durability="sync")
 
 
 def forgetful_saver() -> InMemorySaver:
-    """It cannot delete the checkpoints of a run."""
+    """A saver that cannot delete the checkpoints of a run."""
     return InMemorySaver()
 
 
 class LoopBoundStore(InMemoryStore):
-    """As stores over a connection pool are: of use only on the loop that opened it."""
+    """Usable only on the loop that opened it, like a store over a connection pool."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -44,10 +44,10 @@ class LoopBoundStore(InMemoryStore):
 
     async def abatch(self, ops: Any) -> list[Result]:
         assert asyncio.get_running_loop() is self.loop
-        asked: list[Op] = list(ops)
-        if any(getattr(op, "key", None) == "broken" for op in asked):
+        operations: list[Op] = list(ops)
+        if any(getattr(op, "key", None) == "broken" for op in operations):
             raise OSError("the store is out of order")
-        return await super().abatch(asked)
+        return await super().abatch(operations)
 
 
 async def make_store() -> LoopBoundStore:

@@ -1,5 +1,7 @@
-"""Graphs that use the store, by every way to it. `memory`: {"user", "fact"?, "about"?} keeps a fact and recalls what it
-knows."""
+"""Graphs that access the store in every supported way.
+
+The input of `memory` is {"user", "fact"?, "about"?}: it stores the fact and recalls what it knows.
+"""
 
 from typing import Annotated, Any, TypedDict
 
@@ -28,14 +30,14 @@ class Recall(TypedDict, total=False):
 
 
 def keep(state: Recall) -> Recall:
-    """A sync node, in a thread."""
+    """A sync node, which runs in a thread."""
     if fact := state.get("fact"):
         get_store().put(("facts", state["user"]), fact, {"text": fact})
     return {}
 
 
 async def keep_also(state: Recall, *, store: BaseStore) -> Recall:
-    """An async node that was given the store, and calls it sync besides."""
+    """An async node with an injected store, which it also calls synchronously."""
     if fact := state.get("fact"):
         await store.aput(("facts", state["user"], "length"), fact, {"length": len(fact)})
         store.put(("facts", state["user"], "length"), "last", {"length": len(fact)})
@@ -56,7 +58,7 @@ memory = (
 )
 
 
-# -- remembering: a tool and a factory that have the store ------------------------------------------------------------
+# -- remembering: a tool and a factory that use the store -------------------------------------------------------------
 
 
 @tool
@@ -67,14 +69,14 @@ def note_down(text: str, store: Annotated[Any, InjectedStore()]) -> str:
 
 
 def remembering(runtime: ServerRuntime) -> Any:
-    made_with = runtime.store
+    store = runtime.store
 
     def call(state: Conversation) -> Conversation:
-        asked = ToolCall(name="note_down", args={"text": state["messages"][-1].text}, id="call-1")
-        return {"messages": [AIMessage("", tool_calls=[asked], id="ai-1")]}
+        tool_call = ToolCall(name="note_down", args={"text": state["messages"][-1].text}, id="call-1")
+        return {"messages": [AIMessage("", tool_calls=[tool_call], id="ai-1")]}
 
     async def look(state: Conversation) -> Conversation:
-        items = await made_with.asearch(("notes",), filter={"text": state["messages"][0].text})
+        items = await store.asearch(("notes",), filter={"text": state["messages"][0].text})
         return {"messages": [AIMessage(f"found {[item.key for item in items]}", id="ai-2")]}
 
     graph = StateGraph(Conversation).add_sequence([("call", call), ("tools", ToolNode([note_down])), ("look", look)])

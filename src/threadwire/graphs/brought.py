@@ -1,4 +1,4 @@
-"""What the project brings to keep things in: a checkpoint saver or a store of its own."""
+"""User-provided checkpoint savers and stores."""
 
 import inspect
 from collections.abc import AsyncIterator, Sequence
@@ -22,8 +22,10 @@ Saver = BaseCheckpointSaver[str]
 
 @dataclass(frozen=True)
 class Brought(Generic[T]):
-    """Loaded, and not yet opened. `target` is the thing itself or what makes it: a function, sync or async, or a
-    context manager of either kind."""
+    """A user-provided object that is loaded but not yet opened.
+
+    `target` is the object itself or what creates it: a function or a context manager, sync or async.
+    """
 
     key: str
     source: CodeSource
@@ -32,32 +34,35 @@ class Brought(Generic[T]):
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[T]:
-        """Called on the loop where it will be used. Raises `ConfigError` if what is made is something else."""
+        """Must be entered on the loop that will use the object.
+
+        Raises `ConfigError` if creating the object fails or if it has the wrong type.
+        """
         async with AsyncExitStack() as resources:
             try:
-                made = await self._make(resources)
+                instance = await self._create(resources)
             except Exception as error:
                 raise ConfigError(f'"{self.key}": opening {self.source} failed: {name_and_message(error)}') from error
-            if not isinstance(made, self.kind):
+            if not isinstance(instance, self.kind):
                 raise ConfigError(
-                    f'"{self.key}": {self.source} gave {type(made).__name__}, which is no {self.kind.__name__}. It '
-                    "must be one, or an (async) function or context manager that gives one."
+                    f'"{self.key}": {self.source} must be a {self.kind.__name__}, or a function or context manager '
+                    f"(sync or async) that returns one, not {type(instance).__name__}."
                 )
-            yield made
+            yield instance
 
-    async def _make(self, resources: AsyncExitStack) -> object:
+    async def _create(self, resources: AsyncExitStack) -> object:
         if isinstance(self.target, self.kind) or not callable(self.target):
             return self.target
-        made = self.target()
-        if inspect.isawaitable(made):
-            made = await made
-        if isinstance(made, self.kind):  # some are context managers besides
-            return made
-        if isinstance(made, AbstractAsyncContextManager):
-            return await resources.enter_async_context(made)
-        if isinstance(made, AbstractContextManager):
-            return resources.enter_context(made)
-        return made
+        result = self.target()
+        if inspect.isawaitable(result):
+            result = await result
+        if isinstance(result, self.kind):  # may also be a context manager, which must not be entered
+            return result
+        if isinstance(result, AbstractAsyncContextManager):
+            return await resources.enter_async_context(result)
+        if isinstance(result, AbstractContextManager):
+            return resources.enter_context(result)
+        return result
 
 
 def load_saver(source: CodeSource, modules: ProjectModules) -> Brought[Saver]:
@@ -69,7 +74,7 @@ def load_store(source: CodeSource, modules: ProjectModules) -> Brought[BaseStore
 
 
 def load(key: str, source: CodeSource, modules: ProjectModules) -> object:
-    """The object that langgraph.json names under `key`. Raises `ConfigError`."""
+    """Return the object that langgraph.json names under `key`. Raises `ConfigError`."""
     try:
         module = modules.load(source)
     except CannotLoad as failure:
@@ -81,7 +86,7 @@ def load(key: str, source: CodeSource, modules: ProjectModules) -> object:
 
 
 class BroughtSaver:
-    """A saver of the project's, on the loop it belongs to."""
+    """A user-provided saver. Every call runs on the loop that opened it."""
 
     def __init__(self, saver: Saver, loop: UserLoop) -> None:
         self.saver = saver
@@ -91,11 +96,11 @@ class BroughtSaver:
         newest = await self._loop.run(
             lambda: self.saver.aget_tuple({"configurable": {"thread_id": thread_id, "checkpoint_ns": ""}})
         )
-        return None if newest is None else (newest.checkpoint["id"], _made_by(newest.metadata))
+        return None if newest is None else (newest.checkpoint["id"], _created_by(newest.metadata))
 
     async def has(self, thread_id: ThreadId, checkpoint_id: str, ns: str = "") -> bool:
-        place = {"thread_id": thread_id, "checkpoint_ns": ns, "checkpoint_id": checkpoint_id}
-        return await self._loop.run(lambda: self.saver.aget_tuple({"configurable": place})) is not None
+        configurable = {"thread_id": thread_id, "checkpoint_ns": ns, "checkpoint_id": checkpoint_id}
+        return await self._loop.run(lambda: self.saver.aget_tuple({"configurable": configurable})) is not None
 
     async def put(self, puts: Sequence[Put]) -> None:
         await self._loop.run(lambda: self._put(puts))
@@ -136,5 +141,5 @@ class BroughtSaver:
         await self._loop.run(lambda: self.saver.adelete_for_runs([run_id]))
 
 
-def _made_by(metadata: object) -> RunId | None:
+def _created_by(metadata: object) -> RunId | None:
     return metadata.get("run_id") if isinstance(metadata, dict) else None

@@ -1,11 +1,11 @@
-"""`langgraph.json`: which graphs a project has, where its code is, and what environment it wants.
+"""`langgraph.json`: a project's graphs, the location of its code, and its environment.
 
-Reading it changes nothing; `prepare_environment` does, once, when a process is about to import the project's
-code. Keys that Threadwire does not know are left alone, because the same file also serves other tools; those inside
-a section that it does know are told, because they are most likely misspelt.
+Loading the file has no side effects. `prepare_environment` applies it, once, before a process imports the project's
+code. Unknown top-level keys are ignored, because other tools read the same file. Unknown keys inside a known section
+are reported, because they are most likely misspelled.
 
-One mistake does not keep the rest from being served, if it only takes something away: a graph, a variable, a folder. A
-mistake in what says who may do what, or how things are kept, is refused.
+An error that only removes something (a graph, a variable, a folder) is reported and the rest is served. An error in a
+section that controls access or persistence is raised.
 """
 
 import json
@@ -34,7 +34,7 @@ class GraphSource(CodeSource):
     stream_models: bool = True
     interrupt_outcome: bool = True
     problem: str | None = None
-    """What is wrong with the entry, if it cannot be understood."""
+    """Why the entry is invalid, if it is."""
 
 
 @dataclass(frozen=True)
@@ -42,20 +42,20 @@ class ProjectConfig:
     path: Path
     graphs: dict[str, GraphSource]
     dependencies: list[Path] = field(default_factory=list)
-    """Folders to import from, absolute. Names of packages to install are for image builds and not kept."""
+    """Absolute folders to import from. Package names are only for image builds and are dropped."""
     env: dict[str, str] = field(default_factory=dict)
     env_file: Path | None = None
     store: StoreConfig = field(default_factory=StoreConfig)
     checkpointer: CheckpointerConfig = field(default_factory=CheckpointerConfig)
     webhooks: WebhookRules = field(default_factory=WebhookRules)
     wants_auth: bool = False
-    """Whether the project asks for authentication, which is not offered yet."""
+    """Whether the project configures authentication, which is not supported yet."""
     ui: UiConfig = field(default_factory=lambda: UiConfig({}))
     http: HttpSection = field(default_factory=HttpSection)
     problems: list[str] = field(default_factory=list)
-    """What is wrong in the file, besides entries of graphs, and is passed over."""
+    """Invalid parts of the file that are ignored. Invalid graph entries are reported per graph."""
     warnings: list[str] = field(default_factory=list)
-    """What is odd in the file, but no reason not to serve it."""
+    """Unknown and unsupported keys, which are ignored."""
 
     @property
     def root(self) -> Path:
@@ -63,14 +63,14 @@ class ProjectConfig:
 
     @property
     def places(self) -> list[Path]:
-        """Where the project's own code is: its folders, and files that lie outside them."""
+        """The folders of the project's own code, and the files it names, which may lie outside them."""
         named: list[CodeSource] = [*self.graphs.values(), *([self.http.app] if self.http.app else [])]
         files = [Path(os.path.normpath(self.root / source.location)) for source in named if source.is_file]
         return list(dict.fromkeys([self.root, *self.dependencies, *files]))
 
 
 def load_config(path: Path) -> ProjectConfig:
-    """Read and check the file. Raises `ConfigError` with one line that says what to change."""
+    """Read and validate the file. Raises `ConfigError` with a one-line message that says what to change."""
     path = path.absolute()
     content = _read_json(path)
     if not isinstance(content, dict):
@@ -93,21 +93,21 @@ def load_config(path: Path) -> ProjectConfig:
             problems=problems,
             warnings=unknown_keys(content),
         )
-    except ConfigError as mistake:
-        raise ConfigError(f"{path}: {mistake.message}") from mistake
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error.message}") from error
 
 
 def _require_no_encryption(value: object) -> None:
-    """To keep in clear what somebody wants encrypted would be the worst way to ignore a key."""
+    """Never ignore this key: data that should be encrypted would be stored in the clear."""
     if value:
-        raise ConfigError('"encryption" is not offered: threads are kept as they are. Remove it to have them kept so.')
+        raise ConfigError('"encryption" is not supported. Remove it to store threads unencrypted.')
 
 
 def prepare_environment(config: ProjectConfig) -> None:
-    """Let the project's code be imported and see its variables. Doing it twice is doing it once.
+    """Make the project's code importable and set its environment variables. Idempotent.
 
-    A variable of the config replaces one that is already set: the file says what the project runs with.
-    Folders go to the end of the path, so that a project's `utils.py` cannot break an installed package.
+    Variables from the config override those already set. Folders are appended to `sys.path`, so that a project's
+    `utils.py` cannot shadow an installed package.
     """
     for folder in [config.root, *config.dependencies]:
         if str(folder) not in sys.path:
@@ -126,7 +126,7 @@ def _read_json(path: Path) -> object:
     except json.JSONDecodeError as error:
         raise ConfigError(f"{path}: not JSON at line {error.lineno}, column {error.colno}: {error.msg}.") from None
     except UnicodeEncodeError:
-        raise ConfigError(f"{path}: a text in it is half of a character (a lone surrogate).") from None
+        raise ConfigError(f"{path}: a string contains a lone surrogate, which is not valid Unicode.") from None
     except (OSError, UnicodeDecodeError, RecursionError) as error:
         raise ConfigError(f"{path}: cannot be read: {error}.") from error
     return content
@@ -136,52 +136,52 @@ def _graphs(value: object, problems: list[str]) -> dict[str, GraphSource]:
     if value is None:
         raise ConfigError('"graphs" is missing. Add e.g. "graphs": {"agent": "./agent.py:graph"}.')
     if not isinstance(value, dict):
-        raise ConfigError(f'"graphs" must be an object of names and sources, not {kind_of(value)}.')
+        raise ConfigError(f'"graphs" must be an object that maps names to sources, not {kind_of(value)}.')
     named = {graph_id: source for graph_id, source in value.items() if graph_id.strip()}
     if not named:
         raise ConfigError('"graphs" is empty. Add e.g. "agent": "./agent.py:graph".')
     if len(named) < len(value):
-        problems.append('"graphs" has a graph without a name, which is not served.')
+        problems.append('"graphs" has an entry without a name. It is not served.')
     return {graph_id: _graph(source) for graph_id, source in named.items()}
 
 
 def _graph(value: object) -> GraphSource:
     try:
         return _read_graph(value)
-    except ConfigError as mistake:
-        return GraphSource("", "", problem=mistake.message)
+    except ConfigError as error:
+        return GraphSource("", "", problem=error.message)
 
 
 def _read_graph(value: object) -> GraphSource:
     if isinstance(value, str):
         value = {"path": value}
     if not isinstance(value, dict):
-        raise ConfigError(f'its entry must be "./file.py:name" or an object with "path", not {kind_of(value)}.')
+        raise ConfigError(f'the entry must be "./file.py:name" or an object with "path", not {kind_of(value)}.')
     if (path := value.get("path")) is None:
-        raise ConfigError('it has no "path". Add e.g. "path": "./agent.py:graph".')
+        raise ConfigError('the entry has no "path". Add e.g. "path": "./agent.py:graph".')
     location, attribute = split_source('"path"', path)
     return GraphSource(
         location,
         attribute,
         _description(value),
-        stream_models=_switch(value, "stream_models"),
-        interrupt_outcome=_switch(value, "interrupt_outcome"),
+        stream_models=_flag(value, "stream_models"),
+        interrupt_outcome=_flag(value, "interrupt_outcome"),
     )
 
 
 def _description(value: Mapping[str, Any]) -> str | None:
     description = value.get("description")
     if description is not None and not isinstance(description, str):
-        raise ConfigError(f'"description" must be a text, not {kind_of(description)}.')
+        raise ConfigError(f'"description" must be a string, not {kind_of(description)}.')
     return description
 
 
-def _switch(value: Mapping[str, Any], name: str) -> bool:
-    """Something that is on unless it is switched off."""
-    switch = value.get(name, True)
-    if not isinstance(switch, bool):
-        raise ConfigError(f'"{name}" must be true or false, not {kind_of(switch)}.')
-    return switch
+def _flag(value: Mapping[str, Any], name: str) -> bool:
+    """A boolean that defaults to true."""
+    flag = value.get(name, True)
+    if not isinstance(flag, bool):
+        raise ConfigError(f'"{name}" must be true or false, not {kind_of(flag)}.')
+    return flag
 
 
 def _dependencies(value: object, root: Path, problems: list[str]) -> list[Path]:
@@ -195,7 +195,7 @@ def _dependencies(value: object, root: Path, problems: list[str]) -> list[Path]:
 
 def _dependency(name: object, root: Path, problems: list[str]) -> Path | None:
     if not isinstance(name, str):
-        problems.append(f'"dependencies": a folder or a package is a text, not {kind_of(name)}.')
+        problems.append(f'"dependencies": each folder or package name must be a string, not {kind_of(name)}.')
         return None
     folder = Path(os.path.normpath(root / name))
     if os.path.isdir(folder):
@@ -213,7 +213,7 @@ def _env(value: object, root: Path, problems: list[str]) -> dict[str, str]:
     if not isinstance(value, dict):
         problems.append(f'"env" must be an object of variables or the path of a .env file, not {kind_of(value)}.')
         return {}
-    return {name: text for name, given in value.items() if (text := _variable(name, given, problems)) is not None}
+    return {name: text for name, raw in value.items() if (text := _variable(name, raw, problems)) is not None}
 
 
 def _env_file(name: str, root: Path, problems: list[str]) -> dict[str, str]:
@@ -231,21 +231,21 @@ def _env_file(name: str, root: Path, problems: list[str]) -> dict[str, str]:
 
 def _variable(name: str, value: object, problems: list[str]) -> str | None:
     if not isinstance(value, (str, int, float)):
-        problems.append(f'"env"."{name}" must be a text, not {kind_of(value)}. It is not set.')
+        problems.append(f'"env"."{name}" must be a string, not {kind_of(value)}. It is not set.')
         return None
     text = value if isinstance(value, str) else json.dumps(value)
     if not name or "=" in name or "\0" in name + text:
-        problems.append(f'"env"."{name}" is not a variable that can be set.')
+        problems.append(f'"env"."{name}" is not a valid environment variable. It is not set.')
         return None
     return text
 
 
 def _ui(content: Mapping[str, Any], root: Path, problems: list[str]) -> UiConfig:
-    given, options = content.get("ui") or {}, content.get("ui_config") or {}
-    named = given.items() if isinstance(given, dict) else ()
-    sources = {name: path for name, path in named if isinstance(path, str) and path}
-    if not isinstance(given, dict) or len(sources) < len(given):
-        problems.append('"ui" must be an object of names and sources. Write e.g. "ui": {"agent": "./ui.tsx"}.')
+    section, options = content.get("ui") or {}, content.get("ui_config") or {}
+    entries = section.items() if isinstance(section, dict) else ()
+    sources = {name: path for name, path in entries if isinstance(path, str) and path}
+    if not isinstance(section, dict) or len(sources) < len(section):
+        problems.append('"ui" must be an object that maps names to sources, e.g. "ui": {"agent": "./ui.tsx"}.')
     shared = options.get("shared", []) if isinstance(options, dict) else None
     if not isinstance(shared, list) or not all(isinstance(name, str) for name in shared):
         problems.append('"ui_config" must be an object like {"shared": ["module"]}.')

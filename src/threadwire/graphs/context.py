@@ -1,4 +1,4 @@
-"""A run's context arrives as JSON; a graph, or a factory, may name a class for it."""
+"""Convert a run's JSON context to the context schema of a graph or a factory."""
 
 import dataclasses
 import inspect
@@ -8,10 +8,10 @@ from pydantic import BaseModel
 
 
 def fitting(context: Any, schema: Any) -> Any:
-    """What of a context such a class can be made from: the keys it has fields for. Clients that configure all graphs
-    alike send more.
+    """Return the part of a context that the schema accepts: the keys it has fields for.
 
-    Without any, nothing at all (None), unless every field has a default. What names no fields takes what there is.
+    Extra keys are dropped, because some clients send the same context to every graph. If no key is left, return None
+    unless every field has a default. A schema without declared fields accepts the context unchanged.
     """
     if not isinstance(context, dict | None) or (fields := _fields(schema)) is None:
         return context or None
@@ -20,13 +20,13 @@ def fitting(context: Any, schema: Any) -> Any:
 
 
 def made(context: Any, schema: Any) -> Any:
-    """The context as an instance of the class, if it is one."""
-    fits = fitting(context, schema)
-    return schema(**fits) if isinstance(fits, dict) and _fields(schema) is not None else fits
+    """Return the context as an instance of the schema if the schema is a class with fields."""
+    accepted = fitting(context, schema)
+    return schema(**accepted) if isinstance(accepted, dict) and _fields(schema) is not None else accepted
 
 
 def _fields(schema: Any) -> dict[str, bool] | None:
-    """The names a class takes, and whether each is required; None for what is no class of fields, or takes any."""
+    """Map each field name to whether it is required; None if the schema declares no fields or allows extra ones."""
     if not inspect.isclass(schema):
         return None
     if issubclass(schema, BaseModel):
@@ -38,9 +38,9 @@ def _fields(schema: Any) -> dict[str, bool] | None:
             for name in {key, field.alias or key}
         }
     if dataclasses.is_dataclass(schema):
-        nothing = dataclasses.MISSING
+        missing = dataclasses.MISSING
         return {
-            field.name: field.default is nothing and field.default_factory is nothing
+            field.name: field.default is missing and field.default_factory is missing
             for field in dataclasses.fields(schema)
             if field.init
         }

@@ -1,4 +1,4 @@
-"""Whose code is running."""
+"""The attempt whose code is running."""
 
 from contextvars import ContextVar
 

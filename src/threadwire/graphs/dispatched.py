@@ -1,7 +1,7 @@
-"""Events that a graph dispatches through LangChain's callbacks (`dispatch_custom_event`), which no stream mode has.
+"""Events that a graph dispatches through LangChain's callbacks (`dispatch_custom_event`).
 
-They are put into the run's own stream, so that they come in the order in which they happened, with the path of the
-subgraph they happened in.
+No stream mode contains them. They are written to the run's own stream, so that they arrive in order and with the
+namespace of the subgraph that dispatched them.
 """
 
 from typing import Any, NamedTuple
@@ -24,8 +24,8 @@ def put_into_stream(
     metadata: dict[str, Any] | None = None,
     **_: Any,
 ) -> None:
-    """The `on_custom_event` of a handler that has the run's stream, which LangGraph's for the `tools` mode has."""
+    """`on_custom_event` for a handler with access to the run's stream, such as LangGraph's for the `tools` mode."""
     ns = handler._ns_for_emit(metadata, tags)
     if ns is not None:
-        # As it is now: whoever dispatched it may go on changing it.
+        # Converted now, because the caller may change the data after dispatching it.
         handler.stream((ns, "custom", Dispatched(name, native(data))))

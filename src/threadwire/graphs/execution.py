@@ -1,4 +1,4 @@
-"""Drive one attempt of one run: LangGraph's stream in, log entries out."""
+"""Execute one attempt of a run: LangGraph's stream in, log entries out."""
 
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
@@ -24,7 +24,7 @@ from threadwire.graphs.normalize import Normalizer, resting
 from threadwire.graphs.tracing import tracers
 
 ALWAYS = ("values", "updates", "messages", "custom", "tools", "tasks", "checkpoints")
-"""What every run records, whoever started it, so that anybody can join it over any protocol."""
+"""Stream modes that every run records, so that any client can join it over any protocol."""
 
 LANGGRAPH_VERSION = version("langgraph")
 
@@ -44,8 +44,10 @@ class Recorder(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One start of a run. `goes_on` means an earlier attempt left a checkpoint, so the input has been applied (spec
-    5.5)."""
+    """One attempt to execute a run.
+
+    `goes_on` means that an earlier attempt left a checkpoint, so the input has already been applied (spec 5.5).
+    """
 
     run: Run
     goes_on: bool
@@ -54,15 +56,17 @@ class Attempt:
 
 
 class Execution:
-    """Runs an attempt to its end. If `drive` raises, `failed` says what the thread is left with, and after a
-    cancellation `interrupted`."""
+    """Runs an attempt to its end.
+
+    If `drive` raises, the ending of the run is `failed(error)`; after a cancellation it is `interrupted(error)`.
+    """
 
     def __init__(self, attempt: Attempt, recorder: Recorder) -> None:
         self._attempt = attempt
         self._run = attempt.run
         self._recorder = recorder
         self._kwargs = attempt.run.kwargs
-        self._asked = frozenset(self._kwargs.get("stream_mode") or ())
+        self._requested = frozenset(self._kwargs.get("stream_mode") or ())
         self.config = self._build_config()
         metadata = {
             **(self.config.get("metadata") or {}),
@@ -70,46 +74,46 @@ class Execution:
             "run_id": self._run.run_id,
             "ls_integration": "langgraph",
         }
-        self._normalizer = Normalizer(self._asked, metadata)
+        self._normalizer = Normalizer(self._requested, metadata)
 
     async def drive(
         self, graph: Pregel[Any, Any, Any, Any], saver: BaseCheckpointSaver[str], store: BaseStore
     ) -> Ending:
         bound = graph.copy(update={"checkpointer": saver, "store": store})
-        self._started()
+        self._record_start()
         record, recorder, feed = self._recorder.record, self._recorder, self._normalizer.feed
-        # A step's tasks are announced before they run. Waiting there for the disk, and not where the checkpoint is put,
-        # lets LangGraph prepare the step meanwhile, and still a crash repeats no step but the one it interrupts.
-        # Before the first step there is nothing to repeat: the input is kept with the run.
-        written: Callable[[], Awaitable[None]] = getattr(saver, "written", _nothing_to_wait_for)
-        stepwise = self._kwargs.get("durability") != "exit"
-        stepped = self._attempt.goes_on
+        # A step's tasks are announced before they run. Waiting for the disk at that point, and not when the checkpoint
+        # is put, lets LangGraph prepare the step in the meantime, and a crash still repeats only the step it
+        # interrupted. Before the first step there is nothing to repeat: the input is stored with the run.
+        written: Callable[[], Awaitable[None]] = getattr(saver, "written", _no_wait)
+        wait_per_step = self._kwargs.get("durability") != "exit"
+        step_finished = self._attempt.goes_on
         async with aclosing(self._stream(bound)) as parts:
             async for ns, mode, part in parts:
                 record(feed(ns, mode, part, time.time_ns() // 1_000_000))
-                if mode == "tasks" and stepwise:
+                if mode == "tasks" and wait_per_step:
                     if "input" not in part:
-                        stepped = True
-                    elif stepped:
+                        step_finished = True
+                    elif step_finished:
                         await written()
                 elif recorder.crowded:
                     await recorder.room()
-        return self._ended()
+        return self._succeeded()
 
     def failed(self, error: BaseException) -> Ending:
-        return Ending(status="error", error=describe(error), settled=self._settled("error", describe(error)))
+        return Ending(status="error", error=describe(error), settled=self._state_summary("error", describe(error)))
 
     def interrupted(self, error: Json) -> Ending:
-        return Ending(status="interrupted", error=error, settled=self._settled("interrupted", error))
+        return Ending(status="interrupted", error=error, settled=self._state_summary("interrupted", error))
 
     @property
     def next(self) -> tuple[str, ...]:
-        """The nodes that the last checkpoint led to."""
+        """The next nodes of the last checkpoint."""
         return self._normalizer.next
 
-    # -- what goes in --------------------------------------------------------------------------------------------
+    # -- input and config ----------------------------------------------------------------------------------------
 
-    def _started(self) -> None:
+    def _record_start(self) -> None:
         now = time.time_ns() // 1_000_000
         started: dict[str, Json] = {
             "attempt": self._run.attempt,
@@ -132,13 +136,13 @@ class Execution:
     def _input(self) -> Any:
         if self._attempt.goes_on:
             return None
-        if command := self._kwargs.get("command"):  # an empty one says nothing
+        if command := self._kwargs.get("command"):  # an empty command counts as none
             return decode_command(command)
         return self._kwargs.get("input")
 
     def _build_config(self) -> dict[str, Any]:
         run = self._run
-        given = dict(self._kwargs.get("config") or {})
+        client_config = dict(self._kwargs.get("config") or {})
         configurable = configurable_of(run)
         if self._attempt.goes_on:
             for key in ("checkpoint_id", "checkpoint_map"):
@@ -146,7 +150,7 @@ class Execution:
         if self._kwargs.get("strict_resume"):
             configurable[STRICT_RESUME] = True
         metadata = {
-            **(given.get("metadata") or {}),
+            **(client_config.get("metadata") or {}),
             **run.metadata,
             "graph_id": run.graph_id,
             "assistant_id": run.assistant_id,
@@ -155,46 +159,45 @@ class Execution:
             "langgraph_host": "self-hosted",
         }
         return {
-            **given,
+            **client_config,
             "configurable": configurable,
             "metadata": metadata,
             "run_id": UUID(run.run_id),
-            "run_name": given.get("run_name") or run.graph_id,
-            **_callbacks(given, self._kwargs.get("langsmith_tracer")),
+            "run_name": client_config.get("run_name") or run.graph_id,
+            **_callbacks(client_config, self._kwargs.get("langsmith_tracer")),
         }
 
     def _modes(self) -> list[str]:
         modes = [mode for mode in ALWAYS if mode != "messages" or self._wants_messages()]
-        return [*modes, "debug"] if "debug" in self._asked else modes
+        return [*modes, "debug"] if "debug" in self._requested else modes
 
     def _wants_messages(self) -> bool:
-        return self._attempt.stream_models or bool(self._asked & {"messages", "messages-tuple"})
+        return self._attempt.stream_models or bool(self._requested & {"messages", "messages-tuple"})
 
-    # -- what comes out ------------------------------------------------------------------------------------------
+    # -- stream and outcome --------------------------------------------------------------------------------------
 
     def _stream(self, graph: Pregel[Any, Any, Any, Any]) -> AsyncGenerator[tuple[Namespace, str, Any]]:
         config = cast("RunnableConfig", self.config)
         options: dict[str, Any] = {
             "stream_mode": self._modes(),
             "subgraphs": True,
-            "output_keys": graph.output_channels,  # what the graph keeps to itself is in its state, not in its stream
+            "output_keys": graph.output_channels,  # private channels are part of the state, not of the stream
             "context": fitting(self._kwargs.get("context"), graph.context_schema),
             "interrupt_before": self._kwargs.get("interrupt_before"),
             "interrupt_after": self._kwargs.get("interrupt_after"),
-            # LangGraph's own `async` puts checkpoints in the background, any number of steps behind; see `drive`.
+            # LangGraph's `async` writes checkpoints in the background, any number of steps behind; see `drive`.
             "durability": "exit" if self._kwargs.get("durability") == "exit" else "sync",
         }
-        if "events" in self._asked:
+        if "events" in self._requested:
             return self._with_events(graph, config, options)
         return cast("AsyncGenerator[tuple[Namespace, str, Any]]", graph.astream(self._input(), config, **options))
 
     async def _with_events(
         self, graph: Pregel[Any, Any, Any, Any], config: RunnableConfig, options: dict[str, Any]
     ) -> AsyncGenerator[tuple[Namespace, str, Any]]:
-        """The same parts, and every callback event besides; the root's own stream of parts is not shown as events."""
-        if (
-            graph.config and "recursion_limit" in graph.config
-        ):  # LangChain would fill in its default before the graph is asked
+        """Yield the same parts, and record every callback event except those of the root's own stream."""
+        if graph.config and "recursion_limit" in graph.config:
+            # Otherwise LangChain's default would override the graph's own limit.
             config = {"recursion_limit": graph.config["recursion_limit"], **config}
         async for event in graph.astream_events(self._input(), config, version="v2", **options):
             if event["event"] == "on_chain_stream" and event["run_id"] == self._run.run_id:
@@ -203,20 +206,22 @@ class Execution:
                 at = time.time_ns() // 1_000_000
                 self._recorder.record((Draft(Kind.EVENTS, {"value": native(event)}, (), at),))
 
-    def _ended(self) -> Ending:
+    def _succeeded(self) -> Ending:
         paused = bool(self._normalizer.pending or self._normalizer.next)
-        interrupts = [each for asked in self._normalizer.pending.values() for each in asked]
+        interrupts = [each for task_interrupts in self._normalizer.pending.values() for each in task_interrupts]
         return Ending(
             status="success",
             interrupts=interrupts,
-            settled=self._settled("interrupted" if paused else "idle", None),
+            settled=self._state_summary("interrupted" if paused else "idle", None),
         )
 
-    def _settled(self, status: Any, error: Json) -> Settled | None:
-        """What the thread is left with; None when this attempt never got as far as a checkpoint."""
+    def _state_summary(self, status: Any, error: Json) -> Settled | None:
+        """The resulting thread state; None if this attempt reached no checkpoint."""
         if self._normalizer.last_values is None:
             return None
-        pending = {task: [resting(each) for each in asked] for task, asked in self._normalizer.pending.items()}
+        pending = {
+            task: [resting(each) for each in interrupts] for task, interrupts in self._normalizer.pending.items()
+        }
         return Settled(status=status, values=native(self._normalizer.last_values), interrupts=pending, error=error)
 
 
@@ -225,8 +230,8 @@ def _callbacks(config: dict[str, Any], tracer: Json) -> dict[str, Any]:
     return {"callbacks": [*(config.get("callbacks") or ()), *added]} if added else {}
 
 
-async def _nothing_to_wait_for() -> None:
-    """For a saver of the user's own, which keeps what promises it keeps."""
+async def _no_wait() -> None:
+    """For user-provided savers, which decide for themselves when a put is durable."""
 
 
 def decode_command(command: dict[str, Any]) -> Command[Any]:
@@ -247,6 +252,6 @@ def _target(target: Any) -> str | Send:
 def describe(error: BaseException) -> dict[str, str]:
     try:
         message = str(error)
-    except BaseException as unsayable:  # its own code, or what it holds
-        message = f"It cannot be put into words: {type(unsayable).__name__}"
+    except BaseException as failure:  # `__str__` of the error or of a value in it
+        message = f"The error message could not be rendered: {type(failure).__name__}"
     return {"error": type(error).__name__, "message": message}

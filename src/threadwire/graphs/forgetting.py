@@ -1,7 +1,7 @@
-"""Forgetting the project's own modules, so that changed code is imported anew.
+"""Unload the project's own modules, so that the next import loads changed code.
 
-Forgetting removes them from `sys.modules` and nothing else: whoever still runs the old code keeps it, as one keeps any
-object that is referred to. What is installed is never forgotten, also when it lies in the project's folder.
+Unloading only removes them from `sys.modules`: running code keeps the old modules alive as long as it refers to them.
+Installed packages are never unloaded, even if they are inside the project's folder.
 """
 
 import importlib
@@ -15,63 +15,65 @@ from pathlib import Path
 from types import ModuleType
 
 INSTALLED = frozenset({"site-packages", "dist-packages"})
-"""Folders whose content is not the project's, wherever they lie."""
+"""Names of folders whose content never belongs to the project."""
 
 
 @contextmanager
 def forgotten(folders: Sequence[Path]) -> Iterator[None]:
-    """From here on, the modules in these folders (or files) are imported anew. If the block fails, they are as they
-    were."""
+    """Unload the modules in these folders (or files). If the block raises, restore them."""
     before = own_modules(folders)
-    _forget(before)
+    _unload(before)
     importlib.invalidate_caches()
     try:
         yield
     except BaseException:
-        _forget(own_modules(folders))
+        _unload(own_modules(folders))
         sys.modules.update(before)
         raise
 
 
 def own_modules(folders: Sequence[Path]) -> dict[str, ModuleType]:
-    """What has been imported from these folders and is not installed there."""
-    own = tuple(map(str, folders))
+    """Imported modules that come from these folders, except installed packages."""
+    prefixes = tuple(map(str, folders))
     return {
         name: module
         for name, module in list(sys.modules.items())
-        if name.partition(".")[0] not in _NEVER and any(_is_own(place, own) for place in _places(module))
+        if name.partition(".")[0] not in _NEVER_UNLOADED and any(_is_own(path, prefixes) for path in _paths(module))
     }
 
 
-def _is_own(place: str, folders: tuple[str, ...]) -> bool:
-    # Texts, not paths: there are thousands of modules to look at.
-    if not place.startswith(folders) or place.startswith(_STANDARD_LIBRARY):
+def _is_own(location: str, folders: tuple[str, ...]) -> bool:
+    # Compare strings before creating a `Path`: there are thousands of modules to check.
+    if not location.startswith(folders) or location.startswith(_STANDARD_LIBRARY):
         return False
-    path = Path(place)
+    path = Path(location)
     return not INSTALLED & set(path.parts) and any(path.is_relative_to(folder) for folder in folders)
 
 
 def drop_bytecode(path: Path) -> None:
-    """Python tells stale bytecode by the second and the size, which two quick edits may share."""
+    """Delete the cached bytecode of a source file.
+
+    Python detects stale bytecode by the source's size and its mtime in seconds, which two quick edits may share.
+    """
     Path(importlib.util.cache_from_source(path)).unlink(missing_ok=True)
 
 
-# Threadwire may itself lie in the folder, and what is being run is not imported.
-_NEVER = frozenset({"threadwire", "__main__"})
+# Threadwire itself may be inside the folder, and `__main__` cannot be imported again.
+_NEVER_UNLOADED = frozenset({"threadwire", "__main__"})
 _STANDARD_LIBRARY = tuple(sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib"))
 
 
-def _forget(modules: Iterable[str]) -> None:
+def _unload(modules: Iterable[str]) -> None:
     for name in list(modules):
         sys.modules.pop(name, None)
 
 
-def _places(module: ModuleType) -> list[str]:
-    """Its file; for a package without one, its folders."""
+def _paths(module: ModuleType) -> list[str]:
+    """The module's file, or the folders of a namespace package."""
     file = getattr(module, "__file__", None)
     if isinstance(file, str):
         return [file]
     try:
         return [str(folder) for folder in getattr(module, "__path__", ())]
-    except Exception:  # the module of a library may be any object, and answer anything
+    except Exception:  # `sys.modules` may hold arbitrary objects
         return []

@@ -1,4 +1,4 @@
-"""The section `http` of `langgraph.json`: what is served, to whom, and with what around it."""
+"""The `http` section of `langgraph.json`: which routes are served, CORS, headers and the custom application."""
 
 import re
 from fnmatch import fnmatchcase
@@ -13,7 +13,7 @@ Names = tuple[str, ...]
 
 
 class _Section(BaseModel):
-    # Strict: the file is JSON, and a "false" in quotation marks is a mistake. Unknown keys are told elsewhere.
+    # Strict, because in JSON a quoted "false" is an error. `unknown_keys` reports unknown keys.
     model_config = ConfigDict(strict=True, frozen=True, extra="ignore", arbitrary_types_allowed=True)
 
 
@@ -21,7 +21,7 @@ def _compiles(pattern: str) -> str:
     try:
         re.compile(pattern)
     except re.error as error:
-        raise ValueError(f"not a regular expression: {error}") from None
+        raise ValueError(f"invalid regular expression: {error}") from None
     return pattern
 
 
@@ -33,7 +33,7 @@ List = Annotated[Names, BeforeValidator(_as_tuple)]
 
 
 class Cors(_Section):
-    """Which pages may call the server, in place of the defaults."""
+    """CORS settings that replace the defaults."""
 
     allow_origins: List = ()
     allow_origin_regex: Annotated[str, AfterValidator(_compiles)] | None = None
@@ -45,13 +45,13 @@ class Cors(_Section):
 
 
 class HeaderChoice(_Section):
-    """Which headers of a request. Names may contain `*`; what is excluded is not included."""
+    """A selection of request headers. Names may contain `*`; `excludes` takes precedence over `includes`."""
 
     includes: List | None = None
     excludes: List | None = None
 
     def chosen(self, header: str) -> bool:
-        """Whether this header, in lower case, is meant. Credentials are only if they are named in full."""
+        """Whether a header, given in lower case, is selected. Credentials must be included by their full name."""
         if _matches(header, self.excludes):
             return False
         patterns = [each.lower() for each in self.includes or ()]
@@ -68,7 +68,7 @@ def _matches(header: str, patterns: "Names | list[str] | None") -> bool:
 def _prefix(text: str) -> str:
     prefix = text.rstrip("/")
     if prefix and not re.fullmatch(r"(/[A-Za-z0-9._~-]+)+", prefix):
-        raise ValueError('write it like "/api"')
+        raise ValueError('must look like "/api"')
     return prefix
 
 
@@ -78,7 +78,7 @@ def _application(value: object) -> CodeSource:
 
 class HttpSection(_Section):
     app: Annotated[CodeSource, BeforeValidator(_application)] | None = None
-    """The user's own application, whose routes, middleware and lifespan are the server's too."""
+    """The user's own application, whose routes, middleware and lifespan become part of the server."""
     mount_prefix: Annotated[str, AfterValidator(_prefix)] = ""
     cors: Cors | None = None
     configurable_headers: HeaderChoice | None = None
@@ -116,7 +116,7 @@ _ROUTES = {
 
 
 def read_http(value: object) -> HttpSection:
-    """Raises `ConfigError` with one line that says what to change."""
+    """Raises `ConfigError` with a one-line message that says what to change."""
     if value is None:
         return HttpSection()
     if not isinstance(value, dict):
@@ -124,7 +124,7 @@ def read_http(value: object) -> HttpSection:
     try:
         return HttpSection.model_validate({key: inner for key, inner in value.items() if inner is not None})
     except ValidationError as error:
-        wrong = error.errors()[0]
-        where = ".".join(f'"{key}"' for key in ("http", *wrong["loc"]) if isinstance(key, str))
-        message = wrong["msg"].removeprefix("Value error, ").replace("tuple", "list")
-        raise ConfigError(f"{where}: {message}.") from None
+        first = error.errors()[0]
+        path = ".".join(f'"{key}"' for key in ("http", *first["loc"]) if isinstance(key, str))
+        message = first["msg"].removeprefix("Value error, ").replace("tuple", "list")
+        raise ConfigError(f"{path}: {message}.") from None

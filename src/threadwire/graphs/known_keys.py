@@ -1,4 +1,4 @@
-"""The keys of `langgraph.json`, and a word about those that are not among them or do nothing."""
+"""The keys of `langgraph.json`, and warnings about unknown and unsupported ones."""
 
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
@@ -7,7 +7,7 @@ from typing import Any
 from threadwire.graphs.http_section import Cors, HeaderChoice, HttpSection
 
 Known = Mapping[str, Any]
-"""Each key, and what may be inside: another table, or nothing that is looked at."""
+"""Known keys. The value is a table of nested keys, or None if nested keys are not checked."""
 
 _GRAPH: Known = dict.fromkeys(("path", "description", "stream_models", "interrupt_outcome"))
 
@@ -47,14 +47,14 @@ _TOP: Known = dict.fromkeys(("graphs", "dependencies", "env", "ui", "ui_config",
 
 
 def unknown_keys(content: Mapping[str, Any]) -> list[str]:
-    """One line for each key that a known section does not have, for each section whose name is nearly a known one, and
-    for one that does nothing here.
+    """Return a one-line warning for each unknown key in a known section, each section whose name resembles a known one,
+    and each unsupported section.
 
-    Other sections belong to other tools.
+    Other unknown sections belong to other tools.
     """
     lines = [_line((key,), _TOP) for key in content if key not in _TOP and _nearest(key, _TOP)]
     if content.get("priority"):
-        lines.append('"priority" is not offered and is ignored: runs begin in the order in which they are due.')
+        lines.append('"priority" is not supported and is ignored: runs start in the order in which they are due.')
     for name, known in _SECTIONS.items():
         lines += _unknown(content.get(name), known, (name,))
     graphs = content.get("graphs")
@@ -72,9 +72,9 @@ def _unknown(value: object, known: Known, path: tuple[str, ...]) -> Iterator[str
 
 
 def _line(path: tuple[str, ...], known: Known) -> str:
-    where = ".".join(f'"{key}"' for key in path)
+    quoted = ".".join(f'"{key}"' for key in path)
     nearest = _nearest(path[-1], known)
-    return f"{where} is not known and is ignored." + (f' Did you mean "{nearest}"?' if nearest else "")
+    return f"{quoted} is not a known key and is ignored." + (f' Did you mean "{nearest}"?' if nearest else "")
 
 
 def _nearest(key: str, known: Known) -> str | None:

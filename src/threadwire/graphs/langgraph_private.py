@@ -1,5 +1,7 @@
-"""What we know of LangGraph's inside and change there, because it has no public way to it. A version that has something
-elsewhere is left as it is in that."""
+"""Uses and patches of LangGraph internals that have no public API.
+
+A patch whose target is missing in the installed version is skipped.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import fields
@@ -13,21 +15,25 @@ from threadwire.graphs.callbacks import Callbacks
 from threadwire.graphs.dispatched import put_into_stream
 
 STRICT_RESUME = "__pregel_strict_resume"
-"""Has LangGraph refuse an answer to what was not asked. It has no public name for what only servers set."""
+"""Makes LangGraph reject an answer to an interrupt that is not pending. Only servers set it, so it has no public
+name."""
 
 
 def patch_langgraph() -> None:
-    """Once per process; to do it again is nothing."""
-    _change_tool_handler()
-    _copy_no_interrupts()
-    _look_into_no_text()
-    _tell_quickly()
+    """Apply all patches. Idempotent."""
+    _patch_tool_handler()
+    _skip_interrupt_copies()
+    _skip_text_iteration()
+    _use_direct_callbacks()
 
 
-def _change_tool_handler() -> None:
-    """Every run has LangGraph's handler for the `tools` mode. It acts on tools alone, but is called for every event of
-    every node; saying so spares a tenth of the cost of a small step. And it is made to listen to dispatched events,
-    which would otherwise go unheard: a handler of our own would make every step 4 % slower."""
+def _patch_tool_handler() -> None:
+    """Limit LangGraph's handler for the `tools` mode to tools, and let it receive dispatched events.
+
+    Every run has this handler. It only acts on tools but is called for every event of every node; ignoring the others
+    saves a tenth of the cost of a small step. A handler of our own for dispatched events would make every step 4 %
+    slower.
+    """
     try:
         from langgraph.pregel._tools import StreamToolCallHandler
     except ImportError:
@@ -37,47 +43,53 @@ def _change_tool_handler() -> None:
     StreamToolCallHandler.on_custom_event = put_into_stream  # type: ignore[assignment, method-assign]
 
 
-def _copy_no_interrupts() -> None:
-    """To show an interrupt as part of a task LangGraph copies its value to the last leaf, which fails for what cannot
-    be copied, contains itself or is deep; then nobody would hear of the interrupt. We render it anyway."""
+def _skip_interrupt_copies() -> None:
+    """Do not deep-copy interrupts.
+
+    To include an interrupt in a task, LangGraph deep-copies its value. That fails if the value cannot be copied,
+    contains itself or is nested too deeply, and the interrupt would be lost. We render the value ourselves anyway.
+    """
     if hasattr(debug, "asdict"):
-        debug.asdict = _fields_of
+        debug.asdict = _shallow_asdict
 
 
-def _fields_of(value: Any) -> dict[str, Any]:
+def _shallow_asdict(value: Any) -> dict[str, Any]:
     return {each.name: getattr(value, each.name) for each in fields(value)}
 
 
-def _look_into_no_text() -> None:
-    """To find messages LangGraph looks at every element of every sequence that a node returns, and a text is one of
-    letters: twenty megabytes of it held up all runs for two seconds."""
+def _skip_text_iteration() -> None:
+    """Do not search strings for messages.
+
+    LangGraph checks every element of every sequence that a node returns, including every character of a string: 20 MB
+    of text blocked all runs for two seconds.
+    """
     try:
         from langgraph.pregel import _messages
 
-        usual = _messages._state_values
+        original = _messages._state_values
     except (ImportError, AttributeError):
         return
-    if not isinstance(usual, partial):
-        _messages._state_values = partial(_values_but_text, usual)
+    if not isinstance(original, partial):
+        _messages._state_values = partial(_state_values_without_text, original)
 
 
-def _values_but_text(state_values: Callable[[Any], Sequence[Any]], state: Any) -> Sequence[Any]:
+def _state_values_without_text(state_values: Callable[[Any], Sequence[Any]], state: Any) -> Sequence[Any]:
     return [value for value in state_values(state) if not isinstance(value, (str, bytes, bytearray))]
 
 
-def _tell_quickly() -> None:
-    """A graph makes its callbacks in LangChain's way, and everything in it has its own from them."""
+def _use_direct_callbacks() -> None:
+    """Replace the callback manager that a graph creates; those of its nodes derive from it."""
     try:
         from langgraph.pregel._messages import StreamMessagesHandler
         from langgraph.pregel._tools import StreamToolCallHandler
 
-        usual = main.get_async_callback_manager_for_config  # type: ignore[attr-defined]
+        original = main.get_async_callback_manager_for_config  # type: ignore[attr-defined]
     except (ImportError, AttributeError):
         return
     Callbacks.at_once = frozenset({StreamMessagesHandler, StreamToolCallHandler})
-    if not isinstance(usual, partial):
-        main.get_async_callback_manager_for_config = partial(_told_quickly, usual)  # type: ignore[attr-defined]
+    if not isinstance(original, partial):
+        main.get_async_callback_manager_for_config = partial(_direct_callbacks, original)  # type: ignore[attr-defined]
 
 
-def _told_quickly(callbacks_for: Callable[[Any], AsyncCallbackManager], config: Any) -> Callbacks:
-    return Callbacks.instead_of(callbacks_for(config))
+def _direct_callbacks(manager_for_config: Callable[[Any], AsyncCallbackManager], config: Any) -> Callbacks:
+    return Callbacks.instead_of(manager_for_config(config))

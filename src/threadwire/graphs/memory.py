@@ -1,4 +1,4 @@
-"""Where checkpoints and memories are kept, as the project wants it."""
+"""The checkpointer and the store that a project configures: built-in or user-provided."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -18,7 +18,7 @@ from threadwire.graphs.user_loop import UserLoop
 
 @dataclass(frozen=True)
 class Memory:
-    """Loaded, and not yet opened."""
+    """A project's checkpointer and store, loaded but not yet opened."""
 
     saver: Brought[Saver] | None = None
     store: Brought[BaseStore] | None = None
@@ -27,7 +27,7 @@ class Memory:
 
     @property
     def is_brought(self) -> bool:
-        """Whether anything is the project's own, and so belongs to one loop."""
+        """Whether the saver or the store is user-provided and therefore bound to one loop."""
         return self.saver is not None or self.store is not None
 
     @asynccontextmanager
@@ -39,17 +39,17 @@ class Memory:
             yield BroughtSaver(saver, loop)
 
     @asynccontextmanager
-    async def open_store(self, loop: UserLoop, shelf: Shelf, clock: Callable[[], int]) -> AsyncIterator[StoreHome]:
+    async def open_store(self, loop: UserLoop, items: Shelf, clock: Callable[[], int]) -> AsyncIterator[StoreHome]:
         if self.store is not None:
             async with loop.holding(self.store.opened()) as store:
                 yield StoreHome(lambda owner: store, loop)
             return
         index = None if self.index is None else Index(*self.index, loop)
-        yield StoreHome(lambda owner: ItemStore(shelf, index, self.ttl, owner, clock))
+        yield StoreHome(lambda owner: ItemStore(items, index, self.ttl, owner, clock))
 
 
 def load_memory(config: ProjectConfig, modules: ProjectModules) -> Memory:
-    """Import what the config names. Call `prepare_environment` first. Raises `ConfigError`."""
+    """Import what the config names. Requires `prepare_environment`. Raises `ConfigError`."""
     store, saver = config.store, config.checkpointer.source
     return Memory(
         saver=None if saver is None else load_saver(saver, modules),

@@ -1,4 +1,4 @@
-"""The project's own code: the files and packages that langgraph.json names, each imported once."""
+"""The project's own code: the files and modules that langgraph.json names, each imported once."""
 
 import hashlib
 import importlib
@@ -14,11 +14,11 @@ from threadwire.graphs.source import CodeSource
 
 
 class CannotLoad(Exception):
-    """Carries the one line that is shown for code that failed to load."""
+    """Code failed to load. The message is one line."""
 
 
 class ProjectModules:
-    """Imports the project's files and packages, each once."""
+    """Imports the project's files and modules, each once."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -40,7 +40,7 @@ class ProjectModules:
         if not os.path.isfile(path):
             raise CannotLoad(f"file not found: {location} ({path})")
         if path.suffix != ".py":
-            raise CannotLoad(f"{location} is not a Python file. Only graphs written in Python are served.")
+            raise CannotLoad(f"{location} is not a Python file. Only Python graphs are supported.")
         module = self._files[path] = self._execute(path, location)
         return module
 
@@ -50,29 +50,29 @@ class ProjectModules:
         assert spec is not None
         assert spec.loader is not None
         module = importlib.util.module_from_spec(spec)
-        # Before it runs: dataclasses, pydantic and get_type_hints look their own module up by name.
+        # Registered before it runs, because dataclasses, pydantic and get_type_hints look up the module by name.
         sys.modules[name] = module
         try:
             spec.loader.exec_module(module)
-        except (Exception, SystemExit) as error:  # a module may call sys.exit(); the server stays
+        except (Exception, SystemExit) as error:  # a module that calls sys.exit() must not stop the server
             del sys.modules[name]
             raise CannotLoad(self._explain(f"importing {location} failed", error)) from error
         return module
 
-    def _explain(self, what: str, error: BaseException) -> str:
-        place = _place(error, self._root)
-        return f"{what}: {name_and_message(error)}" + (f" ({place})" if place else "")
+    def _explain(self, summary: str, error: BaseException) -> str:
+        line = _own_line(error, self._root)
+        return f"{summary}: {name_and_message(error)}" + (f" ({line})" if line else "")
 
 
 def _module_name(path: Path, root: Path) -> str:
-    """A name that is the same wherever the project lies: checkpoints name the classes in it by module.
+    """Return a module name that does not depend on the project's location: checkpoints refer to classes by module.
 
-    Only a second project in the same process that has a file of the same relative path gets another one.
+    The exception is a second project in the same process that has a file with the same relative path.
     """
     relative = Path(os.path.relpath(path, root)).with_suffix("").as_posix()
     name = f"threadwire_graphs_{_identifier(relative)}_{_digest(relative)}"
-    present = sys.modules.get(name)
-    if present is None or getattr(present, "__file__", None) == str(path):
+    existing = sys.modules.get(name)
+    if existing is None or getattr(existing, "__file__", None) == str(path):
         return name
     return f"{name}_{_digest(str(path))}"
 
@@ -85,8 +85,8 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
-def _place(error: BaseException, root: Path) -> str | None:
-    """Where in the user's own code it happened, as file:line."""
+def _own_line(error: BaseException, root: Path) -> str | None:
+    """The innermost line of the project's own code in the traceback, as file:line."""
     if isinstance(error, SyntaxError) and error.filename:
         return f"{_shorten(error.filename, root)}:{error.lineno}"
     frames = traceback.extract_tb(error.__traceback__)
@@ -95,7 +95,7 @@ def _place(error: BaseException, root: Path) -> str | None:
 
 
 def _is_own(filename: str, root: Path) -> bool:
-    # A virtual environment usually lies inside the project.
+    # A virtual environment is usually inside the project.
     return Path(filename).is_relative_to(root) and "site-packages" not in Path(filename).parts
 
 
@@ -105,7 +105,7 @@ def _shorten(filename: str, root: Path) -> str:
 
 
 def name_and_message(error: BaseException) -> str:
-    # A SyntaxError's text repeats the place, which is given in our own words.
+    # The text of a SyntaxError repeats the location, which `_explain` adds in its own format.
     message = error.msg if isinstance(error, SyntaxError) else str(error)
     first_line = message.strip().partition("\n")[0]
     return f"{type(error).__name__}: {first_line}" if first_line else type(error).__name__

@@ -1,7 +1,7 @@
-"""The threads on which sync nodes and edges run, and a loop that calls there.
+"""The threads that run sync nodes and edges, and an event loop that uses them as its default executor.
 
-LangGraph calls them through `loop.run_in_executor`, for every super-step. Usually that is a future of a thread pool,
-wrapped in one of the loop, and takes half as long again; here a call is the loop's own future.
+LangGraph calls sync code through `loop.run_in_executor` in every super-step. By default that creates a thread pool
+future and wraps it in a future of the loop, which takes 50 % longer. Here a call is a future of the loop itself.
 """
 
 import asyncio
@@ -18,172 +18,180 @@ from uvloop import Loop
 from threadwire.core.entries import Fence
 from threadwire.graphs.current_attempt import current_attempt
 
-USUAL_THREADS = 64
-MOST_THREADS = 1024
-PATIENCE = 0.2
-"""Seconds without a call that returned, after which those that wait are given threads beyond the usual."""
+SOFT_LIMIT = 64
+HARD_LIMIT = 1024
+STALL_TIMEOUT = 0.2
+"""If no call returns for this many seconds, waiting calls get threads beyond the soft limit."""
 
 logger = structlog.get_logger("threadwire.worker")
 
 
 class NodeThreads:
-    """As many threads as there are calls at once, up to the usual number. Beyond it a call waits for another to return;
-    but not if none does. They may be waiting for the very call that waits, as a sync entrypoint does for its tasks, or
-    have been cancelled and never come back.
+    """One thread per concurrent call, up to the soft limit.
 
-    It knows which attempt a call belongs to, because a cancelled call goes on until it returns: its thread must not be
-    given to another run before that."""
+    Beyond the limit a call waits until another one returns. If none returns, more threads are started: the running
+    calls may be waiting for the queued one, as a sync entrypoint does for its tasks, or may have been cancelled and
+    never return.
 
-    def __init__(self, usual: int = USUAL_THREADS, most: int = MOST_THREADS) -> None:
-        self._usual = usual
-        self._most = most
+    Calls are counted per attempt, because a cancelled call keeps running until it returns. Until then, no other run may
+    start on the attempt's conversation thread.
+    """
+
+    def __init__(self, soft_limit: int = SOFT_LIMIT, hard_limit: int = HARD_LIMIT) -> None:
+        self._soft_limit = soft_limit
+        self._hard_limit = hard_limit
         self._calls: SimpleQueue[Call | None] = SimpleQueue()
-        self._guard = threading.Lock()
-        # Everything below is changed under the guard.
+        self._lock = threading.Lock()
+        # Everything below is changed under the lock.
         self._threads = 0
         self._free = 0
-        """Threads that wait for a call; below zero, calls that wait for a thread."""
-        self._made = 0
-        """How many calls have returned."""
-        self._watched = False
+        """The number of threads that wait for a call; if negative, of calls that wait for a thread."""
+        self._completed = 0
+        """The number of calls that have returned."""
+        self._stall_check_scheduled = False
         self._closed = False
         self._running: dict[Fence | None, int] = {}
-        """How many calls of an attempt have not returned."""
-        self._idle: dict[Fence, Callable[[], object]] = {}
+        """The number of calls per attempt that have not returned."""
+        self._idle_callbacks: dict[Fence, Callable[[], object]] = {}
 
     def call(self, loop: asyncio.AbstractEventLoop, function: Callable[..., Any], arguments: tuple[Any, ...]) -> "Call":
         call = Call(self, loop, function, arguments, current_attempt.get())
-        with self._guard:
+        with self._lock:
             if self._closed:
-                raise RuntimeError("The threads for sync code are closed.")
+                raise RuntimeError("The node threads are closed.")
             self._running[call.fence] = self._running.get(call.fence, 0) + 1
             self._free -= 1
         self._calls.put(call)
         if self._free < 0:
-            self._find_thread(call)
+            self._provide_thread(call)
         return call
 
     def drop(self, call: "Call") -> None:
-        """It was cancelled: if it is not running yet, it never will."""
-        with self._guard:
+        """Discard a cancelled call that has not started yet."""
+        with self._lock:
             if call.taken:
                 return
             call.taken = True
-        self._returned(call.fence)
+        self._call_finished(call.fence)
 
-    def when_idle(self, fence: Fence, tell: Callable[[], object]) -> bool:
-        """Whether no call of this attempt is still running; if one is, `tell` is called (from its thread) once none
-        is."""
-        with self._guard:
+    def when_idle(self, fence: Fence, callback: Callable[[], object]) -> bool:
+        """Return True if no call of this attempt is running.
+
+        Otherwise `callback` is called once the last one has returned, on that call's thread.
+        """
+        with self._lock:
             if fence not in self._running:
                 return True
-            self._idle[fence] = tell
+            self._idle_callbacks[fence] = callback
             return False
 
     def close(self) -> None:
-        """Let the threads go, each when its call has returned. What is still waiting is never called."""
-        with self._guard:
+        """Let each thread exit after its current call. Calls that are still waiting are never made."""
+        with self._lock:
             self._closed = True
         for _ in range(self._threads):
             self._calls.put(None)
 
-    # Having enough of them
+    # -- starting threads ----------------------------------------------------------------------------------------
 
-    def _find_thread(self, call: "Call") -> None:
+    def _provide_thread(self, call: "Call") -> None:
         try:
-            if not self._start_thread(self._usual):
-                self._watch(call.get_loop())
+            if not self._start_thread(self._soft_limit):
+                self._schedule_stall_check(call.get_loop())
         except RuntimeError as error:
-            logger.warning("no_thread_for_sync_code", reason=str(error), threads=self._threads)
-            if self._threads == 0 and self._take(call):  # or one of the others will make it
-                self._returned(call.fence)
+            logger.warning("node_thread_start_failed", error=str(error), threads=self._threads)
+            if self._threads == 0 and self._take(call):  # otherwise one of the existing threads will run it
+                self._call_finished(call.fence)
                 raise
 
     def _start_thread(self, limit: int) -> bool:
-        """Whether a call that waits will be taken by a new thread."""
-        with self._guard:
+        """Start a thread if a call is waiting and the limit allows it. Return whether one was started."""
+        with self._lock:
             if self._free >= 0 or self._threads >= limit:
                 return False
             self._threads += 1
             self._free += 1
         try:
-            threading.Thread(target=self._live, name="threadwire-node", daemon=True).start()
+            threading.Thread(target=self._run_calls, name="threadwire-node", daemon=True).start()
         except RuntimeError:
-            with self._guard:
+            with self._lock:
                 self._threads -= 1
                 self._free -= 1
             raise
         return True
 
-    def _watch(self, loop: asyncio.AbstractEventLoop) -> None:
-        """See to it that what waits is not waiting for ever."""
-        with self._guard:
-            if self._watched or self._free >= 0:
+    def _schedule_stall_check(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Make sure that no waiting call waits forever."""
+        with self._lock:
+            if self._stall_check_scheduled or self._free >= 0:
                 return
-            self._watched = True
-        loop.call_later(PATIENCE, self._relieve, loop, self._made)
+            self._stall_check_scheduled = True
+        loop.call_later(STALL_TIMEOUT, self._check_stall, loop, self._completed)
 
-    def _relieve(self, loop: asyncio.AbstractEventLoop, made_before: int) -> None:
-        with self._guard:
-            self._watched = False
-            waiting = -self._free if self._made == made_before else 0
+    def _check_stall(self, loop: asyncio.AbstractEventLoop, completed_before: int) -> None:
+        with self._lock:
+            self._stall_check_scheduled = False
+            waiting = -self._free if self._completed == completed_before else 0
         if waiting > 0:
             logger.warning(
-                "sync_code_waits", calls=waiting, threads=self._threads, hint="No sync node has returned for a while."
+                "node_threads_stalled",
+                calls=waiting,
+                threads=self._threads,
+                hint="No sync node has returned for a while.",
             )
-            with suppress(RuntimeError):  # there can be no more of them
-                while self._start_thread(self._most):
+            with suppress(RuntimeError):  # the operating system allows no more threads
+                while self._start_thread(self._hard_limit):
                     pass
-        self._watch(loop)
+        self._schedule_stall_check(loop)
 
-    # The threads themselves
+    # -- on the threads ------------------------------------------------------------------------------------------
 
-    def _live(self) -> None:
+    def _run_calls(self) -> None:
         while (call := self._calls.get()) is not None:
             if self._take(call):
                 result, error = _outcome(*call.work())
-                is_needed = self._free_again()
-                self._returned(call.fence)
-                call.tell(result, error)
+                is_needed = self._thread_finished_call()
+                self._call_finished(call.fence)
+                call.resolve(result, error)
                 del result, error
             else:
-                is_needed = self._free_again()
-            del call  # or it would be kept until the next one comes
+                is_needed = self._thread_finished_call()
+            del call  # otherwise this frame keeps it alive until the next call arrives
             if not is_needed:
                 return
 
     def _take(self, call: "Call") -> bool:
-        with self._guard:
+        with self._lock:
             if call.taken or self._closed:
                 return False
             call.taken = True
             return True
 
-    def _free_again(self) -> bool:
-        """Whether the thread is still needed."""
-        with self._guard:
-            self._made += 1
-            if self._threads > self._usual and self._free >= 0:
+    def _thread_finished_call(self) -> bool:
+        """Count the calling thread as free. Return False if it is not needed any more and must exit."""
+        with self._lock:
+            self._completed += 1
+            if self._threads > self._soft_limit and self._free >= 0:
                 self._threads -= 1
                 return False
             self._free += 1
             return True
 
-    def _returned(self, fence: Fence | None) -> None:
-        """Count a call off."""
-        with self._guard:
+    def _call_finished(self, fence: Fence | None) -> None:
+        """Remove a call from its attempt; call the idle callback if it was the last one."""
+        with self._lock:
             self._running[fence] -= 1
             if self._running[fence]:
                 return
             del self._running[fence]
-            tell = None if fence is None else self._idle.pop(fence, None)
-        if tell is not None:
-            with suppress(RuntimeError):  # whoever waited had a loop that is closed by now
-                tell()
+            callback = None if fence is None else self._idle_callbacks.pop(fence, None)
+        if callback is not None:
+            with suppress(RuntimeError):  # the event loop of the waiting code may be closed
+                callback()
 
 
 class Call(asyncio.Future[Any]):
-    """What a function on another thread will return or raise."""
+    """The result of a function that runs on another thread."""
 
     def __init__(
         self,
@@ -196,12 +204,12 @@ class Call(asyncio.Future[Any]):
         super().__init__(loop=loop)
         self.fence = fence
         self.taken = False
-        """By a thread, or by nobody ever; changed under the guard of the threads."""
+        """Set when a thread takes the call or when it is cancelled; changed under the lock of `NodeThreads`."""
         self._threads = threads
         self._work: tuple[Callable[..., Any], tuple[Any, ...]] | None = (function, arguments)
 
     def work(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        """The function and its arguments, which are let go of: they may be large, and the future is kept for long."""
+        """Return the function and its arguments and release them: they may be large, and the future may live long."""
         work, self._work = self._work, None
         assert work is not None
         return work
@@ -212,10 +220,11 @@ class Call(asyncio.Future[Any]):
             self._threads.drop(self)
         return cancelled
 
-    def tell(self, result: Any, error: BaseException | None) -> None:
-        call_on(self.get_loop(), self._settle, result, error)
+    def resolve(self, result: Any, error: BaseException | None) -> None:
+        """Set the result or the exception, from any thread."""
+        call_on(self.get_loop(), self._resolve, result, error)
 
-    def _settle(self, result: Any, error: BaseException | None) -> None:
+    def _resolve(self, result: Any, error: BaseException | None) -> None:
         if self.done():
             return
         if error is None:
@@ -225,10 +234,11 @@ class Call(asyncio.Future[Any]):
 
 
 def _outcome(function: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[Any, BaseException | None]:
-    """A function without its call, which the traceback of an error would otherwise hold in a circle."""
+    """Call the function. Separate from `_run_calls`, so that a traceback does not form a reference cycle with the
+    `Call`."""
     try:
         return function(*arguments), None
-    except StopIteration as error:  # which no future may be given
+    except StopIteration as error:  # cannot be set on a future
         raised = RuntimeError("The function raised StopIteration")
         raised.__cause__ = error
         return None, raised
@@ -236,14 +246,14 @@ def _outcome(function: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[
         return None, error
 
 
-def call_on(home: asyncio.AbstractEventLoop, callback: Callable[..., object], *arguments: Any) -> None:
-    """From any thread, and perhaps from work that the home's loop has not waited for."""
-    with suppress(RuntimeError):  # it is closed, so nobody waits there
-        home.call_soon_threadsafe(callback, *arguments)
+def call_on(loop: asyncio.AbstractEventLoop, callback: Callable[..., object], *arguments: Any) -> None:
+    """Schedule a callback on a loop from any thread; a no-op if the loop is closed."""
+    with suppress(RuntimeError):  # a closed loop has nothing left that could wait for the callback
+        loop.call_soon_threadsafe(callback, *arguments)
 
 
 class NodeLoop(Loop):
-    """An event loop whose usual executor are these threads."""
+    """An event loop whose default executor is a `NodeThreads`."""
 
     def __init__(self, threads: NodeThreads) -> None:
         super().__init__()

@@ -1,11 +1,11 @@
-"""LangGraph's stream parts, made into log entries (spec/log.md, section 6).
+"""Convert LangGraph's stream parts to log entries (spec/log.md, section 6).
 
-One normalizer serves one attempt. It keeps just enough of what it has seen to store only what changed: the last chunk
-of each message, and the last values of each namespace that is not over. It does no I/O and reads no clock.
+One normalizer serves one attempt. It remembers just enough to store only what changed: the last chunk of each message,
+and the last values of each active namespace. It does no I/O and reads no clock.
 
-What changed in a state is found by identity first, because comparing or serialising a large state at every step would
+Changes of a state are detected by identity first, because comparing or serialising a large state at every step would
 cost more than the step. Identity alone would miss a node that mutates a value in place and returns the same object, so
-whatever an `updates` part mentioned since the last values counts as changed.
+everything that an `updates` part has mentioned since the last values counts as changed.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,24 +19,24 @@ from threadwire.core.namespaces import ByNamespace
 from threadwire.graphs.dispatched import Dispatched
 
 LARGE_UPDATE = 2048
-"""Bytes beyond which an update nobody asked for is stored as its keys only."""
+"""Size in bytes above which an update is stored as its keys only, unless the client requested updates."""
 
 INTERRUPT = "__interrupt__"
 _SCALARS = (str, int, float, bool, type(None))
 
 
 def resting(interrupt: Any) -> Json:
-    """An interrupt as a thread and its state show it: with a schema for the answer only if there is one. On a stream it
-    keeps LangGraph's own form."""
-    asked = native(interrupt)
-    shown = {"id": asked.get("id"), "value": asked.get("value")}
-    if (schema := asked.get("response_schema")) is not None:
-        shown["response_schema"] = schema
-    return shown
+    """Return an interrupt in the form used by threads and states, where `response_schema` is omitted if there is none.
+    Streams keep LangGraph's own form."""
+    fields = native(interrupt)
+    rendered = {"id": fields.get("id"), "value": fields.get("value")}
+    if (schema := fields.get("response_schema")) is not None:
+        rendered["response_schema"] = schema
+    return rendered
 
 
 class _Message:
-    """The last chunk of a message, against which the next one is compared."""
+    """The last chunk of a message, which the next one is compared with."""
 
     __slots__ = ("fields", "index", "meta")
 
@@ -57,8 +57,8 @@ class _State:
 
 
 class Normalizer:
-    def __init__(self, asked: frozenset[str], base_metadata: Mapping[str, Any]) -> None:
-        self._asked = asked
+    def __init__(self, requested: frozenset[str], base_metadata: Mapping[str, Any]) -> None:
+        self._requested = requested
         self._base_metadata = base_metadata
         self._messages: dict[str | None, _Message] = {}
         self._message_count = 0
@@ -68,10 +68,10 @@ class Normalizer:
         self._root_tasks: dict[str, dict[str, Any]] = {}
         self._root_step = 0
         self.last_values: Any = None
-        """The root's channels as of its newest checkpoint, not yet made JSON."""
+        """The root's channels as of its newest checkpoint, not yet converted to JSON."""
         self.next: tuple[str, ...] = ()
         self.pending: dict[str, list[Json]] = {}
-        """Open interrupts by the task that asked."""
+        """Pending interrupts by task id."""
 
     def feed(self, ns: Namespace, mode: str, part: Any, at: int) -> Sequence[Draft]:
         match mode:
@@ -130,7 +130,7 @@ class Normalizer:
         return {"i": known.index, "patch": native(patch)}
 
     def _whole_messages(self, node: str, update: Any, at: int) -> Iterable[Draft]:
-        """Messages that were streamed inside a subgraph and that its node now returns at the root (spec 6.4a)."""
+        """Messages that were streamed inside a subgraph and are now returned by its node at the root (spec 6.4a)."""
         for message in _messages_in(update):
             if message.id in self._seen_at_root or message.id not in self._seen_below:
                 continue
@@ -141,7 +141,7 @@ class Normalizer:
             yield Draft(Kind.MESSAGES, data, (), at)
 
     def _node_metadata(self, node: str) -> Json:
-        """The metadata LangGraph gives to what a root node returns."""
+        """The metadata that LangGraph adds to messages returned by a root node."""
         task = self._root_tasks.get(node, {})
         return {
             **native(dict(self._base_metadata)),
@@ -157,7 +157,7 @@ class Normalizer:
     def _state(self, ns: Namespace, values: Any, at: int) -> Draft:
         state = self._states.at(ns)
         if not isinstance(values, dict) or any(type(key) is not str for key in values):
-            state.values = None  # an entrypoint may return anything, also with keys that JSON must rename
+            state.values = None  # an entrypoint may return anything, even a dict whose keys are not strings
             return Draft(Kind.STATE, {"full": True, "value": native(values)}, ns, at)
         if state.values is None:
             data: dict[str, Any] = {"full": True, "set": native(values), "keys": list(values)}
@@ -180,7 +180,7 @@ class Normalizer:
             if not ns and self._seen_below:
                 drafts.extend(self._whole_messages(node, update, at))
         encoded = dumps(part)
-        if len(encoded) > LARGE_UPDATE and "updates" not in self._asked:
+        if len(encoded) > LARGE_UPDATE and "updates" not in self._requested:
             data: Json = {"slim": {str(node): _keys_of(update) for node, update in part.items()}}
         else:
             data = {"value": loads(encoded)}
@@ -203,7 +203,7 @@ class Normalizer:
                     touched.setdefault(key, set()).update(map(id, items))
 
     def _task(self, ns: Namespace, part: dict[str, Any], at: int) -> Sequence[Draft]:
-        full = (Draft(Kind.TASKS, {"value": native(part)}, ns, at),) if "tasks" in self._asked else ()
+        full = (Draft(Kind.TASKS, {"value": native(part)}, ns, at),) if "tasks" in self._requested else ()
         slim: dict[str, Any] = {"id": part["id"], "name": part["name"]}
         if "input" in part:
             slim["triggers"] = list(part.get("triggers", ()))
@@ -240,7 +240,7 @@ class Normalizer:
             self.next = tuple(part.get("next", ()))
             self._root_step = metadata.get("step") or 0
             self.pending.clear()
-        full = (Draft(Kind.CHECKPOINTS, {"value": native(part)}, ns, at),) if "checkpoints" in self._asked else ()
+        full = (Draft(Kind.CHECKPOINTS, {"value": native(part)}, ns, at),) if "checkpoints" in self._requested else ()
         return (Draft(Kind.CHECKPOINT, slim, ns, at), *full)
 
 
@@ -252,7 +252,7 @@ def _difference(before: dict[str, Any], after: dict[str, Any], touched: dict[str
         if key not in before:
             changed[key] = value
         elif type(value) is list and type(before[key]) is list:
-            if (splice := _splice(before[key], value, touched.get(key, _NOTHING))) is not None:
+            if (splice := _splice(before[key], value, touched.get(key, _NONE_TOUCHED))) is not None:
                 splices[key] = splice
         elif not _same(before[key], value, key in touched):
             changed[key] = value
@@ -267,23 +267,23 @@ def _difference(before: dict[str, Any], after: dict[str, Any], touched: dict[str
     return data
 
 
-_NOTHING: set[int] = set()
+_NONE_TOUCHED: set[int] = set()
 
 
 def _debug(part: Json) -> Json:
-    """A debug part; one of a checkpoint also names it the way the rest of the API does."""
+    """A debug part. A checkpoint's part also identifies it in the form used by the rest of the API."""
     if part.get("type") != "checkpoint":
         return part
     payload = part["payload"]
-    payload["checkpoint"] = _named(payload.get("config"))
-    payload["parent_checkpoint"] = _named(payload.get("parent_config"))
+    payload["checkpoint"] = _checkpoint_ref(payload.get("config"))
+    payload["parent_checkpoint"] = _checkpoint_ref(payload.get("parent_config"))
     for task in payload.get("tasks", ()):
         if task.get("state"):
             task["checkpoint"] = task.pop("state")["configurable"]
     return part
 
 
-def _named(config: Json) -> Json:
+def _checkpoint_ref(config: Json) -> Json:
     if not config:
         return None
     keys = ("checkpoint_id", "thread_id", "checkpoint_ns", "checkpoint_map")
@@ -294,29 +294,30 @@ def _same(before: Any, after: Any, touched: bool) -> bool:
     if isinstance(after, _SCALARS):
         return type(before) is type(after) and bool(before == after)
     if touched:
-        return False  # it may have been changed in place
+        return False  # may have been mutated in place
     if before is after:
         return True
     try:
         return bool(before == after)
-    except Exception:  # arrays, frames and other objects whose equality is not a truth value
+    except Exception:  # the equality of e.g. arrays and data frames has no truth value
         return False
 
 
 def _splice(before: list[Any], after: list[Any], touched: set[int]) -> list[Any] | None:
-    """The one replacement that turns `before` into `after`, or None if there is none to make."""
+    """The single replacement that turns `before` into `after`, or None if they are equal."""
 
-    # A reducer that kept something else than it was given may have merged it into an element, in place. The one for
-    # messages never does, and is given dictionaries too often for its whole list to be told again.
-    reworked = bool(touched) and not touched.issubset(map(id, after))
+    # A reducer that did not store the very objects of the update may have merged them into existing elements in place.
+    # The message reducer never does, but often receives dicts; without the exception, every such update would store
+    # the whole list again.
+    merged = bool(touched) and not touched.issubset(map(id, after))
 
     def same(old: Any, new: Any) -> bool:
-        return _same(old, new, id(new) in touched or (reworked and not isinstance(new, BaseMessage)))
+        return _same(old, new, id(new) in touched or (merged and not isinstance(new, BaseMessage)))
 
     shorter = min(len(before), len(after))
     head = 0
-    while head < shorter and not reworked and (new := after[head]) is before[head] and id(new) not in touched:
-        head += 1  # nearly all of a list that grows, so without a call for each
+    while head < shorter and not merged and (new := after[head]) is before[head] and id(new) not in touched:
+        head += 1  # covers most of a growing list, so it avoids a call per element
     while head < shorter and same(before[head], after[head]):
         head += 1
     tail = 0

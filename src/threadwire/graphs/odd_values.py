@@ -1,7 +1,7 @@
-"""Checkpoints of what LangGraph's serializer refuses: no value of a state ends a run (docs/reference/encoding.md).
+"""Fallback encoding of values that LangGraph's serializer rejects (docs/reference/encoding.md).
 
-Whatever has an exact form keeps it. Of the rest, what a reader of its JSON would see is kept, and the types of which
-that is true are named.
+No value in a state may fail a run. Values with an exact representation keep it. For all others, the JSON rendering is
+stored and the type is logged.
 """
 
 from collections.abc import Callable
@@ -23,84 +23,84 @@ _ARGUMENTS: dict[type, Callable[[Any], tuple[Any, ...]]] = {
 _CONTAINERS = (dict, list, tuple)
 
 EXACT = tuple((kind.__module__, kind.__name__) for kind in (int, *_ARGUMENTS))
-"""Types that are kept whole here, and that LangGraph must be allowed to make when it reads."""
+"""Types that are stored exactly. LangGraph must be allowed to construct them when it reads a checkpoint."""
 
 
 def as_langgraph(pack: Callable[[Any], bytes]) -> Callable[[Any], Any]:
-    """LangGraph's own function for objects that msgpack has no form for, but with our packing for what is in them."""
+    """LangGraph's `default` function for objects that msgpack does not support, with `pack` for their contents."""
     function = jsonplus._msgpack_default
     return FunctionType(function.__code__, {**vars(jsonplus), "_msgpack_enc": pack})
 
 
 class Packing:
-    """One value made into msgpack, in LangGraph's own form."""
+    """Encodes one value as msgpack, in LangGraph's own format."""
 
     def __init__(self) -> None:
         self.rendered: set[str] = set()
-        """The types of what was kept only as it is shown."""
-        self._above: set[int] = set()
-        self._object = as_langgraph(self._pack)
+        """The types of values that were stored only as their JSON rendering."""
+        self._ancestors: set[int] = set()
+        self._default = as_langgraph(self._pack)
 
     def pack(self, value: Any) -> bytes:
         try:
             return self._pack(value)
         except Exception:
-            return self._pack(self._shown(value))
+            return self._pack(self._render(value))
 
     def _pack(self, value: Any) -> bytes:
-        return ormsgpack.packb(self._holdable(value), option=jsonplus._option)
+        return ormsgpack.packb(self._packable(value), option=jsonplus._option)
 
-    def _holdable(self, value: Any) -> Any:
-        """The same value, of nothing but what msgpack can hold."""
+    def _packable(self, value: Any) -> Any:
+        """The same value, composed only of types that msgpack supports."""
         try:
-            if not isinstance(value, _CONTAINERS) and _packs(value):
+            if not isinstance(value, _CONTAINERS) and _is_packable(value):
                 return value
-            if id(value) in self._above or len(self._above) > MAX_DEPTH:
-                return self._named(value)
-            self._above.add(id(value))
+            if id(value) in self._ancestors or len(self._ancestors) > MAX_DEPTH:
+                return self._type_name(value)
+            self._ancestors.add(id(value))
             try:
-                return self._taken_apart(value)
+                return self._convert(value)
             finally:
-                self._above.discard(id(value))
-        except Exception:  # an object may raise whatever is asked of it
-            return self._shown(value)
+                self._ancestors.discard(id(value))
+        except Exception:  # any attribute or method of an object may raise
+            return self._render(value)
 
-    def _taken_apart(self, value: Any) -> Any:
+    def _convert(self, value: Any) -> Any:
         if isinstance(value, dict):
-            return {self._key(key): self._holdable(item) for key, item in value.items()}
+            return {self._key(key): self._packable(item) for key, item in value.items()}
         if isinstance(value, list) or type(value) is tuple:
-            return [self._holdable(item) for item in value]
+            return [self._packable(item) for item in value]
         if isinstance(value, int) and not isinstance(value, Enum):
-            return self._made(int, f"{int(value):x}", 16)  # in decimal Python reads no more than some thousand digits
+            return self._constructor(int, f"{int(value):x}", 16)  # Python limits the number of decimal digits it parses
         if (arguments := _ARGUMENTS.get(type(value))) is not None:
-            return self._made(type(value), *arguments(value))
-        if isinstance(value, type):  # LangGraph would take a class for one of its objects
-            return self._shown(value)
-        return self._object(value)
+            return self._constructor(type(value), *arguments(value))
+        if isinstance(value, type):  # LangGraph would mistake a class for an instance
+            return self._render(value)
+        return self._default(value)
 
-    def _made(self, kind: type, *arguments: Any) -> ormsgpack.Ext:
+    def _constructor(self, kind: type, *arguments: Any) -> ormsgpack.Ext:
         return ormsgpack.Ext(jsonplus.EXT_CONSTRUCTOR_POS_ARGS, self._pack((kind.__module__, kind.__name__, arguments)))
 
     def _key(self, key: Any) -> Any:
-        if _packs({key: None}):
+        if _is_packable({key: None}):
             return key
-        self._note(key)
+        self._note_rendered(key)
         return key_text(key)
 
-    def _shown(self, value: Any) -> Any:
-        self._note(value)
-        return _cut(native(value), MAX_DEPTH + 1 - len(self._above))
+    def _render(self, value: Any) -> Any:
+        self._note_rendered(value)
+        return _truncate(native(value), MAX_DEPTH + 1 - len(self._ancestors))
 
-    def _named(self, value: Any) -> str:
-        self._note(value)
+    def _type_name(self, value: Any) -> str:
+        self._note_rendered(value)
         return f"<{type(value).__name__}>"
 
-    def _note(self, value: Any) -> None:
+    def _note_rendered(self, value: Any) -> None:
         self.rendered.add(f"{type(value).__module__}.{type(value).__qualname__}")
 
 
-def _packs(value: Any) -> bool:
-    """Whether msgpack itself has a form for it."""
+def _is_packable(value: Any) -> bool:
+    """Whether msgpack itself supports the value."""
     try:
         ormsgpack.packb(value, option=jsonplus._option)
     except Exception:
@@ -108,10 +108,10 @@ def _packs(value: Any) -> bool:
     return True
 
 
-def _cut(value: Any, levels: int) -> Any:
-    """JSON without what lies deeper."""
+def _truncate(value: Any, levels: int) -> Any:
+    """Replace everything nested deeper than `levels` by its type name."""
     if isinstance(value, dict):
-        return {key: _cut(item, levels - 1) for key, item in value.items()} if levels > 0 else "<dict>"
+        return {key: _truncate(item, levels - 1) for key, item in value.items()} if levels > 0 else "<dict>"
     if isinstance(value, list):
-        return [_cut(item, levels - 1) for item in value] if levels > 0 else "<list>"
+        return [_truncate(item, levels - 1) for item in value] if levels > 0 else "<list>"
     return value

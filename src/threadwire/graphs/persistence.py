@@ -1,4 +1,4 @@
-"""The keys `store` and `checkpointer` of langgraph.json: where memories and checkpoints are kept, and how."""
+"""The `store` and `checkpointer` sections of langgraph.json."""
 
 import math
 from collections.abc import Mapping
@@ -13,12 +13,12 @@ from threadwire.graphs.source import CodeSource, kind_of, split_source
 DEFAULT_SWEEP_MINUTES = 5.0
 
 Modules = Literal[True] | tuple[tuple[str, ...], ...] | None
-"""Types that may be made from what is kept: any (True), those named, or none but the known safe ones."""
+"""Types that may be constructed from stored data: any (True), those listed, or only those known to be safe (None)."""
 
 
 @dataclass(frozen=True)
 class IndexConfig:
-    """What makes items findable by meaning. `embed` is the project's own code, or a text "provider:model"."""
+    """Semantic search over items. `embed` is the project's own code, or a string "provider:model"."""
 
     dims: int
     embed: CodeSource | str
@@ -27,7 +27,7 @@ class IndexConfig:
 
 @dataclass(frozen=True)
 class TtlConfig:
-    """Minutes, as LangGraph counts them."""
+    """When store items expire. All durations are in minutes, as in LangGraph."""
 
     default: float | None = None
     refresh_on_read: bool = True
@@ -36,7 +36,7 @@ class TtlConfig:
 
 @dataclass(frozen=True)
 class ThreadTtlConfig:
-    """How long threads are kept that do not say so themselves, what then happens, and how often it is looked."""
+    """The default TTL of threads, what happens when it expires, and how often expired threads are swept."""
 
     default: float | None = None
     strategy: ExpiryStrategy = "delete"
@@ -47,7 +47,7 @@ class ThreadTtlConfig:
 @dataclass(frozen=True)
 class StoreConfig:
     source: CodeSource | None = None
-    """A store that the project brings; the others are for the server's own."""
+    """A user-provided store; the other fields configure the built-in one."""
     index: IndexConfig | None = None
     ttl: TtlConfig = field(default_factory=TtlConfig)
 
@@ -55,7 +55,7 @@ class StoreConfig:
 @dataclass(frozen=True)
 class CheckpointerConfig:
     source: CodeSource | None = None
-    """A saver that the project brings; the others are for the server's own."""
+    """A user-provided saver; the other fields configure the built-in one."""
     json_modules: Modules = None
     msgpack_modules: Modules = None
     ttl: ThreadTtlConfig = field(default_factory=ThreadTtlConfig)
@@ -64,8 +64,8 @@ class CheckpointerConfig:
 def read_store(value: object) -> StoreConfig:
     section = _object('"store"', value)
     source = _source('"store"."path"', section.get("path"))
-    if source is not None and (own := {"index", "ttl"} & section.keys()):
-        raise ConfigError(f'"store"."{min(own)}" is for the server\'s own store; the one at "path" has its own ways.')
+    if source is not None and (extra := {"index", "ttl"} & section.keys()):
+        raise ConfigError(f'"store"."{min(extra)}" applies to the built-in store only. Remove it, or remove "path".')
     return StoreConfig(source, _index(section.get("index")), _ttl(section.get("ttl")))
 
 
@@ -74,11 +74,14 @@ def read_checkpointer(value: object) -> CheckpointerConfig:
     source = _source('"checkpointer"."path"', section.get("path"))
     serde = _object('"checkpointer"."serde"', section.get("serde"))
     if source is not None and serde:
-        raise ConfigError('"checkpointer"."serde" is for the server\'s own saver; give the one at "path" a serializer.')
+        raise ConfigError(
+            '"checkpointer"."serde" applies to the built-in checkpointer only. '
+            'Pass a serializer to the one at "path" instead.'
+        )
     if serde.get("pickle_fallback"):
         raise ConfigError(
-            '"checkpointer"."serde"."pickle_fallback" is not offered: to load a pickle is to run whatever code is in '
-            'it. Name your types in "allowed_msgpack_modules" instead.'
+            '"checkpointer"."serde"."pickle_fallback" is not supported: loading a pickle can run arbitrary code. '
+            'List your types in "allowed_msgpack_modules" instead.'
         )
     return CheckpointerConfig(
         source,
@@ -89,15 +92,15 @@ def read_checkpointer(value: object) -> CheckpointerConfig:
 
 
 def _thread_ttl(value: object) -> ThreadTtlConfig:
-    where, standard = '"checkpointer"."ttl"', ThreadTtlConfig()
+    where, defaults = '"checkpointer"."ttl"', ThreadTtlConfig()
     section = _object(where, value)
-    strategy, limit = section.get("strategy", standard.strategy), section.get("sweep_limit", standard.sweep_limit)
+    strategy, limit = section.get("strategy", defaults.strategy), section.get("sweep_limit", defaults.sweep_limit)
     if strategy not in get_args(ExpiryStrategy):
         raise ConfigError(f'{where}: "strategy" must be "delete" or "keep_latest".')
     if type(limit) is not int or limit < 1:
-        raise ConfigError(f'{where}: "sweep_limit" must be a number of threads above 0.')
+        raise ConfigError(f'{where}: "sweep_limit" must be a positive number of threads.')
     sweep = _minutes(where, section, "sweep_interval_minutes")
-    return ThreadTtlConfig(_minutes(where, section, "default_ttl"), strategy, sweep or standard.sweep_every, limit)
+    return ThreadTtlConfig(_minutes(where, section, "default_ttl"), strategy, sweep or defaults.sweep_every, limit)
 
 
 def _index(value: object) -> IndexConfig | None:
@@ -117,7 +120,7 @@ def _embed(value: object) -> CodeSource | str:
         raise ConfigError(f'{where} must be "provider:model" or "./file.py:function".')
     location, _, attribute = value.rpartition(":")
     source = CodeSource(location.strip(), attribute.strip())
-    # A provider's name has no dot, and a model's is seldom one that Python would take.
+    # A provider name contains no dot, and a model name is rarely a Python identifier.
     if source.is_file or ("." in source.location and source.attribute.isidentifier()):
         return CodeSource(*split_source(where, value))
     return value
@@ -146,7 +149,7 @@ def _minutes(where: str, section: Mapping[str, Any], key: str) -> float | None:
     if minutes is None:
         return None
     if isinstance(minutes, bool) or not isinstance(minutes, (int, float)) or not 0 < minutes < math.inf:
-        raise ConfigError(f'{where}: "{key}" must be a number of minutes above 0.')
+        raise ConfigError(f'{where}: "{key}" must be a positive number of minutes.')
     return float(min(minutes, MAX_MINUTES))
 
 
@@ -154,7 +157,7 @@ def _modules(key: str, section: Mapping[str, Any]) -> Modules:
     value = section.get(key)
     if value is None or value is True:
         return value
-    if not isinstance(value, list) or not all(_is_path(each) for each in value):
+    if not isinstance(value, list) or not all(_is_type_path(each) for each in value):
         raise ConfigError(
             f'"checkpointer"."serde"."{key}" must be true or a list like [["my_agent.models", "State"]], '
             f"not {kind_of(value)}."
@@ -162,7 +165,7 @@ def _modules(key: str, section: Mapping[str, Any]) -> Modules:
     return tuple(tuple(each) for each in value)
 
 
-def _is_path(value: object) -> bool:
+def _is_type_path(value: object) -> bool:
     return isinstance(value, list) and len(value) > 1 and all(isinstance(each, str) for each in value)
 
 

@@ -1,10 +1,10 @@
 """The project's graphs, imported and ready to be opened.
 
-One graph that cannot be loaded does not stop the others: the registry keeps a line that says what is wrong
-with it, for `threadwire check`, for the log at start, and for whoever asks for that graph.
+A graph that fails to load does not affect the others. The registry stores a one-line reason, for `threadwire check`,
+for the log at startup, and for requests that need the graph.
 
-A graph may be made by a factory: a function, an async function, or either kind of context manager. It wants
-the run's config, the server's runtime, both or neither; which, is read off its signature once, at load.
+A graph may be created by a factory: a function or a context manager, sync or async. A factory takes the run's config,
+the server's runtime, both or neither; its signature is read once, when it is loaded.
 """
 
 import inspect
@@ -41,12 +41,12 @@ Role = Literal["config", "runtime"]
 
 
 class UnfillableParameter(Exception):
-    """A factory wants something the server does not have; carries the parameter's name."""
+    """A factory requires a parameter that the server cannot provide. The message is the parameter's name."""
 
 
 @dataclass(frozen=True)
 class Opening:
-    """What the server knows when it opens a graph."""
+    """What the server can pass to a factory."""
 
     config: dict[str, Any]
     store: Any
@@ -68,25 +68,25 @@ class Factory:
     function: Callable[..., Any]
     arguments: tuple[Argument, ...]
 
-    async def make(self, opening: Opening, resources: AsyncExitStack) -> object:
-        """Call the function. What it opened is put on `resources`, for the caller to close."""
+    async def create(self, opening: Opening, resources: AsyncExitStack) -> object:
+        """Call the function. Context managers are entered on `resources`, which the caller closes."""
         values = [(argument, _value(argument, opening)) for argument in self.arguments]
-        made = self.function(
+        result = self.function(
             *(value for argument, value in values if argument.positional),
             **{argument.name: value for argument, value in values if not argument.positional},
         )
-        if inspect.isawaitable(made):
-            made = await made
-        if isinstance(made, AbstractAsyncContextManager):
-            return await resources.enter_async_context(made)
-        if isinstance(made, AbstractContextManager):
-            return resources.enter_context(made)
-        return made
+        if inspect.isawaitable(result):
+            result = await result
+        if isinstance(result, AbstractAsyncContextManager):
+            return await resources.enter_async_context(result)
+        if isinstance(result, AbstractContextManager):
+            return resources.enter_context(result)
+        return result
 
 
 @dataclass(frozen=True)
 class GraphSpec:
-    """A loaded graph: either the graph itself, shared by all runs, or what makes one for each opening."""
+    """A loaded graph: either the graph itself, shared by all runs, or a factory that is called for every `open`."""
 
     graph_id: str
     source: GraphSource
@@ -98,14 +98,14 @@ class GraphRegistry:
         self._sources = dict(config.graphs)
         self._loaded = dict(loaded)
         self.ui = UiBundles(config.ui)
-        self._noted: set[str] = set()
+        self._checked_overrides: set[str] = set()
 
     def become(self, fresh: "GraphRegistry") -> None:
-        """Serve these graphs from now on. What has been opened goes on with the code it was opened with."""
+        """Serve the graphs of `fresh` from now on. Graphs that are open keep the code they were opened with."""
         self._sources, self._loaded, self.ui = fresh._sources, fresh._loaded, fresh.ui
 
     def ids(self) -> list[str]:
-        """Every graph of the config, the failed ones included, in its order."""
+        """All graphs of the config in order, including those that failed to load."""
         return list(self._sources)
 
     def failures(self) -> dict[str, str]:
@@ -118,12 +118,12 @@ class GraphRegistry:
         return self._source(graph_id).stream_models
 
     def interrupt_outcome(self, graph_id: str) -> bool:
-        """Whether pages are told of interrupts as outcomes of runs. A graph that is gone has threads all the same."""
+        """Whether clients receive interrupts as run outcomes. True for removed graphs, whose threads still exist."""
         source = self._sources.get(graph_id)
         return source is None or source.interrupt_outcome
 
     def is_made(self, graph_id: str) -> bool:
-        """Whether a factory makes the graph, and may want to know what for."""
+        """Whether a factory creates the graph, so that opening it may depend on the config."""
         return isinstance(self._spec(graph_id).target, Factory)
 
     @asynccontextmanager
@@ -136,42 +136,45 @@ class GraphRegistry:
         context: Any = None,
         access: AccessContext = "threads.create_run",
     ) -> AsyncIterator[AnyGraph]:
-        """The graph, ready to run; what a factory holds open for it is closed afterwards.
+        """Yield the graph, ready to run; the factory's context manager, if any, is closed afterwards.
 
-        The graph may be shared: give it a saver on a `copy`, never in place. Raises `GraphUnavailable` for
-        an unknown graph, one that failed to load, and a factory that returned something else. What a
-        factory raises itself goes through as it is, and so does what the caller raises in the block.
+        The graph may be shared: set a saver on a `copy`, never in place. Raises `GraphUnavailable` if the graph is
+        unknown or failed to load, or if its factory did not return a graph. Exceptions of the factory itself and of
+        the `async with` block propagate unchanged.
         """
         target = self._spec(graph_id).target
         if isinstance(target, Pregel):
-            self._note_what_is_replaced(graph_id, target)
+            self._warn_about_ignored(graph_id, target)
             yield target
             return
         resources = AsyncExitStack()
         opening = Opening(config=config, store=store, context=context, access=access)
         try:
-            made = _as_graph(graph_id, await target.make(opening, resources))
-            self._note_what_is_replaced(graph_id, made)
-            yield made
+            graph = _as_graph(graph_id, await target.create(opening, resources))
+            self._warn_about_ignored(graph_id, graph)
+            yield graph
         except BaseException as error:
-            # Not `async with`: a factory that swallows what it sees would turn a failed run into a good one.
+            # Not `async with`: a factory that suppresses exceptions would turn a failed run into a successful one.
             await resources.__aexit__(type(error), error, error.__traceback__)
             raise
         await resources.aclose()
 
-    def _note_what_is_replaced(self, graph_id: str, graph: AnyGraph) -> None:
-        """Say once that a graph's own saver or store is not used: what the API shows would not be what it keeps."""
-        if graph_id in self._noted:
+    def _warn_about_ignored(self, graph_id: str, graph: AnyGraph) -> None:
+        """Warn once per graph that the saver or store it was compiled with is ignored.
+
+        The API reads the server's, so it would not show what the graph stores elsewhere.
+        """
+        if graph_id in self._checked_overrides:
             return
-        self._noted.add(graph_id)
-        own = {"checkpointer": graph.checkpointer, "store": graph.store}
-        for key, given in own.items():
-            if isinstance(given, (BaseCheckpointSaver, BaseStore)):
+        self._checked_overrides.add(graph_id)
+        compiled_with = {"checkpointer": graph.checkpointer, "store": graph.store}
+        for key, value in compiled_with.items():
+            if isinstance(value, (BaseCheckpointSaver, BaseStore)):
                 logger.warning(
-                    f"own_{key}_not_used",
+                    f"graph_{key}_ignored",
                     graph_id=graph_id,
-                    own=type(given).__name__,
-                    hint=f'The server\'s is used. To use your own, name it under "{key}" in langgraph.json.',
+                    type=type(value).__name__,
+                    hint=f'The server uses its own. To use yours, set "{key}" in langgraph.json.',
                 )
 
     def _source(self, graph_id: str) -> GraphSource:
@@ -180,7 +183,7 @@ class GraphRegistry:
         return source
 
     def _missing(self, graph_id: str) -> GraphUnavailable:
-        return GraphUnavailable(f"There is no graph '{graph_id}'. The graphs are: {', '.join(self._sources)}.")
+        return GraphUnavailable(f"Graph '{graph_id}' does not exist. Available graphs: {', '.join(self._sources)}.")
 
     def _spec(self, graph_id: str) -> GraphSpec:
         if (result := self._loaded.get(graph_id)) is None:
@@ -191,7 +194,7 @@ class GraphRegistry:
 
 
 def load_registry(config: ProjectConfig, modules: ProjectModules | None = None) -> GraphRegistry:
-    """Import every graph of the config. Call `prepare_environment` first."""
+    """Import every graph of the config. Requires `prepare_environment`."""
     modules = modules or ProjectModules(config.root)
     loaded: dict[str, GraphSpec | CannotLoad] = {}
     for graph_id, source in config.graphs.items():
@@ -203,7 +206,7 @@ def load_registry(config: ProjectConfig, modules: ProjectModules | None = None) 
 
 
 def draw(graph: AnyGraph) -> str:
-    """The graph as text, one edge to a line; a dashed arrow is one that may or may not be taken."""
+    """Render the graph as text, one edge per line. Dashed arrows are conditional edges."""
     drawable = graph.get_graph()
     width = max((len(edge.source) for edge in drawable.edges), default=0)
     lines = []
@@ -224,7 +227,7 @@ def _load_target(source: GraphSource, modules: ProjectModules) -> AnyGraph | Fac
     try:
         found = getattr(module, source.attribute)
     except AttributeError:
-        raise CannotLoad(f"{source.location} has no '{source.attribute}'. {_what_there_is(module)}") from None
+        raise CannotLoad(f"{source.location} has no '{source.attribute}'. {_candidates(module)}") from None
     match found:
         case Pregel():
             return found
@@ -255,10 +258,10 @@ def _factory(source: GraphSource, function: Callable[..., Any]) -> Factory:
         return _read_factory(function)
     except UnfillableParameter as parameter:
         raise CannotLoad(
-            f"{source} takes a parameter '{parameter}' that the server cannot fill. "
+            f"{source} requires a parameter '{parameter}' that the server cannot provide. "
             f"A factory may take 'config: RunnableConfig' and 'runtime: ServerRuntime'."
         ) from parameter
-    except (TypeError, ValueError) as error:  # something built-in, which has no signature to read
+    except (TypeError, ValueError) as error:  # a built-in without a signature
         raise _wrong_type(source, function) from error
 
 
@@ -276,7 +279,7 @@ def _read_factory(function: Callable[..., Any]) -> Factory:
         annotation = annotations.get(parameter.name, parameter.annotation)
         role = _role(parameter.name, annotation)
         if role is None and required == [parameter] and annotation in (parameter.empty, dict):
-            role = "config"  # `def make(cfg)`: the oldest form
+            role = "config"  # `def make(cfg)`, the oldest form
         if role is not None:
             positional = parameter.kind is parameter.POSITIONAL_ONLY
             arguments.append(Argument(parameter.name, role, positional, _context_type(annotation)))
@@ -289,8 +292,8 @@ def _annotations(function: Callable[..., Any]) -> dict[str, Any]:
     try:
         return get_type_hints(inspect.unwrap(function))
     except Exception:
-        # Names imported under TYPE_CHECKING do not exist now. The texts of the annotations, and the names of
-        # the parameters, still say enough.
+        # Names imported under TYPE_CHECKING do not exist at runtime. The annotation strings and the parameter
+        # names are enough to find the roles.
         return {}
 
 
@@ -320,33 +323,33 @@ def _value(argument: Argument, opening: Opening) -> Any:
         return opening.config
     user = opening.config.get("configurable", {}).get("langgraph_auth_user")
     if opening.access != "threads.create_run":
-        # Not `_ReadRuntime[Any](...)`: a frozen class with slots cannot keep its type argument, and raises.
+        # Not `_ReadRuntime[Any](...)`: a frozen class with slots cannot store its type argument and raises.
         reading: _ReadRuntime[Any] = _ReadRuntime(access_context=opening.access, user=user, store=opening.store)
         return reading
     context = made(opening.context, argument.context_type)
     return _ExecutionRuntime(access_context=opening.access, user=user, store=opening.store, context=context)
 
 
-def _as_graph(graph_id: str, made: object) -> AnyGraph:
-    match made:
+def _as_graph(graph_id: str, result: object) -> AnyGraph:
+    match result:
         case Pregel():
-            return made
+            return result
         case StateGraph():
-            return made.compile()
-        case _ if inspect.isgenerator(made) or inspect.isasyncgen(made):
-            wanted = "asynccontextmanager" if inspect.isasyncgen(made) else "contextmanager"
+            return result.compile()
+        case _ if inspect.isgenerator(result) or inspect.isasyncgen(result):
+            decorator = "asynccontextmanager" if inspect.isasyncgen(result) else "contextmanager"
             raise GraphUnavailable(
-                f"The factory of graph '{graph_id}' is a generator. Decorate it with @contextlib.{wanted}."
+                f"The factory of graph '{graph_id}' is a generator. Decorate it with @contextlib.{decorator}."
             )
         case _:
-            raise GraphUnavailable(f"The factory of graph '{graph_id}' returned {_describe(made)}, not a graph.")
+            raise GraphUnavailable(f"The factory of graph '{graph_id}' returned {_describe(result)}, not a graph.")
 
 
-def _what_there_is(module: ModuleType) -> str:
+def _candidates(module: ModuleType) -> str:
     names = [name for name, value in vars(module).items() if _looks_like_graph(name, value, module)]
     if not names:
         return "Nothing in it looks like a graph."
-    return "In it are: " + ", ".join(names) + "."
+    return "It defines: " + ", ".join(names) + "."
 
 
 def _looks_like_graph(name: str, value: object, module: ModuleType) -> bool:

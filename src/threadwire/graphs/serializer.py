@@ -1,4 +1,4 @@
-"""How checkpoints are written and, what matters more, read."""
+"""The serializer for checkpoints."""
 
 from typing import Any
 
@@ -20,9 +20,9 @@ logger = structlog.get_logger("threadwire.checkpoints")
 
 
 def checkpoint_serializer(config: CheckpointerConfig) -> Serializer:
-    """Said in so many words, because the default trusts every type: never a pickle, and only types that are known to
-    be safe or that the project names."""
-    serializer = CheckpointSerializer if _FAMILIAR else JsonPlusSerializer
+    """Return a serializer that never uses pickle and only constructs types that are known to be safe or that the
+    project lists. LangGraph's default trusts every type."""
+    serializer = CheckpointSerializer if _PRIVATE_NAMES_EXIST else JsonPlusSerializer
     return serializer(
         pickle_fallback=False,
         allowed_json_modules=config.json_modules,
@@ -31,7 +31,7 @@ def checkpoint_serializer(config: CheckpointerConfig) -> Serializer:
 
 
 _SECRETS = (("pydantic.types", "SecretStr"), ("pydantic.types", "SecretBytes"))
-"""Otherwise they would be read as what they hide, and be shown."""
+"""Without these, secrets would be read as plain values and shown."""
 
 
 def _allowed(named: Modules) -> Modules:
@@ -39,76 +39,76 @@ def _allowed(named: Modules) -> Modules:
 
 
 class CheckpointSerializer(JsonPlusSerializer):
-    """LangGraph's own, byte for byte, with a short cut for messages, and a way for what LangGraph refuses.
+    """Byte-for-byte LangGraph's format, with a fast path for messages and a fallback for unsupported types.
 
-    A conversation is serialised anew with each of its steps, and most of that is pydantic copying each message into a
-    dict. A message whose fields are plain data is that dict already.
+    A conversation is serialised again at every step, and pydantic spends most of that time copying each message into a
+    dict. For a message whose fields are plain data, `__dict__` already is that dict.
     """
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        self._told: set[tuple[str, str | None]] = set()
+        self._warned: set[tuple[str, str | None]] = set()
 
     def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
         if obj is None or isinstance(obj, (bytes, bytearray)):
             return super().dumps_typed(obj)
         try:
             return "msgpack", _pack(obj)
-        except Exception:  # an object may raise whatever is asked of it
-            return "msgpack", self._pack_odd(obj)
+        except Exception:  # any attribute or method of an object may raise
+            return "msgpack", self._pack_fallback(obj)
 
-    def _pack_odd(self, obj: Any) -> bytes:
+    def _pack_fallback(self, obj: Any) -> bytes:
         packing = Packing()
         packed = packing.pack(obj)
         for kind in sorted(packing.rendered):
-            self._tell(kind, channel_of(obj))
+            self._warn(kind, channel_of(obj))
         return packed
 
-    def _tell(self, kind: str, channel: str | None) -> None:
-        """Once for each type in each channel, or a state that is written with every step would fill the log."""
-        if (kind, channel) in self._told or len(self._told) >= _MOST_TOLD:
+    def _warn(self, kind: str, channel: str | None) -> None:
+        """Warn once per type and channel; a state is written at every step and would fill the log."""
+        if (kind, channel) in self._warned or len(self._warned) >= _MAX_WARNINGS:
             return
-        self._told.add((kind, channel))
+        self._warned.add((kind, channel))
         attempt = current_attempt.get()
         logger.warning(
-            "checkpoint_holds_only_json",
+            "checkpoint_value_stored_as_json",
             type=kind,
             channel=channel,
             run_id=None if attempt is None else attempt.run_id,
-            meaning="a checkpoint cannot hold such a value; read back, it is what was shown of it as JSON",
+            hint="A checkpoint cannot store values of this type. When read back, the value is its JSON rendering.",
         )
 
 
-_MOST_TOLD = 1000
+_MAX_WARNINGS = 1000
 
-# These are private to LangGraph, so a version without them is left as it is.
-_FAMILIAR = all(hasattr(jsonplus, name) for name in ("_msgpack_default", "_msgpack_enc", "_option"))
+# Private names of LangGraph. If a version lacks one, its own serializer is used unchanged.
+_PRIVATE_NAMES_EXIST = all(hasattr(jsonplus, name) for name in ("_msgpack_default", "_msgpack_enc", "_option"))
 
-_FIELDS = {kind: len(kind.model_fields) for kind in (AIMessage, HumanMessage, SystemMessage, ToolMessage)}
+_FIELD_COUNTS = {kind: len(kind.model_fields) for kind in (AIMessage, HumanMessage, SystemMessage, ToolMessage)}
 
 
 def _pack(obj: Any) -> bytes:
-    return ormsgpack.packb(obj, default=_object, option=jsonplus._option)
+    return ormsgpack.packb(obj, default=_default, option=jsonplus._option)
 
 
-def _object(obj: Any) -> Any:
-    """What msgpack has no form for, in the form LangGraph gives it."""
+def _default(obj: Any) -> Any:
+    """Convert an object that msgpack does not support, in LangGraph's format."""
     kind = type(obj)
-    if kind in _FIELDS and len(obj.__dict__) == _FIELDS[kind] and not obj.__pydantic_extra__:
-        named = (kind.__module__, kind.__name__, obj.__dict__, "model_validate_json")
+    if kind in _FIELD_COUNTS and len(obj.__dict__) == _FIELD_COUNTS[kind] and not obj.__pydantic_extra__:
+        constructor = (kind.__module__, kind.__name__, obj.__dict__, "model_validate_json")
         try:
-            data = ormsgpack.packb(named, default=_not_plain, option=jsonplus._option)
+            data = ormsgpack.packb(constructor, default=_reject, option=jsonplus._option)
         except ormsgpack.MsgpackEncodeError:
-            pass  # a field holds something that pydantic would first make plain
+            pass  # a field is not plain data; pydantic has to convert it
         else:
             return ormsgpack.Ext(jsonplus.EXT_PYDANTIC_V2, data)
     if isinstance(obj, type):
-        raise TypeError  # LangGraph would take a class for one of its objects
-    return _as_langgraph(obj)
+        raise TypeError  # LangGraph would mistake a class for an instance
+    return _langgraph_default(obj)
 
 
-def _not_plain(obj: Any) -> Any:
+def _reject(obj: Any) -> Any:
     raise TypeError
 
 
-_as_langgraph = as_langgraph(_pack) if _FAMILIAR else _not_plain
+_langgraph_default = as_langgraph(_pack) if _PRIVATE_NAMES_EXIST else _reject

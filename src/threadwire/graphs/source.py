@@ -1,11 +1,11 @@
-"""Where a piece of the project's code is, as langgraph.json says it."""
+"""References to the project's code in langgraph.json, such as `./agent.py:graph`."""
 
 from dataclasses import dataclass
 from pathlib import Path
 
 from threadwire.errors import ConfigError
 
-# A package named "agents" is told from a file by its suffix; the others are here to be refused by name later.
+# The suffix distinguishes a file from a package. Other languages are included so that they get a clear error later.
 _FILE_SUFFIXES = frozenset({".py", ".js", ".mjs", ".cjs", ".ts", ".mts", ".cts", ".jsx", ".tsx"})
 
 
@@ -25,18 +25,15 @@ class CodeSource:
 
 
 def split_source(where: str, path: object) -> tuple[str, str]:
-    """Location and attribute. Raises `ConfigError` with the words of `where`, the key that holds the path."""
+    """Split a path into location and attribute. Raises `ConfigError`; `where` names the key that holds the path."""
     if not isinstance(path, str):
-        raise ConfigError(f'{where}: the path must be a text like "./agent.py:graph", not {kind_of(path)}.')
+        raise ConfigError(f'{where}: the path must be a string like "./agent.py:graph", not {kind_of(path)}.')
     location, attribute = (half.strip() for half in path.rpartition(":")[::2])
     if location and "." in attribute and all(name.isidentifier() for name in attribute.split(".")):
-        raise ConfigError(
-            f'{where}: "{path}" names something inside of something else. Name what is in the module itself.'
-        )
+        raise ConfigError(f'{where}: "{path}" names a nested attribute. Name an attribute of the module itself.')
     if not location or not attribute.isidentifier():
         raise ConfigError(
-            f'{where}: "{path}" does not say which object to serve. '
-            f'Write it as "./file.py:name" or "package.module:name".'
+            f'{where}: "{path}" does not name an object. Write it as "./file.py:name" or "package.module:name".'
         )
     return location, attribute
 
@@ -48,7 +45,7 @@ def kind_of(value: object) -> str:
         case bool():
             return "true" if value else "false"
         case str():
-            return "a text"
+            return "a string"
         case int() | float():
             return "a number"
         case list():

@@ -1,4 +1,4 @@
-"""A saver that keeps back what it is given, so that it can be written later, at once, or not at all."""
+"""A saver that holds back puts, so that they can be written later, all together, or discarded."""
 
 import copy
 from collections.abc import Collection, Sequence
@@ -18,22 +18,22 @@ from langgraph.checkpoint.base import (
 
 from threadwire.core.records import CheckpointPut, Put, WritesPut
 
-_Place = tuple[str, str]
-"""A namespace, and the id of a checkpoint in it."""
+_Key = tuple[str, str]
+"""A namespace and the id of a checkpoint in it."""
 
 
 class StagingSaver(BaseCheckpointSaver[str]):
-    """Over another saver, for one thread: it reads as if everything had been put. Async alone, as updates are."""
+    """Wraps another saver for one thread. Reads include the staged puts. Async only, like state updates."""
 
-    def __init__(self, home: BaseCheckpointSaver[str]) -> None:
-        super().__init__(serde=home.serde)
-        self._home = home
-        self._checkpoints: dict[_Place, CheckpointTuple] = {}
-        self._writes: dict[_Place, list[PendingWrite]] = {}
+    def __init__(self, saver: BaseCheckpointSaver[str]) -> None:
+        super().__init__(serde=saver.serde)
+        self._saver = saver
+        self._checkpoints: dict[_Key, CheckpointTuple] = {}
+        self._writes: dict[_Key, list[PendingWrite]] = {}
         self.puts: list[Put] = []
 
     def get_next_version(self, current: str | None, channel: None) -> str:
-        return self._home.get_next_version(current, channel)
+        return self._saver.get_next_version(current, channel)
 
     async def aput(
         self,
@@ -58,31 +58,31 @@ class StagingSaver(BaseCheckpointSaver[str]):
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
         self.puts.append(WritesPut(config, list(writes), task_id, task_path))
-        place = _namespace(config), get_checkpoint_id(config) or ""
-        self._writes.setdefault(place, []).extend((task_id, channel, self._copy(value)) for channel, value in writes)
+        key = _namespace(config), get_checkpoint_id(config) or ""
+        self._writes.setdefault(key, []).extend((task_id, channel, self._copy(value)) for channel, value in writes)
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        found = self._staged(config) or await self._home.aget_tuple(config)
+        found = self._staged(config) or await self._saver.aget_tuple(config)
         if found is None:
             return None
-        more = self._writes.get((_namespace(config), found.checkpoint["id"]), ())
-        return found._replace(pending_writes=[*(found.pending_writes or ()), *more])
+        staged_writes = self._writes.get((_namespace(config), found.checkpoint["id"]), ())
+        return found._replace(pending_writes=[*(found.pending_writes or ()), *staged_writes])
 
     def with_allowlist(self, extra_allowlist: Collection[tuple[str, ...]]) -> "StagingSaver":
         clone = copy.copy(self)
-        clone._home = self._home.with_allowlist(extra_allowlist)
-        clone.serde = clone._home.serde
+        clone._saver = self._saver.with_allowlist(extra_allowlist)
+        clone.serde = clone._saver.serde
         return clone
 
     def _staged(self, config: RunnableConfig) -> CheckpointTuple | None:
-        ns, wanted = _namespace(config), get_checkpoint_id(config)
-        if wanted is None:
-            wanted = max((checkpoint_id for at, checkpoint_id in self._checkpoints if at == ns), default="")
-        found = self._checkpoints.get((ns, wanted))
+        ns, checkpoint_id = _namespace(config), get_checkpoint_id(config)
+        if checkpoint_id is None:
+            checkpoint_id = max((each for staged_ns, each in self._checkpoints if staged_ns == ns), default="")
+        found = self._checkpoints.get((ns, checkpoint_id))
         return None if found is None else found._replace(checkpoint=self._copy(found.checkpoint))
 
     def _copy(self, value: Any) -> Any:
-        """As it would come back from where it is put: whoever reads it may change it."""
+        """Round-trip a value as storing it would: the reader may mutate what it gets."""
         return self.serde.loads_typed(self.serde.dumps_typed(value))
 
 

@@ -1,5 +1,7 @@
-"""A thread's state as LangGraph sees it: read, moved, listed. Called on a user loop, because it runs the graph's
-code."""
+"""Read, update and list a thread's state with LangGraph.
+
+Must be called on a user loop, because it runs the graph's code.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -36,12 +38,12 @@ EMPTY: dict[str, Json] = {
     "checkpoint_id": None,
     "parent_checkpoint_id": None,
 }
-"""The state of a thread on which nothing has happened."""
+"""The state of a thread without checkpoints."""
 
 
 async def read(graph: Graph, saver: Saver, configurable: dict[str, Any], *, subgraphs: bool) -> Json:
     bound = graph.copy(update={"checkpointer": saver})
-    with _refusals():
+    with _client_errors():
         snapshot = await bound.aget_state(_config(configurable), subgraphs=subgraphs)
     return render(snapshot)
 
@@ -62,13 +64,13 @@ async def history(
         before=_config(before) if before else None,
         filter=metadata or None,
     )
-    with _refusals():
+    with _client_errors():
         return [render(snapshot) async for snapshot in snapshots]
 
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """Where an update leads, and what has to be put for it."""
+    """The result of an update, and the puts that would store it."""
 
     configurable: dict[str, Any]
     settled: Settled
@@ -78,22 +80,22 @@ class Move:
 async def update(
     graph: Graph, saver: Saver, store: BaseStore, configurable: dict[str, Any], values: Any, as_node: str | None
 ) -> Move:
-    """Find out where an update leads. Nothing is written."""
+    """Compute the result of an update without writing anything."""
     staging = StagingSaver(saver)
     bound = graph.copy(update={"checkpointer": staging, "store": store})
-    with _refusals():
-        moved = await bound.aupdate_state(_config(configurable), values, as_node=as_node)
+    with _client_errors():
+        updated = await bound.aupdate_state(_config(configurable), values, as_node=as_node)
     _, settled = await _newest(bound, configurable["thread_id"])
-    return Move(dict(moved["configurable"]), settled, staging.puts)
+    return Move(dict(updated["configurable"]), settled, staging.puts)
 
 
 async def build(
     graph: Graph, saver: Saver, store: BaseStore, configurable: dict[str, Any], supersteps: Supersteps
 ) -> tuple[str | None, Settled]:
-    """Apply updates, step by step, to a thread that has none yet; where that leads."""
+    """Apply updates, step by step, to a thread without checkpoints. Return the same as `newest`."""
     bound = graph.copy(update={"checkpointer": saver, "store": store})
     steps = [[_state_update(each) for each in step] for step in supersteps]
-    with _refusals():
+    with _client_errors():
         await bound.abulk_update_state(_config(configurable), steps)
     return await _newest(bound, configurable["thread_id"])
 
@@ -104,7 +106,7 @@ def _state_update(update: Update) -> StateUpdate:
 
 
 async def newest(graph: Graph, saver: Saver, thread_id: str) -> tuple[str | None, Settled]:
-    """The id of the newest checkpoint, and what a thread that stands there is left with."""
+    """Return the id of the newest checkpoint, and the resulting state of the thread."""
     return await _newest(graph.copy(update={"checkpointer": saver}), thread_id)
 
 
@@ -114,8 +116,8 @@ async def _newest(bound: Graph, thread_id: str) -> tuple[str | None, Settled]:
 
 
 @contextmanager
-def _refusals() -> Iterator[None]:
-    """What LangGraph says about a request that makes no sense is for the one who asked."""
+def _client_errors() -> Iterator[None]:
+    """Turn LangGraph's errors about an invalid request into errors for the client."""
     try:
         yield
     except InvalidUpdateError as error:
@@ -135,7 +137,7 @@ def settled(snapshot: StateSnapshot) -> Settled:
 
 
 def render(snapshot: StateSnapshot) -> Json:
-    """A snapshot in the shape the SDKs know."""
+    """Render a snapshot in the format of the SDKs."""
     checkpoint = _checkpoint(snapshot.config)
     parent = _checkpoint(snapshot.parent_config)
     if checkpoint is None or checkpoint.get("checkpoint_id") is None:
@@ -155,7 +157,7 @@ def render(snapshot: StateSnapshot) -> Json:
 
 
 def _metadata(snapshot: StateSnapshot, checkpoint: dict[str, Any]) -> Json:
-    """None for a checkpoint that is not there."""
+    """None if the checkpoint does not exist."""
     if snapshot.metadata is None:
         return None
     return {"thread_id": checkpoint["thread_id"], **native(snapshot.metadata)}
@@ -177,19 +179,19 @@ def _task(task: Any) -> Json:
 
 
 def _error(error: Any) -> Json:
-    """Why a task failed. LangGraph notes a cancellation as an error too, but a run that was stopped has not failed."""
-    shown = repr(error) if isinstance(error, BaseException) else native(error)
-    return None if isinstance(shown, str) and shown.startswith("CancelledError(") else shown
+    """Why a task failed. LangGraph also records a cancellation as an error, but a cancelled run has not failed."""
+    rendered = repr(error) if isinstance(error, BaseException) else native(error)
+    return None if isinstance(rendered, str) and rendered.startswith("CancelledError(") else rendered
 
 
 def _checkpoint(config: Any) -> dict[str, Any] | None:
     if not config:
         return None
     configurable = config["configurable"]
-    kept = {key: configurable[key] for key in ("checkpoint_id", "thread_id", "checkpoint_ns") if key in configurable}
+    fields = {key: configurable[key] for key in ("checkpoint_id", "thread_id", "checkpoint_ns") if key in configurable}
     if "checkpoint_map" in configurable:
-        kept["checkpoint_map"] = configurable["checkpoint_map"]
-    return kept
+        fields["checkpoint_map"] = configurable["checkpoint_map"]
+    return fields
 
 
 def _config(configurable: dict[str, Any]) -> RunnableConfig:

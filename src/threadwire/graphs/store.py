@@ -1,4 +1,4 @@
-"""The server's store as LangGraph knows one: what graphs get as `runtime.store`, and the API serves."""
+"""The built-in store as a LangGraph `BaseStore`. Graphs get it as `runtime.store`, and the API serves it."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ from threadwire.graphs.user_loop import UserLoop
 
 
 class Shelf(Protocol):
-    """Where items are kept: `Items` of the storage, as far as it is needed here."""
+    """Where items are stored: the part of the storage's `Items` that is needed here."""
 
     def batch(self, operations: Sequence[ItemOperation], now: int) -> list[ItemResult]: ...
 
@@ -47,23 +47,23 @@ class Shelf(Protocol):
 
 @dataclass(frozen=True)
 class StoreHome:
-    """The store of the server, whoever made it."""
+    """The server's store, built-in or user-provided."""
 
     of: Callable[[str | None], BaseStore]
-    """The store as somebody uses it: what he puts is his."""
+    """Return the store for an owner, who will own the items put into it."""
     loop: UserLoop | None = None
-    """Where it must be called, if not anywhere."""
+    """The loop on which the store must be called; None if it may be called on any loop."""
 
 
 class ItemStore(BaseStore):
-    """Usable from any thread and any loop. A put is durable when it returns."""
+    """The built-in store. May be called from any thread and any loop. A put is durable when it returns."""
 
     supports_ttl = True
 
     def __init__(
-        self, shelf: Shelf, index: Index | None, ttl: TtlConfig, owner: str | None, clock: Callable[[], int]
+        self, items: Shelf, index: Index | None, ttl: TtlConfig, owner: str | None, clock: Callable[[], int]
     ) -> None:
-        self._shelf = shelf
+        self._items = items
         self._index = index
         self._owner = owner
         self._clock = clock
@@ -73,26 +73,26 @@ class ItemStore(BaseStore):
         batch = _Batch(ops, self._index)
         if self._index is not None:
             batch.vectors = self._index.vectors(batch.texts) if batch.texts else []
-            batch.questions = {query: self._index.query(query) for query in batch.queries}
-        return batch.results(self._shelf.batch(batch.operations(self._owner), self._clock()))
+            batch.query_vectors = {query: self._index.query(query) for query in batch.queries}
+        return batch.results(self._items.batch(batch.operations(self._owner), self._clock()))
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
         batch = _Batch(ops, self._index)
         if self._index is not None:
             batch.vectors = await self._index.avectors(batch.texts) if batch.texts else []
-            batch.questions = {query: await self._index.aquery(query) for query in batch.queries}
-        return batch.results(await self._shelf.abatch(batch.operations(self._owner), self._clock()))
+            batch.query_vectors = {query: await self._index.aquery(query) for query in batch.queries}
+        return batch.results(await self._items.abatch(batch.operations(self._owner), self._clock()))
 
 
 class _Batch:
-    """LangGraph's operations, what must be embedded for them, and ours. Refuses all of them if one makes no sense."""
+    """Converts LangGraph's operations to ours and collects the texts to embed. Raises if any operation is invalid."""
 
     def __init__(self, ops: Iterable[Op], index: Index | None) -> None:
         self._ops = list(ops)
         self._values: dict[int, dict[str, Any]] = {}
         self._texts: dict[int, list[str]] = {}
         self.queries: set[str] = set()
-        self.questions: dict[str, bytes] = {}
+        self.query_vectors: dict[str, bytes] = {}
         self.vectors: list[bytes] = []
         for number, op in enumerate(self._ops):
             validate_op_namespace(op)
@@ -101,8 +101,8 @@ class _Batch:
                 if index is not None and op.index is not False:
                     self._texts[number] = index.texts(self._values[number], op.index)
             elif isinstance(op, SearchOp):
-                for wanted in (op.filter or {}).values():
-                    check_filter(native(wanted))
+                for condition in (op.filter or {}).values():
+                    check_filter(native(condition))
                 if index is not None and op.query:
                     self.queries.add(op.query)
 
@@ -125,9 +125,9 @@ class _Batch:
             case GetOp():
                 return GetItem(tuple(op.namespace), op.key, op.refresh_ttl)
             case SearchOp():
-                near = self.questions.get(op.query or "")
-                wanted = native(op.filter or {})
-                return SearchItems(tuple(op.namespace_prefix), wanted, op.limit, op.offset, near, op.refresh_ttl)
+                near = self.query_vectors.get(op.query or "")
+                conditions = native(op.filter or {})
+                return SearchItems(tuple(op.namespace_prefix), conditions, op.limit, op.offset, near, op.refresh_ttl)
             case ListNamespacesOp():
                 return _listing(op)
 
@@ -159,10 +159,10 @@ def _fields(item: Item) -> dict[str, Any]:
         "namespace": item.namespace,
         "key": item.key,
         "value": item.value,
-        "created_at": _moment(item.created_at),
-        "updated_at": _moment(item.updated_at),
+        "created_at": _datetime(item.created_at),
+        "updated_at": _datetime(item.updated_at),
     }
 
 
-def _moment(at: int) -> datetime:
-    return datetime.fromtimestamp(at / 1000, UTC)
+def _datetime(timestamp: int) -> datetime:
+    return datetime.fromtimestamp(timestamp / 1000, UTC)

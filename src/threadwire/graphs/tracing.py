@@ -1,4 +1,4 @@
-"""Where a run's trace goes. Whether there is one at all is the environment's to say (`LANGSMITH_TRACING`)."""
+"""LangSmith tracing of runs. It is enabled by the environment (`LANGSMITH_TRACING`)."""
 
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.tracers import LangChainTracer
@@ -7,8 +7,8 @@ from langsmith.utils import tracing_is_enabled
 from threadwire.core.entries import Json
 
 
-def tracers(wanted: Json) -> list[BaseCallbackHandler]:
-    """What sends the trace to the project, or the example, that the client named; nothing while nothing is traced."""
-    if not wanted or not tracing_is_enabled():
+def tracers(options: Json) -> list[BaseCallbackHandler]:
+    """Return the tracer for the project or example that the client named; nothing if tracing is disabled."""
+    if not options or not tracing_is_enabled():
         return []
-    return [LangChainTracer(project_name=wanted.get("project_name"), example_id=wanted.get("example_id"))]
+    return [LangChainTracer(project_name=options.get("project_name"), example_id=options.get("example_id"))]

@@ -1,11 +1,11 @@
-"""Components that a graph shows in its clients: the `ui` of langgraph.json.
+"""UI components that clients load for a graph: the `ui` section of langgraph.json.
 
-A bundle is a script that defines a global with a function `render`, and perhaps a style sheet. It is what lies ready in
-a folder, or what esbuild makes of a source; then it is made anew when something it was made from has changed. Only a
-bundle that is asked for is made.
+A bundle is a script that defines a global with a `render` function, and optionally a style sheet. It is either a folder
+with a ready-made bundle, or built from a source by esbuild. Bundles are built on demand, and rebuilt when one of their
+inputs has changed.
 
-The script asks the page for React (`LGUI_REQUIRE`) and hands it the component (`LGUI_EXT_STORE`); both are put there by
-`LoadExternalComponent` of the JavaScript SDK.
+The script gets React from the page (`LGUI_REQUIRE`) and passes the component back to it (`LGUI_EXT_STORE`). The page
+gets both from `LoadExternalComponent` of the JavaScript SDK.
 """
 
 import json
@@ -25,9 +25,9 @@ from threadwire.errors import NotFound
 
 ENTRY = "entrypoint.js"
 STYLE = "entrypoint.css"
-BUILD_WITHIN = 60.0
+BUILD_TIMEOUT = 60.0
 
-_FROM_THE_PAGE = ("react", "react-dom", "@langchain/langgraph-sdk", "@langchain/langgraph-sdk/react-ui")
+_PROVIDED_BY_PAGE = ("react", "react-dom", "@langchain/langgraph-sdk", "@langchain/langgraph-sdk/react-ui")
 _ENTRY = """\
 import components from %s;
 export function render(name, id) {
@@ -43,44 +43,44 @@ logger = structlog.get_logger("threadwire.ui")
 @dataclass(frozen=True)
 class UiConfig:
     sources: Mapping[str, Path]
-    """Absolute: a source file, or a folder with a bundle."""
+    """Absolute paths: a source file, or a folder with a bundle."""
     shared: Sequence[str] = ()
-    """Modules besides React that the page provides."""
+    """Modules that the page provides in addition to React."""
 
 
 @dataclass(frozen=True)
 class Bundle:
     files: Mapping[str, bytes]
-    made_from: Mapping[Path, int]
-    """When each input was last changed, as it was read."""
+    inputs: Mapping[Path, int]
+    """The mtime of each input when the bundle was built."""
 
     @property
     def is_fresh(self) -> bool:
-        return all(_changed_at(path) == at for path, at in self.made_from.items())
+        return all(_mtime(path) == mtime for path, mtime in self.inputs.items())
 
 
 class UiBundles:
     def __init__(self, config: UiConfig) -> None:
         self._config = config
-        self._made: dict[str, Bundle] = {}
+        self._built: dict[str, Bundle] = {}
         self._locks = {name: anyio.Lock() for name in config.sources}
 
     def __contains__(self, name: object) -> bool:
         return name in self._config.sources
 
     async def files(self, name: str) -> Mapping[str, bytes]:
-        """What the bundle consists of, by file name. Raises `NotFound` with the reason if there is none to be had."""
+        """The files of the bundle by name. Raises `NotFound` with the reason if there is no bundle."""
         source = self._config.sources[name]
         if await to_thread.run_sync(source.is_dir):
             return await to_thread.run_sync(_read_folder, source)
-        async with self._locks[name]:  # those who ask meanwhile want the same
+        async with self._locks[name]:  # concurrent requests share one build
             return (await to_thread.run_sync(self._fresh, name, source)).files
 
     def _fresh(self, name: str, source: Path) -> Bundle:
-        made = self._made.get(name)
-        if made is None or not made.is_fresh:
-            made = self._made[name] = _build(name, source, [*_FROM_THE_PAGE, *self._config.shared])
-        return made
+        bundle = self._built.get(name)
+        if bundle is None or not bundle.is_fresh:
+            bundle = self._built[name] = _build(name, source, [*_PROVIDED_BY_PAGE, *self._config.shared])
+        return bundle
 
 
 def global_name(name: str) -> str:
@@ -91,36 +91,36 @@ def global_name(name: str) -> str:
 def _read_folder(folder: Path) -> dict[str, bytes]:
     files = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
     if ENTRY not in files:
-        raise NotFound(f"There is no {ENTRY} in {folder.name}, so it is no bundle")
+        raise NotFound(f"{folder.name} is not a UI bundle: it contains no {ENTRY}")
     return files
 
 
 def _build(name: str, source: Path, external: Sequence[str]) -> Bundle:
     if not source.is_file():
-        raise NotFound(f"The UI of '{name}' is not there: {source.name} does not exist")
+        raise NotFound(f"The UI of '{name}' cannot be bundled: {source.name} does not exist")
     if (esbuild := _find_esbuild(source.parent)) is None:
         raise NotFound(
-            f"The UI of '{name}' cannot be bundled: esbuild is neither in node_modules/.bin nor on the path."
-            f" Install it, or name a folder with {ENTRY} in place of {source.name}."
+            f"The UI of '{name}' cannot be bundled: esbuild is neither in node_modules/.bin nor on PATH."
+            f" Install it, or configure a folder with {ENTRY} instead of {source.name}."
         )
-    with TemporaryDirectory(prefix="threadwire-ui-") as made:
-        command = _command(esbuild, name, Path(made), external)
+    with TemporaryDirectory(prefix="threadwire-ui-") as folder:
+        command = _command(esbuild, name, Path(folder), external)
         try:
-            ended = subprocess.run(
+            completed = subprocess.run(
                 command,
                 input=_ENTRY % json.dumps(str(source)),
                 cwd=source.parent,
                 capture_output=True,
                 text=True,
-                timeout=BUILD_WITHIN,
+                timeout=BUILD_TIMEOUT,
                 check=False,
             )
         except (OSError, subprocess.TimeoutExpired) as error:
             raise NotFound(f"The UI of '{name}' cannot be bundled: {type(error).__name__}") from error
-        if ended.returncode != 0:
-            logger.warning("ui_not_bundled", ui=name, source=str(source), esbuild=ended.stderr)
-            raise NotFound(f"The UI of '{name}' cannot be bundled: {_first_error(ended.stderr)}")
-        return _read_built(name, Path(made), source.parent)
+        if completed.returncode != 0:
+            logger.warning("ui_build_failed", ui=name, source=str(source), error=completed.stderr)
+            raise NotFound(f"The UI of '{name}' cannot be bundled: {_first_error(completed.stderr)}")
+        return _read_built(name, Path(folder), source.parent)
 
 
 def _find_esbuild(folder: Path) -> str | None:
@@ -149,16 +149,16 @@ def _command(esbuild: str, name: str, folder: Path, external: Sequence[str]) -> 
 def _read_built(name: str, folder: Path, base: Path) -> Bundle:
     files = {path.name: path.read_bytes() for path in (folder / "bundle").iterdir()}
     script, variable = files[ENTRY].decode(), global_name(name)
-    # What is not in the bundle is required by it; a parameter keeps that from the rest of the page.
+    # External modules are loaded with `require`. Passing it as a parameter keeps it out of the page's globals.
     files[ENTRY] = (
         f"var {variable} = (function (require) {{\n{script}\nreturn {variable};\n"
         f'}})(globalThis[Symbol.for("LGUI_REQUIRE")]);\n'
     ).encode()
     inputs = [base / path for path in json.loads((folder / "meta.json").read_text())["inputs"] if path != "<stdin>"]
-    return Bundle(files, {path: _changed_at(path) for path in inputs})
+    return Bundle(files, {path: _mtime(path) for path in inputs})
 
 
-def _changed_at(path: Path) -> int:
+def _mtime(path: Path) -> int:
     try:
         return path.stat().st_mtime_ns
     except OSError:

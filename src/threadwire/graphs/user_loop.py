@@ -1,10 +1,10 @@
-"""Event loops on which user code runs, each in a thread of its own, so that a node that blocks never blocks the API.
+"""Event loops for user code, each in its own thread, so that a blocking node never blocks the API.
 
-People keep async clients at module level, so all runs of a worker share one loop. A node that blocks it is named in the
-log with file and line: a watchdog thread looks at the loop's stack when its heart stops beating.
+Projects keep async clients at module level, so all runs of a worker share one loop. If a node blocks it, a watchdog
+thread notices the missing heartbeat, inspects the loop's stack and logs the node with file and line.
 
-An exception that would end the process (`sys.exit` in a tool) ends what raised it, and no more. Should a loop die all
-the same, whoever waits for it is told.
+An exception that would end the process (`sys.exit` in a tool) only ends the work that raised it. If a loop fails
+nevertheless, everything that waits for it gets an exception.
 """
 
 import asyncio
@@ -28,24 +28,26 @@ from threadwire.graphs.node_threads import NodeLoop, NodeThreads, call_on
 T = TypeVar("T")
 
 BLOCKED_AFTER = 0.5
-"""Seconds without a beat after which a loop counts as blocked."""
+"""Seconds without a heartbeat after which a loop counts as blocked."""
 
-WIND_UP = 2.0
-"""Seconds for the tasks that are still there when a loop is closed."""
+CLEANUP_TIMEOUT = 2.0
+"""Seconds that the remaining tasks get to clean up when a loop is closed."""
 
-CLOSED_WITHIN = WIND_UP + 0.5
-"""Seconds that a loop has to close. One that is blocked does not; its thread ends with the process."""
+CLOSE_TIMEOUT = CLEANUP_TIMEOUT + 0.5
+"""Seconds to wait for a loop to close. A blocked one does not close; its thread ends with the process."""
 
 logger = structlog.get_logger("threadwire.worker")
 
 
 class WorkCancelled(Exception):
-    """The work on a user loop was cancelled: because its caller asked, or because its own code raised a
-    cancellation."""
+    """The work on a user loop was cancelled, by its caller or by its own code."""
 
 
 class WorkExited(Exception):
-    """The work on a user loop raised what would end the process, and there would end the caller's loop too."""
+    """The work on a user loop raised an exception that would end the process, such as `SystemExit`.
+
+    The original is the `__cause__`. Raised in the caller, it would end the caller's loop too.
+    """
 
 
 class UserLoop:
@@ -53,12 +55,12 @@ class UserLoop:
         self.name = name
         self.threads = NodeThreads()
         self._loop = NodeLoop(self.threads)
-        self._thread = threading.Thread(target=self._live, name=f"threadwire-{name}", daemon=True)
-        self._beat = time.monotonic()
+        self._thread = threading.Thread(target=self._run_thread, name=f"threadwire-{name}", daemon=True)
+        self._heartbeat = time.monotonic()
         self._closing = threading.Event()
-        self._waiting: set[Callable[[LoopDied], object]] = set()
+        self._failure_callbacks: set[Callable[[LoopDied], object]] = set()
         self.is_dead = False
-        self._given_up = False
+        self._abandoned = False
         self._watchdog = threading.Thread(target=self._watch, name=f"threadwire-{name}-watchdog", daemon=True)
 
     def __enter__(self) -> "UserLoop":
@@ -70,19 +72,19 @@ class UserLoop:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._closing.set()
-        if not self._given_up:
-            self._tell(self._loop.stop)
-            self._thread.join(CLOSED_WITHIN)
+        if not self._abandoned:
+            self._call_soon(self._loop.stop)
+            self._thread.join(CLOSE_TIMEOUT)
             if self._thread.is_alive():
                 self.give_up()
         self.threads.close()
 
     async def run(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Run `work()` on the user loop; return or raise what it does, once it has really ended.
+        """Run `work()` on the user loop and return or raise its outcome once it has really ended.
 
-        When the caller is cancelled, the work is cancelled and still waited for. Work that was cancelled by its own
-        doing raises `WorkCancelled`; if it can never end, because the loop is dead, `LoopDied` is raised, and
-        `LoopGivenUp` if nobody is to wait for it any more.
+        If the caller is cancelled, the work is cancelled and still awaited. Raises `WorkCancelled` if the work
+        cancelled itself, `LoopDied` if it can never end because the loop has failed, and `LoopGivenUp` if the loop was
+        abandoned.
         """
         here = asyncio.get_running_loop()
         done: asyncio.Future[T] = here.create_future()
@@ -91,64 +93,65 @@ class UserLoop:
         def start() -> None:
             task = self._loop.create_task(work())
             tasks.append(task)
-            task.add_done_callback(lambda ended: call_on(here, _hand_over, ended, done))
+            task.add_done_callback(lambda ended: call_on(here, _copy_outcome, ended, done))
 
         def stop() -> None:
             for task in tasks:
                 task.cancel()
 
-        with self._or_dead(partial(_break_soon, here, done)):
-            self._tell(start)
+        with self._on_failure(partial(_fail_soon, here, done)):
+            self._call_soon(start)
             try:
                 return await asyncio.shield(done)
             except asyncio.CancelledError:
-                self._tell(stop)
+                self._call_soon(stop)
                 with CancelScope(shield=True):
                     await asyncio.wait([done])
                 if isinstance(done.exception(), WorkCancelled):
                     raise
-                return done.result()  # it ended by itself while it was being asked to
+                return done.result()  # the work finished although it was being cancelled
 
     async def here_or_there(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """`run`, and without the way there and back if the caller is on the loop already."""
+        """Like `run`, but awaits the work directly if the caller is already on the loop."""
         return await work() if asyncio.get_running_loop() is self._loop else await self.run(work)
 
     def ask(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """`run` for a caller without an event loop: blocks its thread, which must not be the loop's own."""
         if threading.current_thread() is self._thread:
-            raise RuntimeError(
-                "A sync call on the loop would wait for what only the loop can do. Await the async method instead."
-            )
-        answer: Future[T] = Future()
+            raise RuntimeError("A sync call on the event loop would deadlock. Await the async method instead.")
+        done: Future[T] = Future()
 
         def start() -> None:
             task = self._loop.create_task(work())
-            task.add_done_callback(lambda ended: _hand_over(ended, answer))
+            task.add_done_callback(lambda ended: _copy_outcome(ended, done))
 
-        with self._or_dead(partial(_break, answer)):
-            self._tell(start)
-            return answer.result()
+        with self._on_failure(partial(_fail, done)):
+            self._call_soon(start)
+            return done.result()
 
     async def lives(self) -> None:
-        """Wait for the loop's death, which is raised, unless it is given up."""
+        """Wait until the loop fails, then raise `LoopDied`. Return if the loop is abandoned."""
         here = asyncio.get_running_loop()
-        death: asyncio.Future[None] = here.create_future()
-        with suppress(LoopGivenUp), self._or_dead(partial(_break_soon, here, death)):
-            await death
+        failure: asyncio.Future[None] = here.create_future()
+        with suppress(LoopGivenUp), self._on_failure(partial(_fail_soon, here, failure)):
+            await failure
 
     def give_up(self) -> None:
-        """Have nobody wait for anything on the loop any more: a shutdown must end, though a node blocks the loop or
-        does not let itself be cancelled. What is there goes on until the process ends."""
-        self._given_up = True
-        self._tell_who_waits(LoopGivenUp)
+        """Abandon the loop: everything that waits for it gets `LoopGivenUp`.
+
+        A shutdown must end even if a node blocks the loop or ignores cancellation. The work keeps running until the
+        process ends.
+        """
+        self._abandoned = True
+        self._notify_failure(LoopGivenUp)
 
     def blocked_at(self) -> tuple[str | None, str | None]:
-        """The node that blocks the loop, and the line; as far as they are known, and if it is blocked."""
-        return self._place() if time.monotonic() - self._beat > BLOCKED_AFTER else (None, None)
+        """The node and the line that block the loop, as far as they are known; None for both if it is not blocked."""
+        return self._location() if time.monotonic() - self._heartbeat > BLOCKED_AFTER else (None, None)
 
     @asynccontextmanager
     async def holding(self, manager: AbstractAsyncContextManager[T]) -> AsyncIterator[T]:
-        """The manager's value, entered and left on the user loop, both by the same task."""
+        """Enter a context manager on the user loop and yield its value. The same task enters and exits it."""
         here = asyncio.get_running_loop()
         entered: asyncio.Future[T] = here.create_future()
         leave = asyncio.Event()
@@ -158,103 +161,106 @@ class UserLoop:
                 here.call_soon_threadsafe(entered.set_result, value)
                 await leave.wait()
 
-        async def held() -> None:
-            with suppress(LoopGivenUp):  # then it is left to the end of the process
+        async def run_hold() -> None:
+            with suppress(LoopGivenUp):  # the manager is not exited then; the process ends
                 await self.run(hold)
 
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(held)
+            tasks.start_soon(run_hold)
             try:
                 yield await entered
             finally:
-                self._tell(leave.set)
+                self._call_soon(leave.set)
 
-    def _tell(self, callback: Callable[[], object]) -> None:
-        call_on(self._loop, callback)  # if it is closed, whoever waits for an answer is told so
+    def _call_soon(self, callback: Callable[[], object]) -> None:
+        call_on(self._loop, callback)  # a no-op on a closed loop; `_on_failure` notifies the caller then
 
     @contextmanager
-    def _or_dead(self, tell: Callable[[LoopDied], object]) -> Iterator[None]:
-        """Call `tell`, from any thread, if the loop dies or is given up during the block, or was before."""
-        self._waiting.add(tell)
-        # Looked at after adding, and set before telling: so nobody is left out.
-        if self.is_dead or self._given_up:
-            tell(LoopDied() if self.is_dead else LoopGivenUp())
+    def _on_failure(self, callback: Callable[[LoopDied], object]) -> Iterator[None]:
+        """Call `callback`, from any thread, if the loop fails or is abandoned before or during the block."""
+        self._failure_callbacks.add(callback)
+        # The flags are set before callbacks run and checked after adding one, so no callback is missed.
+        if self.is_dead or self._abandoned:
+            callback(LoopDied() if self.is_dead else LoopGivenUp())
         try:
             yield
         finally:
-            self._waiting.discard(tell)
+            self._failure_callbacks.discard(callback)
 
-    def _tell_who_waits(self, loss: type[LoopDied]) -> None:
-        for tell in list(self._waiting):
-            tell(loss())
+    def _notify_failure(self, error: type[LoopDied]) -> None:
+        for callback in list(self._failure_callbacks):
+            callback(error())
 
-    def _live(self) -> None:
+    def _run_thread(self) -> None:
         asyncio.set_event_loop(self._loop)
-        self._loop.call_soon(self._tick)
+        self._loop.call_soon(self._beat)
         try:
             while not self._closing.is_set() and not self._loop.is_closed():
-                self._run_on()
+                self._run_loop()
         finally:
             self.is_dead = True
             self._closing.set()
-            self._tell_who_waits(LoopDied)
+            self._notify_failure(LoopDied)
             if not self._loop.is_closed():
-                self._wind_up()
+                self._clean_up()
 
-    def _run_on(self) -> None:
-        """Until the loop is stopped, or left by an exception. asyncio gives SystemExit and KeyboardInterrupt to the
-        task they were raised in and lets them out besides, and so leaves what goes wrong while the loop reports
-        something that went wrong. Neither harms the loop; ending it would harm every run."""
+    def _run_loop(self) -> None:
+        """Run the loop until it is stopped or an exception escapes from it.
+
+        asyncio sets SystemExit and KeyboardInterrupt on the task that raised them and also lets them escape from the
+        loop. An error in the loop's own error reporting escapes too. The loop remains usable after both, and closing it
+        would end every run.
+        """
         try:
             self._loop.run_forever()
         except (SystemExit, KeyboardInterrupt) as error:
-            logger.debug("worker_went_on", loop=self.name, after=type(error).__name__)
+            logger.debug("worker_resumed", loop=self.name, error=type(error).__name__)
         except BaseException as error:
-            # Not its traceback: what could not be shown before would be shown with it.
-            logger.warning("worker_went_on", loop=self.name, after=type(error).__name__)
+            # Without the traceback: rendering it might fail again.
+            logger.warning("worker_resumed", loop=self.name, error=type(error).__name__)
 
-    def _wind_up(self) -> None:
-        """What the project left running may clean up after itself, if it does so soon."""
+    def _clean_up(self) -> None:
+        """Cancel the tasks that the project left running and give them a limited time to finish."""
         tasks = asyncio.all_tasks(self._loop)
         for task in tasks:
             task.cancel()
         if tasks:
-            self._loop.run_until_complete(asyncio.wait(tasks, timeout=WIND_UP))
+            self._loop.run_until_complete(asyncio.wait(tasks, timeout=CLEANUP_TIMEOUT))
         self._loop.run_until_complete(self._loop.shutdown_asyncgens())
         self._loop.close()
 
-    def _tick(self) -> None:
-        self._beat = time.monotonic()
-        self._loop.call_later(BLOCKED_AFTER / 5, self._tick)
+    def _beat(self) -> None:
+        self._heartbeat = time.monotonic()
+        self._loop.call_later(BLOCKED_AFTER / 5, self._beat)
 
     def _watch(self) -> None:
-        reported: float | None = None
+        reported = False
         while not self._closing.wait(BLOCKED_AFTER / 2):
-            silent = time.monotonic() - self._beat
-            if silent < BLOCKED_AFTER:
-                if reported is not None:
+            silence = time.monotonic() - self._heartbeat
+            if silence < BLOCKED_AFTER:
+                if reported:
                     logger.warning("worker_unblocked", loop=self.name)
-                reported = None
-            elif reported is None:
-                reported = silent
-                self._report(silent)
+                reported = False
+            elif not reported:
+                reported = True
+                self._report(silence)
 
-    def _report(self, silent: float) -> None:
-        node, place = self._place()
+    def _report(self, silence: float) -> None:
+        node, location = self._location()
         logger.warning(
             "worker_blocked",
             loop=self.name,
             node=node,
-            at=place,
-            seconds=round(silent, 1),
+            at=location,
+            seconds=round(silence, 1),
             hint="A node is blocking the loop that all runs share; use an async client or a sync node.",
         )
 
-    def _place(self) -> tuple[str | None, str | None]:
-        return _blocking_place(sys._current_frames().get(self._thread.ident or 0))
+    def _location(self) -> tuple[str | None, str | None]:
+        return _blocking_location(sys._current_frames().get(self._thread.ident or 0))
 
 
-def _hand_over(ended: "asyncio.Task[T]", done: "asyncio.Future[T] | Future[T]") -> None:
+def _copy_outcome(ended: "asyncio.Task[T]", done: "asyncio.Future[T] | Future[T]") -> None:
     if done.done():
         return
     if ended.cancelled():
@@ -269,30 +275,30 @@ def _hand_over(ended: "asyncio.Task[T]", done: "asyncio.Future[T] | Future[T]") 
         done.set_exception(exited)
 
 
-def _break_soon(home: asyncio.AbstractEventLoop, promise: "asyncio.Future[Any]", death: LoopDied) -> None:
-    call_on(home, _break, promise, death)
+def _fail_soon(loop: asyncio.AbstractEventLoop, future: "asyncio.Future[Any]", error: LoopDied) -> None:
+    call_on(loop, _fail, future, error)
 
 
-def _break(promise: "asyncio.Future[Any] | Future[Any]", death: LoopDied) -> None:
-    with suppress(asyncio.InvalidStateError, InvalidStateError):  # kept already
-        promise.set_exception(death)
+def _fail(future: "asyncio.Future[Any] | Future[Any]", error: LoopDied) -> None:
+    with suppress(asyncio.InvalidStateError, InvalidStateError):  # already done
+        future.set_exception(error)
 
 
-def _blocking_place(frame: FrameType | None) -> tuple[str | None, str | None]:
-    """The node whose code is on the stack, and the innermost line of it that is not a library's."""
+def _blocking_location(frame: FrameType | None) -> tuple[str | None, str | None]:
+    """The node whose code is on the stack, and its innermost line outside of libraries."""
     node: str | None = None
-    place: str | None = None
+    location: str | None = None
     while frame is not None:
         code = frame.f_code
-        if place is None and "site-packages" not in code.co_filename and "/lib/python" not in code.co_filename:
-            place = f"{code.co_filename}:{frame.f_lineno} in {code.co_name}"
+        if location is None and "site-packages" not in code.co_filename and "/lib/python" not in code.co_filename:
+            location = f"{code.co_filename}:{frame.f_lineno} in {code.co_name}"
         if node is None and "/langgraph/" in code.co_filename:
             node = _node_of(frame.f_locals.get("config"))
         frame = frame.f_back
-    return node, place
+    return node, location
 
 
 def _node_of(config: Any) -> str | None:
-    """LangGraph calls each node in a task of its own, whose outermost frame has the config that names the node."""
+    """LangGraph runs each node in its own task, whose outermost frame has a config that names the node."""
     metadata = config.get("metadata") if isinstance(config, dict) else None
     return metadata.get("langgraph_node") if isinstance(metadata, dict) else None

@@ -1,4 +1,4 @@
-"""What `webhooks` in langgraph.json says about the addresses that runs may name, and what goes with each call."""
+"""The `webhooks` section of langgraph.json: which webhook URLs are allowed, and the headers of each delivery."""
 
 import re
 from collections.abc import Mapping
@@ -10,36 +10,37 @@ from threadwire.errors import ConfigError
 
 _VARIABLE = re.compile(r"\$\{\{\s*env\.([A-Za-z_][A-Za-z0-9_]*)\s*\}\}")
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_OURS = frozenset({"host", "content-type", "content-length", "transfer-encoding", "connection"})
+_RESERVED = frozenset({"host", "content-type", "content-length", "transfer-encoding", "connection"})
 
 
 def read_webhooks(value: object) -> WebhookRules:
-    """Raises `ConfigError` with one line that says what to change."""
+    """Raises `ConfigError` with a one-line message that says what to change."""
     if value is None:
         return WebhookRules()
-    given = _object(value, '"webhooks"')
-    prefix = given.get("env_prefix", WebhookRules.env_prefix)
+    section = _object(value, '"webhooks"')
+    prefix = section.get("env_prefix", WebhookRules.env_prefix)
     if not isinstance(prefix, str):
-        raise ConfigError('"webhooks"."env_prefix" must be a text.')
-    url = _object(given.get("url", {}), '"webhooks"."url"')
+        raise ConfigError('"webhooks"."env_prefix" must be a string.')
+    url = _object(section.get("url", {}), '"webhooks"."url"')
     return WebhookRules(
         require_https=_flag(url, "require_https", WebhookRules.require_https),
         disable_loopback=_flag(url, "disable_loopback", WebhookRules.disable_loopback),
         allowed_domains=_domains(url.get("allowed_domains", [])),
         allowed_ports=_ports(url.get("allowed_ports", [])),
         max_url_length=_length(url.get("max_url_length", WebhookRules.max_url_length)),
-        headers=_headers(given.get("headers", {})),
+        headers=_headers(section.get("headers", {})),
         env_prefix=prefix,
     )
 
 
 def resolve_headers(rules: WebhookRules, environment: Mapping[str, str]) -> WebhookRules:
-    """Put variables in for `${{ env.NAME }}`. Only those with the prefix: a header goes to whomever a client names."""
+    """Replace `${{ env.NAME }}` by environment variables. Only variables with the prefix are allowed, because the
+    client chooses the URL that receives the headers."""
 
-    def variable(found: re.Match[str]) -> str:
-        name = found[1]
+    def variable(match: re.Match[str]) -> str:
+        name = match[1]
         if not name.startswith(rules.env_prefix):
-            raise ConfigError(f'"webhooks"."headers": the variable {name} must begin with {rules.env_prefix}.')
+            raise ConfigError(f'"webhooks"."headers": the variable {name} must start with {rules.env_prefix}.')
         if name not in environment:
             raise ConfigError(f'"webhooks"."headers": the variable {name} is not set.')
         return environment[name]
@@ -87,8 +88,8 @@ def _length(value: object) -> int:
 def _headers(value: object) -> dict[str, str]:
     headers = _object(value, '"webhooks"."headers"')
     for name, text in headers.items():
-        if not _HEADER_NAME.fullmatch(name) or name.lower() in _OURS:
+        if not _HEADER_NAME.fullmatch(name) or name.lower() in _RESERVED:
             raise ConfigError(f'"webhooks"."headers": "{name}" is not a header that can be set.')
         if not isinstance(text, str):
-            raise ConfigError(f'"webhooks"."headers"."{name}" must be a text.')
+            raise ConfigError(f'"webhooks"."headers"."{name}" must be a string.')
     return headers

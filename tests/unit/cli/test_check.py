@@ -99,8 +99,8 @@ def test_each_problem_is_one_line(checked):
         "✓ good",
         "    __start__ → step",
         "    step      → __end__",
-        "✗ bad  ./agent.py has no 'grph'. In it are: builder.",
-        "✗ raising  its factory failed: ValueError: [bold]no key",
+        "✗ bad  ./agent.py has no 'grph'. It defines: builder.",
+        "✗ raising  calling its factory failed: ValueError: [bold]no key",
         "✗ empty  The factory of graph 'empty' returned None, not a graph.",
     ]
 
@@ -109,7 +109,7 @@ def test_an_unknown_key_is_a_warning(checked):
     code, lines = checked({"good": "./agent.py:builder"}, http={"disable_mpc": True})
     assert code == 0
     assert lines[-1] == (
-        '! langgraph.json  "http"."disable_mpc" is not known and is ignored. Did you mean "disable_mcp"?'
+        '! langgraph.json  "http"."disable_mpc" is not a known key and is ignored. Did you mean "disable_mcp"?'
     )
 
 
@@ -147,7 +147,8 @@ def test_a_project_that_relies_on_auth_is_reported(checked, rest):
         ({"checkpointer": {"path": "./agent.py:saver"}}, '✗ checkpointer  "checkpointer": ./agent.py has no "saver".'),
         (
             {"checkpointer": {"path": "./agent.py:builder"}},
-            '✗ checkpointer  "checkpointer": ./agent.py:builder gave StateGraph, which is no BaseCheckpointSaver.',
+            '✗ checkpointer  "checkpointer": ./agent.py:builder must be a BaseCheckpointSaver, or a function or '
+            "context manager (sync or async) that returns one, not StateGraph.",
         ),
         (
             {"checkpointer": {"path": "./agent.py:unreachable"}},
@@ -155,18 +156,19 @@ def test_a_project_that_relies_on_auth_is_reported(checked, rest):
         ),
         (
             {"store": {"path": "./agent.py:builder"}},
-            '✗ store  "store": ./agent.py:builder gave StateGraph, which is no BaseStore.',
+            '✗ store  "store": ./agent.py:builder must be a BaseStore, or a function or context manager (sync or '
+            "async) that returns one, not StateGraph.",
         ),
         (
             {"store": {"index": {"dims": 3, "embed": "./agent.py:builder"}}},
-            '✗ store  "store.index.embed": ./agent.py:builder is neither a function of texts nor an Embeddings',
+            '✗ store  "store.index.embed": ./agent.py:builder is neither a function nor an Embeddings',
         ),
         (
             {"webhooks": {"headers": {"x-key": "${{ env.LG_WEBHOOK_KEY }}"}}},
             '✗ webhooks  "webhooks"."headers": the variable LG_WEBHOOK_KEY is not set.',
         ),
         ({"http": {"app": "./agent.py:app"}}, '✗ http  "http"."app": its lifespan failed: OSError: unreachable'),
-        ({"env": {"A": None}}, '✗ langgraph.json  "env"."A" must be a text, not null. It is not set.'),
+        ({"env": {"A": None}}, '✗ langgraph.json  "env"."A" must be a string, not null. It is not set.'),
         ({"dependencies": ["./nowhere"]}, '✗ langgraph.json  "dependencies": the folder "./nowhere" does not exist'),
     ],
 )

@@ -8,7 +8,7 @@ from threadwire.graphs.registry import GraphRegistry, load_registry
 
 @pytest.fixture(scope="module")
 def project() -> ProjectConfig:
-    """The agents that the tests share."""
+    """The graphs that the tests share."""
     return load_config(Path(__file__).parents[2] / "graphs" / "langgraph.json")
 
 

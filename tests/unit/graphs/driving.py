@@ -1,4 +1,4 @@
-"""An attempt without an engine, and what it says."""
+"""Attempts without an engine, and a recorder for their entries."""
 
 from collections.abc import Sequence
 from typing import Any

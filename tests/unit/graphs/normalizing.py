@@ -1,4 +1,4 @@
-"""Graphs' streams and the entries that are made of them."""
+"""Record the streams of graphs and the entries they are normalized to."""
 
 import json
 from collections.abc import Iterable
@@ -20,23 +20,23 @@ AT = 1_700_000_000_000
 HELLO = {"messages": [{"role": "user", "content": "hello there", "id": "user-1"}]}
 
 
-def normalizer(*asked: str) -> Normalizer:
-    return Normalizer(frozenset(asked), {"thread_id": "t"})
+def normalizer(*requested: str) -> Normalizer:
+    return Normalizer(frozenset(requested), {"thread_id": "t"})
 
 
 class Recording:
-    """A graph's stream as it came, and the entries made of each part, made the moment it came."""
+    """A graph's stream and its entries. Each part is normalized as soon as it arrives."""
 
-    def __init__(self, *asked: str) -> None:
-        self.normalizer = normalizer(*asked)
+    def __init__(self, *requested: str) -> None:
+        self.normalizer = normalizer(*requested)
         self.entries: list[Draft] = []
         self.states: list[tuple[bytes, bytes]] = []
-        """What each `values` part was, beside what the entries up to it add up to."""
+        """Each `values` part, and the state folded from the entries up to it."""
         self.chunks: list[tuple[Json, Json]] = []
         self._folds: dict[Namespace, StateFold] = {}
 
-    async def run(self, graph: Any, given: Any, config: dict[str, Any] | None = None) -> None:
-        async for ns, mode, part in graph.astream(given, config, stream_mode=list(ALWAYS), subgraphs=True):
+    async def run(self, graph: Any, graph_input: Any, config: dict[str, Any] | None = None) -> None:
+        async for ns, mode, part in graph.astream(graph_input, config, stream_mode=list(ALWAYS), subgraphs=True):
             drafts = self.normalizer.feed(ns, mode, part, AT)
             self.entries += drafts
             if mode == "values":
@@ -47,12 +47,12 @@ class Recording:
             if mode == "messages":
                 self.chunks.append((native(part[0]), native(part[1])))
 
-    async def run_of(self, registry: GraphRegistry, graph_id: str, given: Any) -> "Recording":
+    async def run_of(self, registry: GraphRegistry, graph_id: str, graph_input: Any) -> "Recording":
         async with registry.open(graph_id, {}) as graph:
             saver = InMemorySaver(serde=checkpoint_serializer(CheckpointerConfig()))
-            saved = graph.copy(update={"checkpointer": saver})
-            with suppress(ValueError):  # the one that `fails` raises
-                await self.run(saved, given, {"configurable": {"thread_id": "t"}})
+            bound = graph.copy(update={"checkpointer": saver})
+            with suppress(ValueError):  # raised by the graph `fails`
+                await self.run(bound, graph_input, {"configurable": {"thread_id": "t"}})
         return self
 
     def of(self, kind: Kind) -> list[Draft]:
@@ -60,9 +60,9 @@ class Recording:
 
 
 def rebuilt(entries: Iterable[Draft]) -> list[tuple[Json, Json]]:
-    """Every chunk and whole message with its metadata, by 6.1 - 6.3 alone."""
+    """Rebuild every chunk and whole message with its metadata, using only 6.1 - 6.3."""
     known: dict[int, tuple[Json, Json]] = {}
-    shown = []
+    messages = []
     for entry in entries:
         data = native(entry.data)
         if isinstance(data, list):
@@ -75,15 +75,15 @@ def rebuilt(entries: Iterable[Draft]) -> list[tuple[Json, Json]]:
             known[index] = data.get("chunk") or data["message"], data["meta"]
         message, meta = known[index]
         known[index] = {**message, **change}, meta
-        shown.append(known[index])
-    return shown
+        messages.append(known[index])
+    return messages
 
 
 def exact(value: Any) -> str:
-    """JSON in which 1 and true differ, but the order of keys does not matter."""
+    """JSON that distinguishes 1 from true but not the order of keys."""
     return json.dumps(value, sort_keys=True)
 
 
 def for_root(entry: Draft) -> bool:
-    """Whether it tells at the root of a message that a subgraph streamed (6.4a)."""
+    """Whether the entry repeats, at the root, a message that a subgraph streamed (6.4a)."""
     return isinstance(entry.data, dict) and entry.data.get("root", False)

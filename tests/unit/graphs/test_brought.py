@@ -26,7 +26,7 @@ from contextlib import asynccontextmanager, contextmanager
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.store.memory import InMemoryStore
 
-told = []
+log = []
 
 instance = InMemorySaver()
 a_class = InMemorySaver
@@ -40,15 +40,15 @@ async def async_function():
 
 @contextmanager
 def context():
-    told.append(("opened", threading.current_thread().name))
+    log.append(("opened", threading.current_thread().name))
     yield InMemorySaver()
-    told.append(("closed", threading.current_thread().name))
+    log.append(("closed", threading.current_thread().name))
 
 @asynccontextmanager
 async def async_context():
-    told.append(("opened", asyncio.current_task()))
+    log.append(("opened", asyncio.current_task()))
     yield InMemorySaver()
-    told.append(("closed", asyncio.current_task()))
+    log.append(("closed", asyncio.current_task()))
 
 @asynccontextmanager
 async def store():
@@ -68,22 +68,22 @@ number = 3
 
 
 @pytest.fixture
-def memory(tmp_path, monkeypatch):
-    """What a project with these keys loads."""
+def load_project(tmp_path, monkeypatch):
+    """Load the checkpointer and the store of a project with these keys."""
     monkeypatch.setattr(sys, "path", list(sys.path))
     before = set(sys.modules)
 
-    def memory(**keys):
-        (tmp_path / "keep.py").write_text(CODE)
+    def load(**keys):
+        (tmp_path / "custom.py").write_text(CODE)
         path = tmp_path / "langgraph.json"
-        path.write_text(json.dumps({"graphs": {"agent": "./keep.py:number"}, **keys}))
+        path.write_text(json.dumps({"graphs": {"agent": "./custom.py:number"}, **keys}))
         config = load_config(path)
         prepare_environment(config)
         modules = ProjectModules(config.root)
         return load_memory(config, modules)
 
-    yield memory
-    for name in {name for name in set(sys.modules) - before if name.startswith(("threadwire_graphs_", "keep"))}:
+    yield load
+    for name in {name for name in set(sys.modules) - before if name.startswith(("threadwire_graphs_", "custom"))}:
         del sys.modules[name]
 
 
@@ -94,67 +94,79 @@ def loop():
 
 
 @pytest.mark.parametrize("form", ["instance", "a_class", "function", "async_function", "context", "async_context"])
-async def test_a_saver_may_be_brought_in_any_form(memory, loop, form):
-    brought = memory(checkpointer={"path": f"./keep.py:{form}"})
-    assert brought.is_brought
-    async with brought.open_saver(loop) as opened:
+async def test_saver_may_be_provided_in_any_form(load_project, loop, form):
+    loaded = load_project(checkpointer={"path": f"./custom.py:{form}"})
+    assert loaded.is_brought
+    async with loaded.open_saver(loop) as opened:
         assert isinstance(opened, BroughtSaver)
         assert isinstance(opened.saver, InMemorySaver)
 
 
-async def test_what_is_opened_on_the_loop_is_closed_there_by_the_same_task(memory, loop):
-    brought = memory(checkpointer={"path": "./keep.py:async_context"})
-    told = brought.saver.target.__wrapped__.__globals__["told"]
-    async with brought.open_saver(loop):
-        assert [word for word, _ in told] == ["opened"]
-    (opened, first), (closed, second) = told
+async def test_context_manager_is_entered_and_exited_by_the_same_task(load_project, loop):
+    loaded = load_project(checkpointer={"path": "./custom.py:async_context"})
+    log = loaded.saver.target.__wrapped__.__globals__["log"]
+    async with loaded.open_saver(loop):
+        assert [event for event, _ in log] == ["opened"]
+    (opened, first), (closed, second) = log
     assert (opened, closed) == ("opened", "closed")
     assert first is second
 
 
-async def test_it_is_closed_also_when_the_block_fails(memory, loop):
-    brought = memory(checkpointer={"path": "./keep.py:context"})
-    told = brought.saver.target.__wrapped__.__globals__["told"]
+async def test_saver_is_closed_when_the_block_raises(load_project, loop):
+    loaded = load_project(checkpointer={"path": "./custom.py:context"})
+    log = loaded.saver.target.__wrapped__.__globals__["log"]
     with pytest.raises(ExceptionGroup):
-        async with brought.open_saver(loop):
+        async with loaded.open_saver(loop):
             raise ValueError("anything")
-    assert told[0] == ("opened", "threadwire-test")
+    assert log[0] == ("opened", "threadwire-test")
 
 
-async def test_a_store_is_called_on_the_loop_where_it_was_opened(memory, loop):
-    brought = memory(store={"path": "./keep.py:store"})
-    async with open_memory_storage() as storage, brought.open_store(loop, storage.items, lambda: 0) as home:
+async def test_store_belongs_to_the_loop_that_opened_it(load_project, loop):
+    loaded = load_project(store={"path": "./custom.py:store"})
+    async with open_memory_storage() as storage, loaded.open_store(loop, storage.items, lambda: 0) as home:
         assert home.loop is loop
         assert home.of("ada") is home.of("bob")
         assert isinstance(home.of(None), InMemoryStore)
 
 
 @pytest.mark.parametrize(
-    ("name", "sentence"),
+    ("name", "message"),
     [
-        ("wrong", '"checkpointer": ./keep.py:wrong gave int, which is no BaseCheckpointSaver.'),
-        ("number", '"checkpointer": ./keep.py:number gave int, which is no BaseCheckpointSaver.'),
-        ("store", '"checkpointer": ./keep.py:store gave InMemoryStore, which is no BaseCheckpointSaver.'),
-        ("broken", '"checkpointer": opening ./keep.py:broken failed: OSError: no database'),
+        (
+            "wrong",
+            '"checkpointer": ./custom.py:wrong must be a BaseCheckpointSaver, or a function or context manager '
+            "(sync or async) that returns one, not int.",
+        ),
+        (
+            "number",
+            '"checkpointer": ./custom.py:number must be a BaseCheckpointSaver, or a function or context manager '
+            "(sync or async) that returns one, not int.",
+        ),
+        (
+            "store",
+            '"checkpointer": ./custom.py:store must be a BaseCheckpointSaver, or a function or context manager '
+            "(sync or async) that returns one, not InMemoryStore.",
+        ),
+        ("broken", '"checkpointer": opening ./custom.py:broken failed: OSError: no database'),
     ],
 )
-async def test_what_is_no_saver_is_refused_when_it_is_opened(memory, loop, name, sentence):
-    with pytest.raises(ExceptionGroup) as refusal:
-        async with memory(checkpointer={"path": f"./keep.py:{name}"}).open_saver(loop):
+async def test_opening_rejects_what_is_not_a_saver(load_project, loop, name, message):
+    with pytest.raises(ExceptionGroup) as caught:
+        async with load_project(checkpointer={"path": f"./custom.py:{name}"}).open_saver(loop):
             pass
-    (error,) = refusal.value.exceptions
+    (error,) = caught.value.exceptions
     assert isinstance(error, ConfigError)
-    assert error.message.startswith(sentence)
+    assert error.message.startswith(message)
 
 
 @pytest.mark.parametrize(
-    ("keys", "sentence"),
+    ("keys", "message"),
     [
-        ({"checkpointer": {"path": "./keep.py:nothing"}}, '"checkpointer": ./keep.py has no "nothing".'),
+        ({"checkpointer": {"path": "./custom.py:nothing"}}, '"checkpointer": ./custom.py has no "nothing".'),
         ({"store": {"path": "./nowhere.py:x"}}, '"store": file not found: ./nowhere.py'),
         (
-            {"store": {"index": {"dims": 1, "embed": "./keep.py:number"}}},
-            '"store.index.embed": ./keep.py:number is neither a function of texts nor an Embeddings object.',
+            {"store": {"index": {"dims": 1, "embed": "./custom.py:number"}}},
+            '"store.index.embed": ./custom.py:number is neither a function nor an Embeddings object.',
         ),
         (
             {"store": {"index": {"dims": 1, "embed": "openai:text-embedding-3-small"}}},
@@ -162,13 +174,13 @@ async def test_what_is_no_saver_is_refused_when_it_is_opened(memory, loop, name,
         ),
     ],
 )
-def test_what_cannot_be_loaded_is_refused_at_the_start(memory, keys, sentence):
-    with pytest.raises(ConfigError) as refusal:
-        memory(**keys)
-    assert refusal.value.message.startswith(sentence)
+def test_loading_rejects_a_missing_or_invalid_object(load_project, keys, message):
+    with pytest.raises(ConfigError) as caught:
+        load_project(**keys)
+    assert caught.value.message.startswith(message)
 
 
-def test_a_providers_model_is_made_by_langchain(memory, monkeypatch, tmp_path):
+def test_provider_model_is_created_by_langchain(load_project, monkeypatch, tmp_path):
     package = tmp_path / "providers" / "langchain_openai"
     package.mkdir(parents=True)
     (package / "__init__.py").write_text(
@@ -176,38 +188,38 @@ def test_a_providers_model_is_made_by_langchain(memory, monkeypatch, tmp_path):
         "def OpenAIEmbeddings(model, **kwargs): return DeterministicFakeEmbedding(size=len(model))\n"
     )
     monkeypatch.syspath_prepend(str(package.parent))
-    config, embeddings = memory(store={"index": {"dims": 3, "embed": "openai:abc"}}).index
+    config, embeddings = load_project(store={"index": {"dims": 3, "embed": "openai:abc"}}).index
     assert config.dims == embeddings.size == 3
 
 
-def test_a_file_named_twice_is_imported_once(memory):
-    brought = memory(checkpointer={"path": "./keep.py:function"}, store={"path": "keep.py:store"})
-    assert brought.saver.target.__globals__ is brought.store.target.__wrapped__.__globals__
+def test_file_named_twice_is_imported_once(load_project):
+    loaded = load_project(checkpointer={"path": "./custom.py:function"}, store={"path": "custom.py:store"})
+    assert loaded.saver.target.__globals__ is loaded.store.target.__wrapped__.__globals__
 
 
-async def test_the_newest_checkpoint_is_asked_for_on_the_savers_loop(loop):
-    asked_on = []
+async def test_newest_checkpoint_is_read_on_the_saver_loop(loop):
+    called_on = []
 
-    class Noting(InMemorySaver):
+    class RecordingSaver(InMemorySaver):
         async def aget_tuple(self, config):
-            asked_on.append(threading.current_thread().name)
+            called_on.append(threading.current_thread().name)
             return await super().aget_tuple(config)
 
-    saver = BroughtSaver(Noting(), loop)
+    saver = BroughtSaver(RecordingSaver(), loop)
     assert await saver.newest("a thread") is None
-    assert asked_on == ["threadwire-test"]
+    assert called_on == ["threadwire-test"]
 
 
-async def test_holding_waits_until_the_manager_is_left(loop):
-    left = threading.Event()
+async def test_holding_waits_until_the_manager_has_exited(loop):
+    exited = threading.Event()
 
     @asynccontextmanager
     async def manager():
         yield "value"
         await asyncio.sleep(0.01)
-        left.set()
+        exited.set()
 
     async with loop.holding(manager()) as value:
         assert value == "value"
-        assert not left.is_set()
-    assert left.is_set()
+        assert not exited.is_set()
+    assert exited.is_set()

@@ -1,4 +1,4 @@
-"""Who listens to a run hears the same whether it is told quickly or in LangChain's way."""
+"""Callback handlers get the same events on the fast path as through LangChain."""
 
 import asyncio
 import logging
@@ -27,160 +27,160 @@ async def speak(state: State) -> State:
     return {"said": [AIMessage("hello", id="m")]}
 
 
-def again(state: State) -> str:
+def route(state: State) -> str:
     return END
 
 
-def a_graph() -> Any:
-    inner = StateGraph(State).add_node("speak", speak).add_edge(START, "speak").add_conditional_edges("speak", again)
+def build_graph() -> Any:
+    inner = StateGraph(State).add_node("speak", speak).add_edge(START, "speak").add_conditional_edges("speak", route)
     outer = StateGraph(State).add_node("inner", inner.compile()).add_edge(START, "inner")
     return outer.compile()
 
 
-def usual_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    """LangChain's, as without the patch."""
+def undo_patch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Use LangChain's own callback manager."""
     patched = main.get_async_callback_manager_for_config
     monkeypatch.setattr(main, "get_async_callback_manager_for_config", patched.args[0])
 
 
-async def parts(*listening: BaseCallbackHandler) -> list[Any]:
-    config: RunnableConfig = {"callbacks": list(listening)}
-    streamed = a_graph().astream({}, config, stream_mode=MODES, subgraphs=True)
-    return [(len(ns), mode, _told(mode, part)) for ns, mode, part in [part async for part in streamed]]
+async def parts(*handlers: BaseCallbackHandler) -> list[Any]:
+    config: RunnableConfig = {"callbacks": list(handlers)}
+    streamed = build_graph().astream({}, config, stream_mode=MODES, subgraphs=True)
+    return [(len(ns), mode, _stable(mode, part)) for ns, mode, part in [part async for part in streamed]]
 
 
-def _told(mode: str, part: Any) -> Any:
-    """What of it is the same in every run."""
+def _stable(mode: str, part: Any) -> Any:
+    """What is the same in every run."""
     if mode == "messages":
         return part[0].content
     return part.get("name") if mode == "tasks" else sorted(part)
 
 
-async def test_the_installed_version_tells_its_own_handlers_quickly(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_langgraph_handlers_are_called_directly(monkeypatch: pytest.MonkeyPatch) -> None:
     patch_langgraph()
-    in_turn: list[str] = []
-    usual = manager.ahandle_event
+    handled: list[str] = []
+    original = manager.ahandle_event
 
-    async def noted(handlers: list[BaseCallbackHandler], event: str, *args: Any, **about: Any) -> None:
-        in_turn.append(event)
-        await usual(handlers, event, *args, **about)
+    async def recording(handlers: list[BaseCallbackHandler], event: str, *args: Any, **kwargs: Any) -> None:
+        handled.append(event)
+        await original(handlers, event, *args, **kwargs)
 
-    monkeypatch.setattr(manager, "ahandle_event", noted)
+    monkeypatch.setattr(manager, "ahandle_event", recording)
     await parts()
-    assert in_turn == []
-    usual_way(monkeypatch)
+    assert handled == []
+    undo_patch(monkeypatch)
     await parts()
-    assert {"on_chain_start", "on_chain_end"} <= set(in_turn)
+    assert {"on_chain_start", "on_chain_end"} <= set(handled)
 
 
-async def test_what_is_streamed_does_not_depend_on_it(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_stream_is_the_same_on_the_fast_path(monkeypatch: pytest.MonkeyPatch) -> None:
     patch_langgraph()
-    quick = await parts()
-    assert ("messages", "hello") in [(mode, told) for _, mode, told in quick]
-    usual_way(monkeypatch)
-    assert quick == await parts()
+    fast = await parts()
+    assert ("messages", "hello") in [(mode, content) for _, mode, content in fast]
+    undo_patch(monkeypatch)
+    assert fast == await parts()
 
 
-async def test_an_error_is_told_quickly_too() -> None:
-    told: list[tuple[str, Any]] = []
+async def test_errors_are_reported_on_the_fast_path() -> None:
+    errors: list[tuple[str, Any]] = []
 
-    class Notes(_messages.StreamMessagesHandler):
-        def on_chain_error(self, error: BaseException, **about: Any) -> None:
-            told.append((str(error), about["run_id"]))
+    class ErrorHandler(_messages.StreamMessagesHandler):
+        def on_chain_error(self, error: BaseException, **kwargs: Any) -> None:
+            errors.append((str(error), kwargs["run_id"]))
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Callbacks, "at_once", frozenset({Notes}))
-        handler = Notes(lambda part: None, True)
+        patch.setattr(Callbacks, "at_once", frozenset({ErrorHandler}))
+        handler = ErrorHandler(lambda part: None, True)
         chain = await Callbacks.instead_of(AsyncCallbackManager([handler], [handler])).on_chain_start(None, {})
         await chain.on_chain_error(ValueError("no"))
-    assert told == [("no", chain.run_id)]
+    assert errors == [("no", chain.run_id)]
 
 
-class Hears(AsyncCallbackHandler):
-    """A handler that takes its time."""
+class RecordingHandler(AsyncCallbackHandler):
+    """An asynchronous handler."""
 
     def __init__(self) -> None:
-        self.heard: list[tuple[str, Any]] = []
+        self.events: list[tuple[str, Any]] = []
         self._names: dict[Any, str] = {}
 
-    async def on_chain_start(self, serialized: Any, inputs: Any, *, run_id: Any, **about: Any) -> None:
+    async def on_chain_start(self, serialized: Any, inputs: Any, *, run_id: Any, **kwargs: Any) -> None:
         await asyncio.sleep(0)
-        self._names[run_id] = about["name"]
-        self.heard.append((f"start {about['name']}", self._names.get(about["parent_run_id"])))
+        self._names[run_id] = kwargs["name"]
+        self.events.append((f"start {kwargs['name']}", self._names.get(kwargs["parent_run_id"])))
 
-    async def on_chain_end(self, outputs: Any, *, run_id: Any, **about: Any) -> None:
+    async def on_chain_end(self, outputs: Any, *, run_id: Any, **kwargs: Any) -> None:
         await asyncio.sleep(0)
-        self.heard.append((f"end {self._names[run_id]}", tuple(about["tags"])))
+        self.events.append((f"end {self._names[run_id]}", tuple(kwargs["tags"])))
 
-    async def on_chain_error(self, error: BaseException, *, run_id: Any, **about: Any) -> None:
-        self.heard.append((f"error {self._names[run_id]}", str(error)))
+    async def on_chain_error(self, error: BaseException, *, run_id: Any, **kwargs: Any) -> None:
+        self.events.append((f"error {self._names[run_id]}", str(error)))
 
 
-async def test_a_handler_of_the_projects_own_hears_all(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_project_handler_gets_every_event(monkeypatch: pytest.MonkeyPatch) -> None:
     patch_langgraph()
-    one, other = Hears(), Hears()
+    one, other = RecordingHandler(), RecordingHandler()
     streamed = await parts(one)
-    assert ("start speak", "LangGraph") in one.heard
-    usual_way(monkeypatch)
+    assert ("start speak", "LangGraph") in one.events
+    undo_patch(monkeypatch)
     assert streamed == await parts(other)
-    assert one.heard == other.heard
+    assert one.events == other.events
 
 
-async def test_a_handler_that_is_named_twice_hears_of_a_node_once() -> None:
+async def test_handler_added_twice_gets_each_event_once() -> None:
     patch_langgraph()
-    hears = Hears()
-    await a_graph().with_config(callbacks=[hears]).ainvoke({}, {"callbacks": [hears]})
-    assert [what for what, _ in hears.heard].count("start speak") == 1
+    handler = RecordingHandler()
+    await build_graph().with_config(callbacks=[handler]).ainvoke({}, {"callbacks": [handler]})
+    assert [event for event, _ in handler.events].count("start speak") == 1
 
 
-async def test_it_hears_of_errors() -> None:
+async def test_project_handler_gets_errors() -> None:
     patch_langgraph()
-    hears = Hears()
+    handler = RecordingHandler()
 
     async def fail(state: State) -> State:
         raise ValueError("no")
 
     graph = StateGraph(State).add_node("fail", fail).add_edge(START, "fail").compile()
     with pytest.raises(ValueError, match="no"):
-        await graph.ainvoke({}, {"callbacks": [hears]})
-    assert [what for what, _ in hears.heard] == ["start LangGraph", "start fail", "error fail", "error LangGraph"]
+        await graph.ainvoke({}, {"callbacks": [handler]})
+    assert [event for event, _ in handler.events] == ["start LangGraph", "start fail", "error fail", "error LangGraph"]
 
 
-class Fails(_messages.StreamMessagesHandler):
-    def on_chain_start(self, *args: Any, **about: Any) -> None:
-        raise ValueError("cannot be shown")
+class FailingHandler(_messages.StreamMessagesHandler):
+    def on_chain_start(self, *args: Any, **kwargs: Any) -> None:
+        raise ValueError("failed on start")
 
-    def on_chain_end(self, *args: Any, **about: Any) -> None:
-        raise ValueError("nor this")
+    def on_chain_end(self, *args: Any, **kwargs: Any) -> None:
+        raise ValueError("failed on end")
 
 
 @pytest.mark.parametrize("fatal", [False, True])
-async def test_a_handler_that_fails_is_logged_or_raised_as_it_wishes(
+async def test_handler_error_is_logged_and_raised_only_if_raise_error_is_set(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, fatal: bool
 ) -> None:
-    monkeypatch.setattr(Callbacks, "at_once", frozenset({Fails}))
-    handler = Fails(lambda part: None, True)
+    monkeypatch.setattr(Callbacks, "at_once", frozenset({FailingHandler}))
+    handler = FailingHandler(lambda part: None, True)
     handler.raise_error = fatal
     callbacks = Callbacks.instead_of(AsyncCallbackManager([handler], [handler]))
     with caplog.at_level(logging.WARNING):
         if fatal:
-            with pytest.raises(ValueError, match="cannot be shown"):
+            with pytest.raises(ValueError, match="failed on start"):
                 await callbacks.on_chain_start(None, {})
         else:
             chain = await callbacks.on_chain_start(None, {})
             await chain.on_chain_end({})
-            assert "nor this" in caplog.text
-    assert "Error in Fails.on_chain_start callback: ValueError('cannot be shown')" in caplog.text
+            assert "failed on end" in caplog.text
+    assert "Error in FailingHandler.on_chain_start callback: ValueError('failed on start')" in caplog.text
 
 
-async def test_a_child_has_what_is_handed_down_and_shares_nothing() -> None:
-    usual = AsyncCallbackManager([], [], tags=["own"], inheritable_tags=["all"], inheritable_metadata={"a": 1})
-    chain = await Callbacks.instead_of(usual).on_chain_start(None, {})
+async def test_child_copies_what_it_inherits() -> None:
+    parent = AsyncCallbackManager([], [], tags=["own"], inheritable_tags=["all"], inheritable_metadata={"a": 1})
+    chain = await Callbacks.instead_of(parent).on_chain_start(None, {})
     assert isinstance(chain, ChainCallbacks)
     child, other = chain.get_child("seq:step:1"), chain.get_child()
     assert (child.tags, child.inheritable_tags, child.parent_run_id) == (["all", "seq:step:1"], ["all"], chain.run_id)
     child.add_tags(["more"])
     child.add_metadata({"b": 2})
-    child.add_handler(Hears())
+    child.add_handler(RecordingHandler())
     assert (other.tags, other.metadata, other.handlers) == (["all"], {"a": 1}, [])
     assert (chain.inheritable_tags, chain.inheritable_handlers) == (["all"], [])

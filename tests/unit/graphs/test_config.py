@@ -12,7 +12,7 @@ from threadwire.graphs.ui import UiConfig
 
 @pytest.fixture
 def project(tmp_path, monkeypatch):
-    """A folder to write a langgraph.json into. What a test does to the process is undone."""
+    """A folder for a langgraph.json. Changes of `sys.path` and the environment are undone after the test."""
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.setattr(os, "environ", dict(os.environ))
     return tmp_path
@@ -24,7 +24,7 @@ def write(folder: Path, content: object) -> Path:
     return path
 
 
-def mistake_in(folder: Path, content: object) -> str:
+def error_in(folder: Path, content: object) -> str:
     path = write(folder, content)
     with pytest.raises(ConfigError) as caught:
         load_config(path)
@@ -32,8 +32,8 @@ def mistake_in(folder: Path, content: object) -> str:
     return caught.value.message.removeprefix(f"{path}: ")
 
 
-def passed_over(folder: Path, **content: object) -> tuple[ProjectConfig, list[str]]:
-    """What is read of a project with one mistake, and the mistakes that are told."""
+def load_with_problems(folder: Path, **content: object) -> tuple[ProjectConfig, list[str]]:
+    """Load a config with an error that is not fatal; return it with the reported problems."""
     config = load_config(write(folder, {"graphs": GRAPHS, **content}))
     assert config.graphs["agent"] == GraphSource("./agent.py", "graph")
     assert all("\n" not in problem for problem in config.problems)
@@ -43,14 +43,14 @@ def passed_over(folder: Path, **content: object) -> tuple[ProjectConfig, list[st
 GRAPHS = {"agent": "./agent.py:graph"}
 
 
-def test_a_graph_is_a_file_and_a_name(project):
+def test_graph_is_a_file_and_a_name(project):
     config = load_config(write(project, {"graphs": GRAPHS}))
     assert config.root == project
     assert config.graphs == {"agent": GraphSource("./agent.py", "graph")}
     assert (config.dependencies, config.env) == ([], {})
 
 
-def test_a_graph_may_have_a_description_and_opt_out_of_things(project):
+def test_graph_may_have_a_description_and_flags(project):
     off = {"stream_models": False, "interrupt_outcome": False}
     entry = {"path": "pkg.agents:make", "description": "Does it.", **off, "later": 1}
     config = load_config(write(project, {"graphs": {"agent": entry}}))
@@ -69,168 +69,166 @@ def test_a_graph_may_have_a_description_and_opt_out_of_things(project):
         ("package.module:graph", False),
     ],
 )
-def test_files_are_told_from_modules(project, path, is_file):
+def test_files_are_distinguished_from_modules(project, path, is_file):
     source = load_config(write(project, {"graphs": {"agent": path}})).graphs["agent"]
     assert source.is_file is is_file
     assert source.attribute == "graph"
     assert str(source) == path
 
 
-def test_keys_of_other_tools_are_left_alone(project):
+def test_keys_of_other_tools_are_ignored(project):
     content = {"graphs": GRAPHS, "python_version": "3.12", "$schema": "x", "dockerfile_lines": ["RUN true"]}
     assert load_config(write(project, content)).graphs
 
 
-def test_a_byte_order_mark_is_no_mistake(project):
+def test_byte_order_mark_is_accepted(project):
     path = project / "langgraph.json"
     path.write_text(json.dumps({"graphs": GRAPHS}), encoding="utf-8-sig")
     assert load_config(path).graphs
 
 
-def test_a_relative_path_is_resolved_where_the_command_runs(project, monkeypatch):
+def test_relative_path_is_resolved_against_the_working_directory(project, monkeypatch):
     write(project, {"graphs": GRAPHS})
     monkeypatch.chdir(project)
     assert load_config(Path("langgraph.json")).root == project
 
 
-def test_a_missing_file_is_named(tmp_path):
+def test_missing_file_is_named(tmp_path):
     with pytest.raises(ConfigError, match=r"nowhere\.json does not exist\. Pass the path of your langgraph"):
         load_config(tmp_path / "nowhere.json")
 
 
-def test_a_folder_is_not_a_file(tmp_path):
+def test_folder_is_rejected(tmp_path):
     with pytest.raises(ConfigError, match=r"is a folder\. Name the configuration file in it"):
         load_config(tmp_path)
 
 
-def test_bytes_that_are_no_text_are_refused(tmp_path):
+def test_file_that_is_not_text_is_rejected(tmp_path):
     path = tmp_path / "langgraph.json"
     path.write_bytes(b"\xff\xfe\xff")
     with pytest.raises(ConfigError, match="cannot be read"):
         load_config(path)
 
 
-def test_half_a_character_is_refused(project):
-    says = mistake_in(project, '{"graphs": {"agent": {"path": "./a.py:g", "description": "\\ud800"}}}')
-    assert says == "a text in it is half of a character (a lone surrogate)."
+def test_lone_surrogate_is_rejected(project):
+    message = error_in(project, '{"graphs": {"agent": {"path": "./a.py:g", "description": "\\ud800"}}}')
+    assert message == "a string contains a lone surrogate, which is not valid Unicode."
 
 
 @pytest.mark.parametrize(
-    ("content", "says"),
+    ("content", "message"),
     [
         ('{"graphs": {\n  "a": }', "not JSON at line 2, column 8: Expecting value."),
         ([], "must be a JSON object, not a list."),
         ({}, '"graphs" is missing. Add e.g. "graphs": {"agent": "./agent.py:graph"}.'),
         ({"graphs": {}}, '"graphs" is empty. Add e.g. "agent": "./agent.py:graph".'),
-        ({"graphs": ["a"]}, '"graphs" must be an object of names and sources, not a list.'),
+        ({"graphs": ["a"]}, '"graphs" must be an object that maps names to sources, not a list.'),
         ({"graphs": {" ": "./a.py:b"}}, '"graphs" is empty. Add e.g. "agent": "./agent.py:graph".'),
         ({"graphs": GRAPHS, "http": 3}, '"http" must be an object, not a number.'),
         ({"graphs": GRAPHS, "store": 3}, '"store" must be an object, not a number.'),
     ],
 )
-def test_a_mistake_is_one_line_that_says_what_to_do(project, content, says):
-    assert mistake_in(project, content) == says
+def test_error_is_one_line_that_says_what_to_change(project, content, message):
+    assert error_in(project, content) == message
 
 
 @pytest.mark.parametrize(
-    ("entry", "says"),
+    ("entry", "message"),
     [
-        (3, 'its entry must be "./file.py:name" or an object with "path", not a number.'),
-        ({}, 'it has no "path". Add e.g. "path": "./agent.py:graph".'),
-        ({"path": ["x"]}, '"path": the path must be a text like "./agent.py:graph", not a list.'),
+        (3, 'the entry must be "./file.py:name" or an object with "path", not a number.'),
+        ({}, 'the entry has no "path". Add e.g. "path": "./agent.py:graph".'),
+        ({"path": ["x"]}, '"path": the path must be a string like "./agent.py:graph", not a list.'),
         (
             "./agent.py",
-            '"path": "./agent.py" does not say which object to serve. '
-            'Write it as "./file.py:name" or "package.module:name".',
+            '"path": "./agent.py" does not name an object. Write it as "./file.py:name" or "package.module:name".',
         ),
         (
             "./agent.py:Maker.make",
-            '"path": "./agent.py:Maker.make" names something inside of something else. '
-            "Name what is in the module itself.",
+            '"path": "./agent.py:Maker.make" names a nested attribute. Name an attribute of the module itself.',
         ),
-        ({"path": "./a.py:b", "description": 1}, '"description" must be a text, not a number.'),
-        ({"path": "./a.py:b", "stream_models": "no"}, '"stream_models" must be true or false, not a text.'),
+        ({"path": "./a.py:b", "description": 1}, '"description" must be a string, not a number.'),
+        ({"path": "./a.py:b", "stream_models": "no"}, '"stream_models" must be true or false, not a string.'),
         ({"path": "./a.py:b", "interrupt_outcome": 0}, '"interrupt_outcome" must be true or false, not a number.'),
     ],
 )
-def test_a_mistake_in_the_entry_of_a_graph_is_that_graphs(project, entry, says):
-    config, problems = passed_over(project, graphs={"bad": entry, **GRAPHS})
+def test_error_in_a_graph_entry_affects_only_that_graph(project, entry, message):
+    config, problems = load_with_problems(project, graphs={"bad": entry, **GRAPHS})
     assert list(config.graphs) == ["bad", "agent"]
-    assert config.graphs["bad"].problem == says
+    assert config.graphs["bad"].problem == message
     assert problems == []
 
 
 @pytest.mark.parametrize("path", [":graph", "./agent.py:", "./agent.py:not a name", "./agent.py:1", "./agent.py:a..b"])
-def test_both_halves_of_a_source_are_needed(project, path):
-    config, _ = passed_over(project, graphs={"bad": path, **GRAPHS})
-    assert "does not say which object to serve" in (config.graphs["bad"].problem or "")
+def test_source_needs_a_location_and_an_identifier(project, path):
+    config, _ = load_with_problems(project, graphs={"bad": path, **GRAPHS})
+    assert "does not name an object" in (config.graphs["bad"].problem or "")
 
 
 @pytest.mark.parametrize("name", ["", " "])
-def test_a_graph_without_a_name_is_passed_over(project, name):
-    config, problems = passed_over(project, graphs={name: "./other.py:graph", **GRAPHS})
+def test_graph_without_a_name_is_skipped(project, name):
+    config, problems = load_with_problems(project, graphs={name: "./other.py:graph", **GRAPHS})
     assert list(config.graphs) == ["agent"]
-    assert problems == ['"graphs" has a graph without a name, which is not served.']
+    assert problems == ['"graphs" has an entry without a name. It is not served.']
 
 
-def test_a_missing_folder_is_passed_over(project):
+def test_missing_dependency_folder_is_skipped(project):
     (project / "lib").mkdir()
-    config, problems = passed_over(project, dependencies=["./nowhere", "./lib", 3])
+    config, problems = load_with_problems(project, dependencies=["./nowhere", "./lib", 3])
     assert config.dependencies == [project / "lib"]
     assert problems == [
         f'"dependencies": the folder "./nowhere" does not exist ({project / "nowhere"}).',
-        '"dependencies": a folder or a package is a text, not a number.',
+        '"dependencies": each folder or package name must be a string, not a number.',
     ]
 
 
-def test_dependencies_that_are_no_list_are_passed_over(project):
-    config, problems = passed_over(project, dependencies=".")
+def test_dependencies_that_are_not_a_list_are_ignored(project):
+    config, problems = load_with_problems(project, dependencies=".")
     assert config.dependencies == []
-    assert problems == ['"dependencies" must be a list of folders and package names, not a text.']
+    assert problems == ['"dependencies" must be a list of folders and package names, not a string.']
 
 
-def test_variables_that_cannot_be_set_are_passed_over(project):
-    odd = {"A": None, "B": {}, "": "a", "C=": "c", "D": "a\0b", "F": "set"}
-    config, problems = passed_over(project, env=odd)
+def test_invalid_variables_are_skipped(project):
+    env = {"A": None, "B": {}, "": "a", "C=": "c", "D": "a\0b", "F": "set"}
+    config, problems = load_with_problems(project, env=env)
     assert config.env == {"F": "set"}
     assert problems == [
-        '"env"."A" must be a text, not null. It is not set.',
-        '"env"."B" must be a text, not an object. It is not set.',
-        '"env"."" is not a variable that can be set.',
-        '"env"."C=" is not a variable that can be set.',
-        '"env"."D" is not a variable that can be set.',
+        '"env"."A" must be a string, not null. It is not set.',
+        '"env"."B" must be a string, not an object. It is not set.',
+        '"env"."" is not a valid environment variable. It is not set.',
+        '"env"."C=" is not a valid environment variable. It is not set.',
+        '"env"."D" is not a valid environment variable. It is not set.',
     ]
     prepare_environment(config)
 
 
-def test_an_env_that_is_neither_variables_nor_a_file_is_passed_over(project):
-    config, problems = passed_over(project, env=True)
+def test_env_that_is_neither_variables_nor_a_file_is_ignored(project):
+    config, problems = load_with_problems(project, env=True)
     assert config.env == {}
     assert problems == ['"env" must be an object of variables or the path of a .env file, not true.']
 
 
-def test_a_missing_env_file_is_passed_over(project):
-    config, problems = passed_over(project, env=".env")
+def test_missing_env_file_is_ignored(project):
+    config, problems = load_with_problems(project, env=".env")
     assert config.env == {}
     assert config.env_file == project / ".env"
     assert problems == [f'"env": the file ".env" does not exist ({project / ".env"}).']
 
 
-def test_an_env_file_that_is_no_text_is_passed_over(project):
+def test_env_file_that_is_not_text_is_ignored(project):
     (project / ".env").write_bytes(b"A=\xff\xff")
-    config, (problem,) = passed_over(project, env=".env")
+    config, (problem,) = load_with_problems(project, env=".env")
     assert config.env == {}
     assert problem.startswith('"env": the file ".env" cannot be read: ')
 
 
-def test_folders_are_kept_and_packages_are_not(project):
+def test_dependency_folders_are_kept_and_package_names_are_dropped(project):
     (project / "lib").mkdir()
     content = {"graphs": GRAPHS, "dependencies": [".", "./lib", "lib", "langchain_openai"]}
     config = load_config(write(project, content))
     assert config.dependencies == [project, project / "lib", project / "lib"]
 
 
-def test_variables_may_be_given_directly(project):
+def test_variables_may_be_inline(project):
     content = {"graphs": GRAPHS, "env": {"A": "text", "B": 3, "C": True}}
     assert load_config(write(project, content)).env == {"A": "text", "B": "3", "C": "true"}
 
@@ -240,13 +238,13 @@ def test_variables_may_be_in_a_file(project):
     assert load_config(write(project, {"graphs": GRAPHS, "env": ".env"})).env == {"A": "1", "B": "two words"}
 
 
-def test_loading_changes_nothing(project):
+def test_loading_has_no_side_effects(project):
     before = (list(sys.path), dict(os.environ))
     load_config(write(project, {"graphs": GRAPHS, "dependencies": ["."], "env": {"THREADWIRE_TEST_A": "1"}}))
     assert (sys.path, dict(os.environ)) == before
 
 
-def test_preparing_twice_is_preparing_once(project):
+def test_preparing_the_environment_is_idempotent(project):
     (project / "lib").mkdir()
     config = load_config(write(project, {"graphs": GRAPHS, "dependencies": [".", "./lib"]}))
     prepare_environment(config)
@@ -255,14 +253,14 @@ def test_preparing_twice_is_preparing_once(project):
     assert sys.path.count(str(project)) == 1
 
 
-def test_the_config_wins_over_the_environment(project):
+def test_config_overrides_the_environment(project):
     os.environ["THREADWIRE_TEST_A"] = "from the shell"
     config = load_config(write(project, {"graphs": GRAPHS, "env": {"THREADWIRE_TEST_A": "from the file"}}))
     prepare_environment(config)
     assert os.environ["THREADWIRE_TEST_A"] == "from the file"
 
 
-def test_components_are_named_with_their_sources(project):
+def test_ui_maps_names_to_sources(project):
     config = load_config(
         write(project, {"graphs": GRAPHS, "ui": {"agent": "./src/../ui.tsx"}, "ui_config": {"shared": ["d3"]}})
     )
@@ -271,20 +269,20 @@ def test_components_are_named_with_their_sources(project):
 
 
 @pytest.mark.parametrize("ui", ["./ui.tsx", ["./ui.tsx"], {"agent": 3}, {"agent": ""}, {"b": "./b.tsx", "agent": 3}])
-def test_components_without_names_are_passed_over(project, ui):
-    config, problems = passed_over(project, ui=ui)
+def test_invalid_ui_entries_are_skipped(project, ui):
+    config, problems = load_with_problems(project, ui=ui)
     assert config.ui.sources == ({"b": project / "b.tsx"} if "b" in ui else {})
-    assert problems == ['"ui" must be an object of names and sources. Write e.g. "ui": {"agent": "./ui.tsx"}.']
+    assert problems == ['"ui" must be an object that maps names to sources, e.g. "ui": {"agent": "./ui.tsx"}.']
 
 
 @pytest.mark.parametrize("options", ["d3", ["d3"], {"shared": "d3"}, {"shared": [3]}])
-def test_odd_options_for_components_are_passed_over(project, options):
-    config, problems = passed_over(project, ui_config=options)
+def test_invalid_ui_config_is_ignored(project, options):
+    config, problems = load_with_problems(project, ui_config=options)
     assert config.ui == UiConfig({}, [])
     assert problems == ['"ui_config" must be an object like {"shared": ["module"]}.']
 
 
-def test_the_places_of_the_code_are_the_folders_and_the_files_outside_them(project):
+def test_code_is_in_the_project_folders_and_in_the_named_files(project):
     (project / "shared").mkdir()
     graphs = {"agent": "./agent.py:graph", "far": "../far/agent.py:graph", "module": "pkg.agents:graph"}
     config = load_config(
@@ -296,19 +294,19 @@ def test_the_places_of_the_code_are_the_folders_and_the_files_outside_them(proje
     ]  # fmt: skip
 
 
-def test_the_section_http_is_read_and_what_is_odd_is_told(project):
+def test_http_section_is_read_and_unknown_keys_are_reported(project):
     config = load_config(write(project, {"graphs": GRAPHS, "http": {"mount_prefix": "/api", "disable_mpc": True}}))
     assert config.http.mount_prefix == "/api"
-    assert config.warnings == ['"http"."disable_mpc" is not known and is ignored. Did you mean "disable_mcp"?']
-    assert mistake_in(project, {"graphs": GRAPHS, "http": []}) == '"http" must be an object, not a list.'
+    assert config.warnings == ['"http"."disable_mpc" is not a known key and is ignored. Did you mean "disable_mcp"?']
+    assert error_in(project, {"graphs": GRAPHS, "http": []}) == '"http" must be an object, not a list.'
 
 
-def test_the_file_of_the_variables_is_remembered(project):
+def test_path_of_the_env_file_is_available(project):
     (project / "vars").write_text("A=1")
     assert load_config(write(project, {"graphs": GRAPHS, "env": "vars"})).env_file == project / "vars"
     assert load_config(write(project, {"graphs": GRAPHS, "env": {"A": "1"}})).env_file is None
 
 
-def test_a_project_that_wants_its_threads_encrypted_is_not_served_without(project):
+def test_encryption_is_rejected(project):
     content = {"graphs": GRAPHS, "encryption": {"path": "./crypt.py:encryption"}}
-    assert mistake_in(project, content).startswith('"encryption" is not offered')
+    assert error_in(project, content).startswith('"encryption" is not supported')

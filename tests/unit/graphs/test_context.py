@@ -8,14 +8,14 @@ from threadwire.graphs.context import fitting, made
 
 
 @dataclass
-class Easy:
+class AllDefaults:
     model: str = "small"
     tools: list[str] = field(default_factory=list)
     known: int = field(init=False, default=0)
 
 
 @dataclass
-class Demanding:
+class RequiredField:
     model: str
     size: int = 1
 
@@ -41,26 +41,26 @@ class Loose(TypedDict, total=False):
         (None, {"a": 1}, {"a": 1}),
         (Loose, {"model": "x", "a": 1}, {"model": "x", "a": 1}),
         (Loose, {}, None),
-        (Easy, None, {}),
-        (Easy, {"a": 1, "known": 2}, {}),
-        (Easy, {"a": 1, "model": "x"}, {"model": "x"}),
-        (Demanding, None, None),
-        (Demanding, {"a": 1}, None),
-        (Demanding, {"size": 2}, {"size": 2}),
+        (AllDefaults, None, {}),
+        (AllDefaults, {"a": 1, "known": 2}, {}),
+        (AllDefaults, {"a": 1, "model": "x"}, {"model": "x"}),
+        (RequiredField, None, None),
+        (RequiredField, {"a": 1}, None),
+        (RequiredField, {"size": 2}, {"size": 2}),
         (Model, {"topK": 2, "top_k": 3, "a": 1}, {"topK": 2, "top_k": 3}),
         (Open, {"a": 1}, {"a": 1}),
-        (Demanding, 7, 7),
+        (RequiredField, 7, 7),
         (int, {"a": 1}, {"a": 1}),
     ],
 )
-def test_a_class_gets_the_keys_it_has_fields_for(schema, context, fits):
+def test_class_gets_only_the_keys_it_has_fields_for(schema, context, fits):
     assert fitting(context, schema) == fits
 
 
-def test_a_class_is_made_of_what_fits():
-    assert made({"model": "x", "a": 1}, Easy) == Easy("x")
-    assert made(None, Easy) == Easy()
-    assert made(None, Demanding) is None
+def test_class_is_instantiated_from_matching_keys():
+    assert made({"model": "x", "a": 1}, AllDefaults) == AllDefaults("x")
+    assert made(None, AllDefaults) == AllDefaults()
+    assert made(None, RequiredField) is None
     assert made({"a": 1}, Loose) == {"a": 1}
     with pytest.raises(TypeError, match="model"):
-        made({"size": 1}, Demanding)
+        made({"size": 1}, RequiredField)

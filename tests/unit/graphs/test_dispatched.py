@@ -19,7 +19,7 @@ from threadwire.graphs.execution import Execution
 pytestmark = pytest.mark.anyio
 
 
-class Nothing(TypedDict, total=False):
+class State(TypedDict, total=False):
     x: int
 
 
@@ -28,27 +28,27 @@ THREAD = ThreadId("01900000-0000-7000-8000-000000000002")
 
 
 async def recorded(*nodes: Any) -> list[tuple[str, Any]]:
-    graph = StateGraph(Nothing)
+    graph = StateGraph(State)
     before = START
     for node in nodes:
         graph.add_node(node.__name__, node).add_edge(before, node.__name__)
         before = node.__name__
-    notebook = Notebook()
-    ending = await Execution(attempt(RUN, THREAD, input={"x": 1}), notebook).drive(
+    recorder = Notebook()
+    ending = await Execution(attempt(RUN, THREAD, input={"x": 1}), recorder).drive(
         graph.compile(), InMemorySaver(), InMemoryStore()
     )
     assert ending.status == "success", ending
-    return [(each.kind, each.data) for each in notebook.drafts if each.kind in (Kind.CUSTOM, Kind.DISPATCHED)]
+    return [(each.kind, each.data) for each in recorder.drafts if each.kind in (Kind.CUSTOM, Kind.DISPATCHED)]
 
 
-async def test_they_are_recorded_where_they_happened() -> None:
-    async def in_a_task(state: Nothing) -> Nothing:
+async def test_events_are_recorded_in_order() -> None:
+    async def in_a_task(state: State) -> State:
         get_stream_writer()("first")
         await adispatch_custom_event("second", {"n": 2})
         get_stream_writer()("third")
         return {}
 
-    def in_a_thread(state: Nothing) -> Nothing:
+    def in_a_thread(state: State) -> State:
         dispatch_custom_event("fourth", [4])
         return {}
 
@@ -60,8 +60,8 @@ async def test_they_are_recorded_where_they_happened() -> None:
     ]
 
 
-async def test_what_is_changed_afterwards_was_as_it_was() -> None:
-    async def node(state: Nothing) -> Nothing:
+async def test_data_changed_after_dispatching_is_recorded_unchanged() -> None:
+    async def node(state: State) -> State:
         data = {"n": 1}
         await adispatch_custom_event("now", data)
         data["n"] = 2
@@ -70,10 +70,10 @@ async def test_what_is_changed_afterwards_was_as_it_was() -> None:
     assert await recorded(node) == [(Kind.DISPATCHED, {"name": "now", "data": {"n": 1}})]
 
 
-async def test_a_thread_of_the_graphs_own_is_heard_too() -> None:
-    """One that was given the config, but does not know in which node it runs."""
+async def test_events_from_a_thread_started_by_a_node_are_recorded() -> None:
+    """The thread has the config but not the context of its node."""
 
-    def node(state: Nothing, config: RunnableConfig) -> Nothing:
+    def node(state: State, config: RunnableConfig) -> State:
         thread = threading.Thread(target=lambda: dispatch_custom_event("from afar", 1, config=config))
         thread.start()
         thread.join()

@@ -11,7 +11,7 @@ from threadwire.graphs.forgetting import drop_bytecode, forgotten, own_modules
 
 @pytest.fixture
 def project(tmp_path, monkeypatch):
-    """A folder that modules can be imported from, with a package and an installed library in it."""
+    """An importable folder with modules, a package and an installed library."""
     monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path), str(tmp_path / "lib" / "site-packages")])
     before = set(sys.modules)
     for name, text in {
@@ -37,7 +37,7 @@ def load_all():
     return [importlib.import_module(name) for name in ("tw_package.inner", "tw_bare.inner", "tw_installed", "json")]
 
 
-def test_the_projects_own_modules_are_those_from_its_folder_that_are_not_installed(project):
+def test_own_modules_are_those_in_the_folder_that_are_not_installed(project):
     load_all()
     assert set(own_modules([project])) == OWN
     assert set(own_modules([project / "tw_bare"])) == {"tw_bare", "tw_bare.inner"}
@@ -45,14 +45,14 @@ def test_the_projects_own_modules_are_those_from_its_folder_that_are_not_install
     assert own_modules([Path(str(project) + "-other")]) == {}
 
 
-def test_threadwire_and_the_standard_library_are_never_the_projects(project):
+def test_threadwire_and_the_standard_library_are_never_own_modules(project):
     ours = [name for name in own_modules([Path(__file__).parents[3]]) if name.partition(".")[0] == "threadwire"]
     assert ours == []
     own = own_modules([Path(sysconfig.get_path("stdlib"))])
     assert not {"json", "sys", "asyncio"} & set(own)
 
 
-def test_forgotten_modules_are_imported_anew_and_the_old_ones_live_on(project):
+def test_unloaded_modules_are_imported_again_and_old_ones_stay_usable(project):
     old_inner, *_, old_installed, _ = load_all()
     (project / "tw_alone.py").write_text("VALUE = 'new'")
     drop_bytecode(project / "tw_alone.py")
@@ -63,7 +63,7 @@ def test_forgotten_modules_are_imported_anew_and_the_old_ones_live_on(project):
     assert installed is old_installed
 
 
-def test_if_it_fails_everything_is_as_it_was(project):
+def test_modules_are_restored_if_the_block_raises(project):
     load_all()
     before = own_modules([project])
     (project / "tw_fresh.py").write_text("VALUE = 4")
@@ -80,7 +80,7 @@ def test_if_it_fails_everything_is_as_it_was(project):
     assert "tw_fresh" not in sys.modules
 
 
-def test_an_edit_that_keeps_second_and_size_is_seen(project):
+def test_edit_that_keeps_mtime_and_size_is_loaded(project):
     path = project / "tw_alone.py"
     stat = path.stat()
     assert importlib.import_module("tw_alone").VALUE == 1

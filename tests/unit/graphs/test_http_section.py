@@ -29,14 +29,14 @@ PATHS = [
 ]
 
 
-def test_without_a_section_everything_is_as_ever():
+def test_everything_is_served_by_default():
     section = read_http(None)
     assert section == read_http({}) == HttpSection()
     assert [path for path in PATHS if not section.offers(path)] == []
 
 
 @pytest.mark.parametrize(
-    ("flag", "gone"),
+    ("flag", "disabled"),
     [
         ("assistants", ["/assistants/search"]),
         (
@@ -67,12 +67,12 @@ def test_without_a_section_everything_is_as_ever():
         ("webhooks", []),
     ],
 )
-def test_what_is_switched_off_is_not_offered(flag, gone):
+def test_disabled_routes_are_not_served(flag, disabled):
     section = read_http({f"disable_{flag}": True})
-    assert [path for path in PATHS if not section.offers(path)] == gone
+    assert [path for path in PATHS if not section.offers(path)] == disabled
 
 
-def test_the_application_and_the_prefix_are_read():
+def test_app_prefix_and_cors_are_read():
     section = read_http({"app": "./routes.py:app", "mount_prefix": "/api/v1/", "cors": {"allow_origins": ["a"]}})
     assert section.app == CodeSource("./routes.py", "app")
     assert section.mount_prefix == "/api/v1"
@@ -80,33 +80,33 @@ def test_the_application_and_the_prefix_are_read():
     assert (section.cors.allow_origins, section.cors.allow_methods) == (("a",), ("*",))
 
 
-def test_null_is_as_if_it_were_not_there():
+def test_null_means_the_default():
     assert read_http({"cors": None, "app": None, "mount_prefix": None, "disable_mcp": None}) == HttpSection()
 
 
 @pytest.mark.parametrize(
-    ("section", "complaint"),
+    ("section", "message"),
     [
         ([], '"http" must be an object, not a list.'),
-        ({"app": 3}, '"http"."app": the path must be a text like "./agent.py:graph", not a number.'),
-        ({"app": "routes.py"}, '"http"."app": "routes.py" does not say which object to serve.'),
+        ({"app": 3}, '"http"."app": the path must be a string like "./agent.py:graph", not a number.'),
+        ({"app": "routes.py"}, '"http"."app": "routes.py" does not name an object.'),
         ({"disable_meta": "no"}, '"http"."disable_meta": Input should be a valid boolean.'),
-        ({"mount_prefix": "api"}, '"http"."mount_prefix": write it like "/api".'),
-        ({"mount_prefix": "/a b"}, '"http"."mount_prefix": write it like "/api".'),
-        ({"mount_prefix": "/{x}"}, '"http"."mount_prefix": write it like "/api".'),
+        ({"mount_prefix": "api"}, '"http"."mount_prefix": must look like "/api".'),
+        ({"mount_prefix": "/a b"}, '"http"."mount_prefix": must look like "/api".'),
+        ({"mount_prefix": "/{x}"}, '"http"."mount_prefix": must look like "/api".'),
         ({"middleware_order": "last"}, '"http"."middleware_order": Input should be \'auth_first\' or'),
         ({"cors": []}, '"http"."cors": Input should be'),
         ({"cors": {"max_age": -1}}, '"http"."cors"."max_age": Input should be greater than or equal to 0.'),
         ({"cors": {"allow_origins": "*"}}, '"http"."cors"."allow_origins": Input should be a valid list.'),
-        ({"cors": {"allow_origin_regex": "("}}, '"http"."cors"."allow_origin_regex": not a regular expression: '),
+        ({"cors": {"allow_origin_regex": "("}}, '"http"."cors"."allow_origin_regex": invalid regular expression: '),
         ({"configurable_headers": {"includes": [1]}}, '"http"."configurable_headers"."includes": Input should be'),
     ],
 )
-def test_a_mistake_is_one_line_that_says_where(section, complaint):
-    with pytest.raises(ConfigError) as refused:
+def test_error_is_one_line_that_names_the_key(section, message):
+    with pytest.raises(ConfigError) as caught:
         read_http(section)
-    assert refused.value.message.startswith(complaint)
-    assert "\n" not in refused.value.message
+    assert caught.value.message.startswith(message)
+    assert "\n" not in caught.value.message
 
 
 @pytest.mark.parametrize(
@@ -123,5 +123,5 @@ def test_a_mistake_is_one_line_that_says_where(section, complaint):
         ({"excludes": ["x-b"]}, "x-a", False),
     ],
 )
-def test_headers_are_chosen_by_pattern_and_credentials_only_by_name(choice, header, chosen):
+def test_headers_are_selected_by_pattern_and_credentials_only_by_full_name(choice, header, chosen):
     assert HeaderChoice.model_validate(choice).chosen(header) is chosen

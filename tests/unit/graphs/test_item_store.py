@@ -1,4 +1,4 @@
-"""The store that graphs get, beside LangGraph's own: whatever one answers, the other does."""
+"""The store that graphs get returns the same results as LangGraph's own."""
 
 import asyncio
 import os
@@ -48,13 +48,13 @@ async def embed_async(texts: list[str]) -> list[list[float]]:
 
 
 class Model(Embeddings):
-    """Tells a question from what answers it."""
+    """Embeds queries differently from documents."""
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         return embed(texts)
 
     def embed_query(self, text: str) -> list[float]:
-        return embed([text.removeprefix("question: ")])[0]
+        return embed([text.removeprefix("query: ")])[0]
 
 
 class Clock:
@@ -74,7 +74,7 @@ async def opened(
         yield home.of("ada")
 
 
-# -- beside LangGraph's own store -------------------------------------------------------------------------------------
+# -- compared with LangGraph's own store ------------------------------------------------------------------------------
 
 LABELS = st.sampled_from(["a", "b", "c", "'", '"', "$", "ключ", "%", "a" * 300])
 NAMESPACES = st.lists(LABELS, min_size=1, max_size=3).map(tuple)
@@ -82,7 +82,7 @@ PREFIXES = st.lists(LABELS, max_size=2).map(tuple)
 PATTERNS = st.lists(LABELS | st.just("*"), min_size=1, max_size=3).map(tuple)
 KEYS = st.sampled_from(["k", "l", "", "a.b", "'; --", "\x00", "💥"])
 FIELDS = st.sampled_from(["n", "m", "a.b", "$n", "'"])
-# Ones are left out: to Python True is 1, and to JSON it is not.
+# Without 1: in Python True equals 1, in JSON it does not.
 SCALARS = st.none() | st.booleans() | st.integers(2, 6) | st.sampled_from(["x", "5", "tea"])
 PLAIN_FIELDS = st.sampled_from(["n", "m", "a.b", "'"])
 JSON = st.recursive(
@@ -112,8 +112,8 @@ OPS = st.one_of(
 )
 
 
-class Home:
-    """Storages that stay open from one example to the next, on a loop that runs only when it is asked."""
+class OpenStores:
+    """Stores that stay open from one example to the next, on a loop that runs only on demand."""
 
     def __init__(self, folder: Path) -> None:
         self._runner = asyncio.Runner()
@@ -142,15 +142,15 @@ class Home:
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
-    home = Home(tmp_path_factory.mktemp("items"))
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenStores]:
+    home = OpenStores(tmp_path_factory.mktemp("items"))
     yield home
     home.close()
 
 
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(batches=st.lists(st.lists(OPS, min_size=1, max_size=4), min_size=1, max_size=8), sync=st.booleans())
-def test_whatever_langgraphs_own_store_answers_ours_do(home: Home, batches: list[list[Op]], sync: bool) -> None:
+def test_results_equal_those_of_langgraphs_store(home: OpenStores, batches: list[list[Op]], sync: bool) -> None:
     home.empty()
     reference = InMemoryStore()
     for ops in batches:
@@ -159,29 +159,29 @@ def test_whatever_langgraphs_own_store_answers_ours_do(home: Home, batches: list
             results = store.batch(ops) if sync else home.do(store.abatch(ops))
             assert len(results) == len(ops)
             for op, ours, theirs in zip(ops, results, expected, strict=True):
-                if theirs is not NO_ANSWER:
+                if theirs is not RAISED:
                     assert plain(op, ours) == theirs
 
 
-NO_ANSWER = object()
-"""Their store raises when it is to order what has no order; ours finds nothing."""
+RAISED = object()
+"""LangGraph's store raises when a filter compares incomparable values; ours finds nothing."""
 
 
 def expected_of(reference: InMemoryStore, ops: list[Op]) -> list[Any]:
-    """One by one, for one that raises takes the others with it; what changes things comes last."""
-    answers: list[Any] = [None] * len(ops)
+    """Run reads one by one, because one that raises fails the whole batch, and puts last."""
+    results: list[Any] = [None] * len(ops)
     for number, op in enumerate(ops):
         if not isinstance(op, PutOp):
             try:
-                answers[number] = plain(op, alive(reference).batch([op])[0])
+                results[number] = plain(op, without_empty(reference).batch([op])[0])
             except (TypeError, ValueError):
-                answers[number] = NO_ANSWER
+                results[number] = RAISED
     reference.batch([op for op in ops if isinstance(op, PutOp)])
-    return answers
+    return results
 
 
-def alive(reference: InMemoryStore) -> InMemoryStore:
-    """Only what holds an item: theirs also lists namespaces that somebody has looked into."""
+def without_empty(reference: InMemoryStore) -> InMemoryStore:
+    """Drop empty namespaces: LangGraph's store also lists namespaces that have only been read."""
     fresh = InMemoryStore()
     for item in reference.search((), limit=10_000):
         fresh.put(item.namespace, item.key, item.value)
@@ -189,7 +189,7 @@ def alive(reference: InMemoryStore) -> InMemoryStore:
 
 
 def plain(op: Op, result: Any) -> Any:
-    """An answer without its times; and what was found without its order, for theirs has none to speak of."""
+    """A result without timestamps. Search results are sorted, because LangGraph's store defines no order."""
     if isinstance(op, SearchOp):
         return sorted(([list(item.namespace), item.key, repr(item.value), item.score] for item in result), key=repr)
     if isinstance(op, GetOp) and result is not None:
@@ -202,7 +202,7 @@ def plain(op: Op, result: Any) -> Any:
     texts=st.lists(st.text("tea cofrin", max_size=20), min_size=1, max_size=6, unique=True),
     query=st.sampled_from(["tea", "rain and tea", "coffee", "nothing"]),
 )
-def test_what_is_near_is_as_near_in_langgraphs_own_store(home: Home, texts: list[str], query: str) -> None:
+def test_scores_equal_those_of_langgraphs_store(home: OpenStores, texts: list[str], query: str) -> None:
     async def ours() -> dict[str, float]:
         async with (
             open_memory_storage() as storage,
@@ -240,7 +240,7 @@ async def near(store: BaseStore, query: str) -> list[str]:
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("function", [embed, embed_async, Model()], ids=["function", "async function", "embeddings"])
-async def test_items_are_found_by_meaning_from_any_loop_and_thread(storage, loop, function):
+async def test_semantic_search_works_from_any_loop_and_thread(storage, loop, function):
     async with opened(storage, loop, function=function) as store:
         await store.aput(("a",), "here", {"text": "tea"})
         await to_thread.run_sync(store.put, ("a",), "in a thread", {"text": "coffee"})
@@ -252,44 +252,44 @@ async def test_items_are_found_by_meaning_from_any_loop_and_thread(storage, loop
 
 
 @pytest.mark.anyio
-async def test_a_question_is_embedded_as_a_question(storage, loop):
+async def test_query_is_embedded_as_a_query(storage, loop):
     async with opened(storage, loop, function=Model()) as store:
         await store.aput(("a",), "k", {"text": "tea"})
-        (item,) = await store.asearch(("a",), query="question: tea")
+        (item,) = await store.asearch(("a",), query="query: tea")
         assert item.score == pytest.approx(1)
 
 
 @pytest.mark.anyio
-async def test_an_embedding_function_runs_where_user_code_runs(storage, loop):
-    ran_on = []
+async def test_async_embedding_function_runs_on_the_user_loop(storage, loop):
+    called_on = []
 
-    async def note(texts: list[str]) -> list[list[float]]:
-        ran_on.append(asyncio.get_running_loop())
+    async def recording_embed(texts: list[str]) -> list[list[float]]:
+        called_on.append(asyncio.get_running_loop())
         return embed(texts)
 
-    async def which() -> asyncio.AbstractEventLoop:
+    async def running_loop() -> asyncio.AbstractEventLoop:
         return asyncio.get_running_loop()
 
-    home = await loop.run(which)
-    async with opened(storage, loop, function=note) as store:
+    user_loop = await loop.run(running_loop)
+    async with opened(storage, loop, function=recording_embed) as store:
         await store.aput(("a",), "k", {})
         await to_thread.run_sync(store.put, ("a",), "k", {})
         await loop.run(lambda: store.asearch(("a",), query="tea"))
-    assert ran_on == [home] * 3
+    assert called_on == [user_loop] * 3
 
 
 @pytest.mark.anyio
-async def test_a_sync_call_on_the_loop_that_must_embed_for_it_says_so_instead_of_hanging(storage, loop):
-    async def blocks(store: BaseStore) -> None:
+async def test_sync_call_on_the_embedding_loop_raises_instead_of_deadlocking(storage, loop):
+    async def call_sync(store: BaseStore) -> None:
         store.put(("a",), "k", {"text": "tea"})
 
     async with opened(storage, loop, function=embed_async) as store:
         with pytest.raises(RuntimeError, match="Await the async method"):
-            await loop.run(lambda: blocks(store))
+            await loop.run(lambda: call_sync(store))
 
 
 @pytest.mark.anyio
-async def test_a_put_says_what_is_indexed(storage, loop):
+async def test_put_may_choose_what_is_indexed(storage, loop):
     async with opened(storage, loop, function=embed, fields=("about",)) as store:
         await store.aput(("a",), "default", {"about": "tea", "other": "rain"})
         await store.aput(("a",), "not", {"about": "tea"}, index=False)
@@ -305,7 +305,7 @@ async def test_a_put_says_what_is_indexed(storage, loop):
 
 
 @pytest.mark.anyio
-async def test_without_an_index_a_question_is_passed_over(storage, loop):
+async def test_query_is_ignored_without_an_index(storage, loop):
     async with opened(storage, loop) as store:
         await store.aput(("a",), "k", {"text": "rain"}, index=["text"])
         (item,) = await store.asearch(("a",), query="tea")
@@ -314,78 +314,78 @@ async def test_without_an_index_a_question_is_passed_over(storage, loop):
 
 @pytest.mark.anyio
 @pytest.mark.parametrize(
-    ("function", "sentence"),
+    ("function", "message"),
     [
-        (lambda texts: [[1.0, 2.0]] * len(texts), "a vector of 2 dimensions; `store.index.dims` says 4"),
-        (lambda texts: [], "gave 0 vectors for 1 texts"),
+        (lambda texts: [[1.0, 2.0]] * len(texts), "a vector of 2 dimensions, but `store.index.dims` is 4"),
+        (lambda texts: [], "returned 0 vectors for 1 texts"),
     ],
 )
-async def test_an_embedding_of_the_wrong_shape_is_named_and_nothing_is_kept(storage, loop, function, sentence):
+async def test_embedding_of_the_wrong_shape_raises_and_stores_nothing(storage, loop, function, message):
     async with opened(storage, loop, function=function) as store:
-        with pytest.raises(GraphFailed, match=sentence):
+        with pytest.raises(GraphFailed, match=message):
             await store.aput(("a",), "k", {})
-        with pytest.raises(GraphFailed, match=sentence):
+        with pytest.raises(GraphFailed, match=message):
             store.put(("a",), "k", {})
         assert await store.aget(("a",), "k") is None
 
 
-# -- names, times, owners ---------------------------------------------------------------------------------------------
+# -- namespaces, TTLs, owners -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.anyio
-async def test_a_namespace_that_is_none_is_refused_also_in_a_batch(storage, loop):
+async def test_invalid_namespace_is_rejected_also_in_a_batch(storage, loop):
     async with opened(storage, loop) as store:
-        for wrong in ((), ("a.b",), ("",), ("langgraph",)):
+        for invalid in ((), ("a.b",), ("",), ("langgraph",)):
             with pytest.raises(InvalidNamespaceError):
-                await store.aput(wrong, "k", {})
+                await store.aput(invalid, "k", {})
         with pytest.raises(InvalidNamespaceError):
             store.batch([PutOp(("fine",), "k", {}), GetOp(("a.b",), "k")])
         assert await store.aget(("fine",), "k") is None
 
 
 @pytest.mark.anyio
-async def test_a_condition_that_means_nothing_is_refused_though_there_is_nothing_to_meet_it(storage, loop):
+async def test_unsupported_filter_operator_is_rejected_even_if_the_store_is_empty(storage, loop):
     async with opened(storage, loop) as store:
         with pytest.raises(ValueError, match="Unsupported operator: \\$in"):
             await store.asearch((), filter={"n": {"$in": [1]}})
 
 
 @pytest.mark.anyio
-async def test_a_time_to_live_is_in_minutes_and_reading_refreshes_it(storage, loop):
+async def test_ttl_is_in_minutes_and_refreshed_by_reads(storage, loop):
     clock = Clock()
     config = TtlConfig(default=2, refresh_on_read=True)
     async with Memory(ttl=config).open_store(loop, storage.items, clock) as home:
         store = home.of(None)
         await store.aput(("a",), "default", {})
         await store.aput(("a",), "own", {}, ttl=0.5)
-        await store.aput(("a",), "for ever", {}, ttl=None)
+        await store.aput(("a",), "forever", {}, ttl=None)
         clock.now += MINUTE // 2
         assert await store.aget(("a",), "own") is None
         clock.now += MINUTE
         assert await store.aget(("a",), "default", refresh_ttl=True) is not None
         clock.now += MINUTE
-        assert {item.key for item in await store.asearch(("a",), refresh_ttl=False)} == {"default", "for ever"}
+        assert {item.key for item in await store.asearch(("a",), refresh_ttl=False)} == {"default", "forever"}
         clock.now += MINUTE
-        assert [item.key for item in await store.asearch(("a",))] == ["for ever"]
+        assert [item.key for item in await store.asearch(("a",))] == ["forever"]
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("wrong", [0, -1, float("nan"), float("inf")])
-async def test_a_time_to_live_that_is_none_is_refused(storage, loop, wrong):
+@pytest.mark.parametrize("ttl", [0, -1, float("nan"), float("inf")])
+async def test_invalid_ttl_is_rejected(storage, loop, ttl):
     async with opened(storage, loop) as store:
         with pytest.raises(ValueError, match="a positive number of minutes"):
-            await store.aput(("a",), "k", {}, ttl=wrong)
+            await store.aput(("a",), "k", {}, ttl=ttl)
 
 
 @pytest.mark.anyio
-async def test_a_time_beyond_all_times_is_for_long_enough(storage, loop):
+async def test_huge_ttl_is_clamped(storage, loop):
     async with opened(storage, loop) as store:
         await store.aput(("a",), "k", {}, ttl=1e300)
         assert await store.aget(("a",), "k") is not None
 
 
 @pytest.mark.anyio
-async def test_reading_does_not_refresh_where_the_project_says_so(storage, loop):
+async def test_refresh_on_read_can_be_disabled(storage, loop):
     clock = Clock()
     config = TtlConfig(default=1, refresh_on_read=False)
     async with Memory(ttl=config).open_store(loop, storage.items, clock) as home:
@@ -397,7 +397,7 @@ async def test_reading_does_not_refresh_where_the_project_says_so(storage, loop)
 
 
 @pytest.mark.anyio
-async def test_an_item_is_its_makers_and_seen_by_all(storage, loop):
+async def test_item_is_visible_to_every_owner(storage, loop):
     async with Memory().open_store(loop, storage.items, Clock()) as home:
         await home.of("ada").aput(("a",), "k", {"n": 1})
         assert (await home.of("bob").aget(("a",), "k")).value == {"n": 1}

@@ -1,4 +1,4 @@
-"""What is changed inside LangGraph is still changed by the version that is installed."""
+"""The patches still apply to the installed version of LangGraph."""
 
 from collections.abc import Iterator
 from typing import Any, TypedDict
@@ -21,15 +21,15 @@ class Text(str):
     __slots__ = ()
 
     def __iter__(self) -> Iterator[str]:
-        raise AssertionError("somebody looks at every letter")
+        raise AssertionError("the characters must not be iterated")
 
 
-async def test_no_messages_are_looked_for_in_a_text() -> None:
+async def test_strings_are_not_searched_for_messages() -> None:
     patch_langgraph()
 
     async def write(state: State) -> State:
         return {"text": Text("long"), "said": [AIMessage("hello", id="m")]}
 
     graph = StateGraph(State).add_node("write", write).add_edge(START, "write").compile()
-    told = [message.content async for message, _ in graph.astream({}, stream_mode="messages")]
-    assert told == ["hello"]
+    contents = [message.content async for message, _ in graph.astream({}, stream_mode="messages")]
+    assert contents == ["hello"]

@@ -1,4 +1,4 @@
-"""What LangGraph streams can be had back from the entries made of it (spec/log.md, section 6)."""
+"""LangGraph's stream can be reconstructed from its entries (spec/log.md, section 6)."""
 
 from typing import Any
 
@@ -42,28 +42,24 @@ INPUTS: dict[str, Any] = {
 # -- real streams -----------------------------------------------------------------------------------------------------
 
 
-async def test_these_are_all_the_graphs_of_the_file(project: ProjectConfig, registry: GraphRegistry) -> None:
-    """The other files have the same few steps in other clothes."""
+async def test_inputs_cover_every_graph_of_the_file(project: ProjectConfig, registry: GraphRegistry) -> None:
+    """The graphs of the other files consist of the same steps."""
     graphs = project.graphs.items()
     assert sorted(INPUTS) == sorted(graph_id for graph_id, source in graphs if source.location == "./agents.py")
     assert registry.failures() == {}
 
 
 @pytest.mark.parametrize("graph_id", INPUTS)
-async def test_the_states_of_every_graph_can_be_had_back_with_their_keys_in_order(
-    graph_id: str, registry: GraphRegistry
-) -> None:
+async def test_states_can_be_reconstructed_with_their_keys_in_order(graph_id: str, registry: GraphRegistry) -> None:
     """6.5 - 6.8"""
     recording = await Recording().run_of(registry, graph_id, INPUTS[graph_id])
 
     assert recording.states
-    assert [shown for _, shown in recording.states] == [came for came, _ in recording.states]
+    assert [folded for _, folded in recording.states] == [streamed for streamed, _ in recording.states]
 
 
 @pytest.mark.parametrize("graph_id", INPUTS)
-async def test_the_first_state_of_every_namespace_is_full_and_no_later_one(
-    graph_id: str, registry: GraphRegistry
-) -> None:
+async def test_only_the_first_state_of_each_namespace_is_full(graph_id: str, registry: GraphRegistry) -> None:
     """4.6, 6.7"""
     recording = await Recording().run_of(registry, graph_id, INPUTS[graph_id])
 
@@ -73,7 +69,7 @@ async def test_the_first_state_of_every_namespace_is_full_and_no_later_one(
     assert all(each == [True] + [False] * (len(each) - 1) for each in full.values())
 
 
-async def test_every_part_of_one_step_is_told_in_its_place(registry: GraphRegistry) -> None:
+async def test_entries_of_one_step_are_in_order(registry: GraphRegistry) -> None:
     recording = await Recording().run_of(registry, "echo", {"text": "hello"})
 
     assert [entry.kind for entry in recording.entries] == [
@@ -81,30 +77,30 @@ async def test_every_part_of_one_step_is_told_in_its_place(registry: GraphRegist
         *(Kind.TASK, Kind.UPDATES, Kind.TASK),
         *(Kind.STATE, Kind.CHECKPOINT),
     ]
-    begun, ended = (entry.data for entry in recording.of(Kind.TASK))
-    assert begun == {"id": begun["id"], "name": "say_again", "triggers": ["branch:to:say_again"]}
-    assert ended == {"id": begun["id"], "name": "say_again", "ended": True}
+    started, ended = (entry.data for entry in recording.of(Kind.TASK))
+    assert started == {"id": started["id"], "name": "say_again", "triggers": ["branch:to:say_again"]}
+    assert ended == {"id": started["id"], "name": "say_again", "ended": True}
     assert [entry.data["next"] for entry in recording.of(Kind.CHECKPOINT)] == [["__start__"], ["say_again"], []]
     assert native(recording.normalizer.last_values) == {"text": "hello", "echoed": "hello"}
 
 
 @pytest.mark.parametrize("mode", ["tasks", "checkpoints"])
-async def test_tasks_and_checkpoints_are_told_in_full_only_when_asked_for(mode: str, registry: GraphRegistry) -> None:
-    plain = await Recording().run_of(registry, "echo", {"text": "hello"})
-    asked = await Recording(mode).run_of(registry, "echo", {"text": "hello"})
+async def test_tasks_and_checkpoints_are_recorded_in_full_only_on_request(mode: str, registry: GraphRegistry) -> None:
+    default = await Recording().run_of(registry, "echo", {"text": "hello"})
+    requested = await Recording(mode).run_of(registry, "echo", {"text": "hello"})
 
-    slim = asked.of(Kind(mode.removesuffix("s")))
-    assert plain.of(Kind(mode)) == []
-    assert len(asked.of(Kind(mode))) == len(slim) > 0
+    slim = requested.of(Kind(mode.removesuffix("s")))
+    assert default.of(Kind(mode)) == []
+    assert len(requested.of(Kind(mode))) == len(slim) > 0
 
 
-async def test_what_a_failing_node_raised_is_told_with_its_task(registry: GraphRegistry) -> None:
+async def test_error_of_a_failing_node_is_recorded_with_its_task(registry: GraphRegistry) -> None:
     recording = await Recording().run_of(registry, "fails", {"text": "hello"})
 
     assert "boom!" in str(recording.of(Kind.TASK)[-1].data["error"])
 
 
-async def test_what_a_node_writes_is_told_where_it_was_written(registry: GraphRegistry) -> None:
+async def test_custom_data_is_recorded_with_its_namespace(registry: GraphRegistry) -> None:
     recording = await Recording().run_of(registry, "nested", HELLO)
 
     before, inside, after = recording.of(Kind.CUSTOM)
@@ -113,7 +109,7 @@ async def test_what_a_node_writes_is_told_where_it_was_written(registry: GraphRe
     assert [part.split(":")[0] for part in inside.ns] == ["inner"]
 
 
-async def test_tools_leave_entries_that_name_their_call(registry: GraphRegistry) -> None:
+async def test_tool_entries_contain_the_id_of_the_call(registry: GraphRegistry) -> None:
     recording = await Recording().run_of(registry, "tools", HELLO)
 
     started, finished = (entry.data for entry in recording.of(Kind.TOOL))
@@ -122,7 +118,7 @@ async def test_tools_leave_entries_that_name_their_call(registry: GraphRegistry)
     assert finished["output"]["content"] == "42"
 
 
-async def test_every_kind_of_tool_event_is_passed_on() -> None:
+async def test_every_kind_of_tool_event_is_recorded() -> None:
     events = ["tool-started", "tool-output-delta", "tool-finished", "tool-error"]
     fed = normalizer()
 
@@ -131,51 +127,51 @@ async def test_every_kind_of_tool_event_is_passed_on() -> None:
     assert drafts == [(Draft(Kind.TOOL, {"event": event, "tool_call_id": "c"}, ("inner:1",), AT),) for event in events]
 
 
-async def test_every_entry_carries_the_moment_it_was_given(registry: GraphRegistry) -> None:
+async def test_every_entry_has_the_given_timestamp(registry: GraphRegistry) -> None:
     """1.5"""
     recording = await Recording("tasks", "checkpoints", "updates").run_of(registry, "everything", HELLO)
     assert {entry.at for entry in recording.entries} == {AT}
 
 
-# -- asking -----------------------------------------------------------------------------------------------------------
+# -- interrupts -------------------------------------------------------------------------------------------------------
 
 
-async def test_a_question_is_told_before_the_update_that_says_so(registry: GraphRegistry) -> None:
+async def test_interrupt_is_recorded_before_its_update(registry: GraphRegistry) -> None:
     recording = await Recording().run_of(registry, "approve", {"topic": "tests"})
 
-    [asked], [update] = recording.of(Kind.INPUT_REQUESTED), recording.of(Kind.UPDATES)
-    assert recording.entries.index(asked) == recording.entries.index(update) - 1
-    [question] = asked.data["interrupts"]
-    assert question["value"] == {"question": "ok?", "topic": "tests"}
-    assert update.data == {"value": {"__interrupt__": [question]}}
-    assert recording.normalizer.pending == {recording.of(Kind.TASK)[-1].data["id"]: [question]}
+    [requested], [update] = recording.of(Kind.INPUT_REQUESTED), recording.of(Kind.UPDATES)
+    assert recording.entries.index(requested) == recording.entries.index(update) - 1
+    [interrupt] = requested.data["interrupts"]
+    assert interrupt["value"] == {"question": "ok?", "topic": "tests"}
+    assert update.data == {"value": {"__interrupt__": [interrupt]}}
+    assert recording.normalizer.pending == {recording.of(Kind.TASK)[-1].data["id"]: [interrupt]}
 
 
-async def test_a_question_is_asked_once_however_deep_it_was_asked(registry: GraphRegistry) -> None:
+async def test_nested_interrupt_is_recorded_once_at_the_root(registry: GraphRegistry) -> None:
     recording = await Recording().run_of(registry, "approve_many", {})
 
-    asked = recording.of(Kind.INPUT_REQUESTED)
-    assert {entry.ns for entry in asked} == {()}
-    questions = [each["value"] for entry in asked for each in entry.data["interrupts"]]
-    assert sorted(questions) == ["deep?", "left?", "right?"]
+    requested = recording.of(Kind.INPUT_REQUESTED)
+    assert {entry.ns for entry in requested} == {()}
+    values = [each["value"] for entry in requested for each in entry.data["interrupts"]]
+    assert sorted(values) == ["deep?", "left?", "right?"]
     pending = [each["value"] for interrupts in recording.normalizer.pending.values() for each in interrupts]
     assert sorted(pending) == ["deep?", "left?", "right?"]
 
 
 async def test_nothing_is_pending_after_the_answer(registry: GraphRegistry) -> None:
     async with registry.open("approve", {}) as graph:
-        saved = graph.copy(update={"checkpointer": InMemorySaver()})
+        bound = graph.copy(update={"checkpointer": InMemorySaver()})
         config = {"configurable": {"thread_id": "t"}}
-        await Recording().run(saved, {"topic": "tests"}, config)
+        await Recording().run(bound, {"topic": "tests"}, config)
         answered = Recording()
-        await answered.run(saved, Command(resume="yes"), config)
+        await answered.run(bound, Command(resume="yes"), config)
 
     assert answered.normalizer.pending == {}
     assert answered.of(Kind.INPUT_REQUESTED) == []
     assert answered.states[-1][1] == b'{"topic":"tests","answer":"yes","done":true}'
 
 
-def test_a_question_of_a_subgraph_is_only_an_update_there() -> None:
+def test_interrupt_part_of_a_subgraph_is_recorded_as_an_update_only() -> None:
     drafts = normalizer().feed(("inner:1",), "updates", {"__interrupt__": (Interrupt("deep?", id="i"),)}, AT)
     assert [draft.kind for draft in drafts] == [Kind.UPDATES]
 
@@ -185,16 +181,16 @@ def test_a_question_of_a_subgraph_is_only_an_update_there() -> None:
 LARGE = {"node": {"text": "x" * LARGE_UPDATE, "more": 1}, "empty": None}
 
 
-def test_a_large_update_nobody_asked_for_is_its_keys() -> None:
+def test_large_update_is_stored_as_its_keys_by_default() -> None:
     [entry] = normalizer().feed((), "updates", LARGE, AT)
     assert entry.data == {"slim": {"node": ["text", "more"], "empty": []}}
 
 
-def test_a_large_update_somebody_asked_for_is_whole() -> None:
+def test_large_update_is_stored_whole_on_request() -> None:
     [entry] = normalizer("updates").feed((), "updates", LARGE, AT)
     assert entry.data == {"value": LARGE}
 
 
-def test_a_small_update_is_always_whole() -> None:
+def test_small_update_is_always_stored_whole() -> None:
     [entry] = normalizer().feed((), "updates", {"node": {"text": "x"}}, AT)
     assert entry.data == {"value": {"node": {"text": "x"}}}

@@ -1,4 +1,4 @@
-"""Messages can be had back from the entries made of them, with what was said of each (spec/log.md, 6.1 - 6.4a)."""
+"""Messages and their metadata can be reconstructed from their entries (spec/log.md, 6.1 - 6.4a)."""
 
 from typing import Any, TypedDict
 
@@ -19,18 +19,18 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.mark.parametrize("graph_id", ["chat", "tools", "nested", "everything"])
-async def test_the_messages_of_every_graph_can_be_had_back(graph_id: str, registry: GraphRegistry) -> None:
+async def test_messages_can_be_reconstructed(graph_id: str, registry: GraphRegistry) -> None:
     """6.1 - 6.3"""
     recording = await Recording().run_of(registry, graph_id, HELLO)
 
-    streamed = [entry for entry in recording.of(Kind.MESSAGES) if not for_root(entry)]
-    again = [for_root(entry) for entry in recording.of(Kind.MESSAGES)]
-    shown = [message for message, root in zip(rebuilt(recording.of(Kind.MESSAGES)), again, strict=True) if not root]
-    assert len(shown) == len(streamed)
-    assert [exact(each) for each in shown] == [exact(each) for each in recording.chunks]
+    entries = recording.of(Kind.MESSAGES)
+    streamed = [entry for entry in entries if not for_root(entry)]
+    messages = [message for message, entry in zip(rebuilt(entries), entries, strict=True) if not for_root(entry)]
+    assert len(messages) == len(streamed)
+    assert [exact(each) for each in messages] == [exact(each) for each in recording.chunks]
 
 
-async def test_a_token_is_stored_as_its_text_alone(registry: GraphRegistry) -> None:
+async def test_token_is_stored_as_its_text_only(registry: GraphRegistry) -> None:
     """6.2, 6.4"""
     recording = await Recording().run_of(registry, "chat", HELLO)
 
@@ -43,7 +43,7 @@ async def test_a_token_is_stored_as_its_text_alone(registry: GraphRegistry) -> N
 # -- messages of a subgraph, at the root ------------------------------------------------------------------------------
 
 
-async def test_a_message_streamed_in_a_subgraph_is_told_whole_when_its_node_returns_it(
+async def test_message_streamed_in_a_subgraph_is_recorded_whole_when_its_node_returns_it(
     registry: GraphRegistry,
 ) -> None:
     """6.4a"""
@@ -58,9 +58,7 @@ async def test_a_message_streamed_in_a_subgraph_is_told_whole_when_its_node_retu
     assert streamed == {whole.data["message"]["id"]}
 
 
-async def test_the_metadata_of_such_a_message_is_what_langgraph_gives_to_a_root_node(
-    registry: GraphRegistry,
-) -> None:
+async def test_metadata_of_a_root_message_equals_langgraphs(registry: GraphRegistry) -> None:
     class Talk(TypedDict):
         messages: list[Any]
 
@@ -68,14 +66,14 @@ async def test_the_metadata_of_such_a_message_is_what_langgraph_gives_to_a_root_
         return {"messages": [AIMessage("hello", id="m")]}
 
     graph = StateGraph(Talk).add_node("inner", inner).add_edge(START, "inner").compile()
-    own = Recording()
-    await own.run(graph, {"messages": []})
+    flat = Recording()
+    await flat.run(graph, {"messages": []})
     nested = await Recording().run_of(registry, "nested", HELLO)
 
-    [said] = own.of(Kind.MESSAGES)
+    [streamed] = flat.of(Kind.MESSAGES)
     [whole] = [entry for entry in nested.of(Kind.MESSAGES) if for_root(entry)]
     ours = {key for key in whole.data["meta"] if key.startswith("langgraph_")}
-    assert ours == {key for key in said.data["meta"] if key.startswith("langgraph_")}
+    assert ours == {key for key in streamed.data["meta"] if key.startswith("langgraph_")}
     assert whole.data["meta"]["langgraph_step"] == 2  # `before` was the first
     task = next(entry.data for entry in nested.of(Kind.TASK) if entry.data["name"] == "inner" and not entry.ns)
     assert whole.data["meta"]["langgraph_triggers"] == task["triggers"]
@@ -83,13 +81,13 @@ async def test_the_metadata_of_such_a_message_is_what_langgraph_gives_to_a_root_
 
 
 @pytest.mark.parametrize("graph_id", ["chat", "tools"])
-async def test_a_message_streamed_at_the_root_is_not_told_again(graph_id: str, registry: GraphRegistry) -> None:
+async def test_message_streamed_at_the_root_is_not_repeated(graph_id: str, registry: GraphRegistry) -> None:
     """6.4a"""
     recording = await Recording().run_of(registry, graph_id, HELLO)
     assert not any(for_root(entry) for entry in recording.of(Kind.MESSAGES))
 
 
-def test_a_message_nobody_streamed_below_is_not_told_again() -> None:
+def test_only_messages_streamed_in_a_subgraph_are_repeated_and_only_once() -> None:
     """6.4a"""
     fed = normalizer()
     fed.feed(("inner:1",), "messages", (AIMessageChunk("streamed", id="below"), {}), AT)
@@ -101,7 +99,7 @@ def test_a_message_nobody_streamed_below_is_not_told_again() -> None:
     assert [entry.kind for entry in second] == [Kind.UPDATES]
 
 
-# -- messages, by property --------------------------------------------------------------------------------------------
+# -- properties -------------------------------------------------------------------------------------------------------
 
 texts = st.text("ab ü🙂\n", max_size=4)
 details = st.dictionaries(st.sampled_from(["model", "finish", "probs"]), st.integers(0, 2) | texts | st.lists(texts))
@@ -137,21 +135,21 @@ streams = st.lists(st.tuples(st.integers(0, 2), plain | rich), min_size=1, max_s
 
 @settings(max_examples=100, deadline=None)
 @given(streams)
-def test_whatever_chunks_come_they_can_be_had_back(stream: list[tuple[int, dict[str, Any]]]) -> None:
-    """6.1 - 6.3, for messages that come at the same time"""
-    fed, entries, came = normalizer(), [], []
+def test_arbitrary_chunks_can_be_reconstructed(stream: list[tuple[int, dict[str, Any]]]) -> None:
+    """6.1 - 6.3, for interleaved messages"""
+    fed, entries, streamed = normalizer(), [], []
     metas = [{"langgraph_node": f"model-{number}"} for number in range(3)]
     for number, fields in stream:
         chunk = AIMessageChunk(**fields, id=f"m-{number}")
         entries += fed.feed((), "messages", (chunk, metas[number]), AT)
-        came.append((native(chunk), metas[number]))
+        streamed.append((native(chunk), metas[number]))
 
-    assert [exact(each) for each in rebuilt(entries)] == [exact(each) for each in came]
+    assert [exact(each) for each in rebuilt(entries)] == [exact(each) for each in streamed]
 
 
 @settings(max_examples=50, deadline=None)
 @given(st.lists(texts, min_size=2, max_size=8), details, st.lists(calls, max_size=1))
-def test_chunks_that_differ_in_text_alone_are_stored_as_their_text(
+def test_chunks_that_differ_only_in_text_are_stored_as_their_text(
     pieces: list[str], metadata: dict[str, Any], called: list[Any]
 ) -> None:
     """6.2, 6.4"""
@@ -169,7 +167,7 @@ def test_chunks_that_differ_in_text_alone_are_stored_as_their_text(
     assert [entry.data for entry in entries[1:]] == [[0, text] for text in pieces[1:]]
 
 
-def test_a_message_sent_again_with_other_metadata_is_declared_again() -> None:
+def test_message_with_new_metadata_is_declared_again() -> None:
     """6.1"""
     fed, chunk = normalizer(), AIMessageChunk("hello", id="m")
     [first] = fed.feed((), "messages", (chunk, {"langgraph_step": 1}), AT)
@@ -179,7 +177,7 @@ def test_a_message_sent_again_with_other_metadata_is_declared_again() -> None:
     assert again.data["meta"] == {"langgraph_step": 2}
 
 
-def test_a_whole_message_is_declared_as_one() -> None:
+def test_whole_message_is_stored_as_a_message() -> None:
     """6.1"""
     message = AIMessage("hello", id="m")
     [entry] = normalizer().feed((), "messages", (message, {"langgraph_node": "model"}), AT)

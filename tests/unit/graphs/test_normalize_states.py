@@ -1,4 +1,4 @@
-"""States can be had back from the entries made of them, whatever nodes did to them (spec/log.md, 6.5 - 6.8)."""
+"""States can be reconstructed from their entries, whatever nodes do to them (spec/log.md, 6.5 - 6.8)."""
 
 import operator
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ NAMES = st.sampled_from("abcd")
 
 
 class Story:
-    """A state that nodes change the ways nodes do, told to a normalizer as LangGraph tells it."""
+    """A state that is changed in the ways nodes do, and fed to a normalizer as LangGraph does."""
 
     def __init__(self, data: st.DataObject) -> None:
         self._draw = data.draw
@@ -36,43 +36,43 @@ class Story:
         self._fold = StateFold()
 
     def step(self) -> None:
-        moves = [self._sets, self._forgets, self._appends, self._splices, self._reorders_keys]
-        if self._having(list):
-            moves += [self._reorders, self._mutates_list]
-        if self._having(dict):
-            moves += [self._mutates_dict]
-        if any(_objects(value) for value in self._state.values()):
-            moves += [self._mutates_element, self._merges]
-        update = self._draw(st.sampled_from(moves))()
+        changes = [self._set, self._delete, self._append, self._splice, self._reorder_keys]
+        if self._keys_of(list):
+            changes += [self._reorder, self._mutate_list]
+        if self._keys_of(dict):
+            changes += [self._mutate_dict]
+        if any(_dicts(value) for value in self._state.values()):
+            changes += [self._mutate_element, self._merge]
+        update = self._draw(st.sampled_from(changes))()
         if update is not None:
             self._normalizer.feed((), "updates", {"node": update}, AT)
         [entry] = self._normalizer.feed((), "values", dict(self._state), AT)
         self._fold.apply(native(entry.data))
         assert self._fold.dumps() == dumps(self._state)
 
-    def _having(self, kind: type) -> list[str]:
+    def _keys_of(self, kind: type) -> list[str]:
         return [key for key, value in self._state.items() if type(value) is kind]
 
-    def _sets(self) -> Any:
+    def _set(self) -> Any:
         update = self._draw(st.dictionaries(NAMES, values, max_size=2))
         self._state.update(update)
         return update
 
-    def _forgets(self) -> Any:
+    def _delete(self) -> Any:
         self._state.pop(self._draw(NAMES), None)
         return self._draw(st.none() | st.just({}))
 
-    def _reorders_keys(self) -> None:
+    def _reorder_keys(self) -> None:
         self._state = {key: self._state[key] for key in self._draw(st.permutations(list(self._state)))}
 
-    def _appends(self) -> Any:
-        """A reducer makes a new list of the old elements and those of the update."""
+    def _append(self) -> Any:
+        """A reducer creates a new list from the old elements and those of the update."""
         key, items = self._draw(NAMES), self._draw(st.lists(values, max_size=3))
         old = self._state.get(key)
         self._state[key] = [*old, *items] if type(old) is list else items
         return {key: items}
 
-    def _splices(self) -> Any:
+    def _splice(self) -> Any:
         key, items = self._draw(NAMES), self._draw(st.lists(values, max_size=3))
         old = list(self._state[key]) if type(self._state.get(key)) is list else []
         at = self._draw(st.integers(0, len(old)))
@@ -80,47 +80,47 @@ class Story:
         self._state[key] = old
         return {key: old}
 
-    def _reorders(self) -> Any:
-        key = self._draw(st.sampled_from(self._having(list)))
+    def _reorder(self) -> Any:
+        key = self._draw(st.sampled_from(self._keys_of(list)))
         self._state[key] = self._draw(st.permutations(self._state[key]))
         return [{key: self._state[key]}]
 
-    def _mutates_list(self) -> Any:
-        key = self._draw(st.sampled_from(self._having(list)))
+    def _mutate_list(self) -> Any:
+        key = self._draw(st.sampled_from(self._keys_of(list)))
         if self._draw(st.booleans()):
             self._state[key].insert(self._draw(st.integers(0, len(self._state[key]))), self._draw(values))
         else:
             del self._state[key][: self._draw(st.integers(0, 2))]
         return {key: self._state[key]}
 
-    def _mutates_dict(self) -> Any:
-        key = self._draw(st.sampled_from(self._having(dict)))
+    def _mutate_dict(self) -> Any:
+        key = self._draw(st.sampled_from(self._keys_of(dict)))
         self._state[key][self._draw(st.sampled_from("xyz"))] = self._draw(values)
         return {key: self._state[key]}
 
-    def _mutates_element(self) -> Any:
-        """A node changes one element in place and returns it; the reducer puts it where it was."""
-        key = self._draw(st.sampled_from([key for key, value in self._state.items() if _objects(value)]))
-        element = self._draw(st.sampled_from(_objects(self._state[key])))
+    def _mutate_element(self) -> Any:
+        """A node changes one element in place and returns it; the reducer keeps its position."""
+        key = self._draw(st.sampled_from([key for key, value in self._state.items() if _dicts(value)]))
+        element = self._draw(st.sampled_from(_dicts(self._state[key])))
         element["x"] = self._draw(values)
         self._state[key] = list(self._state[key])
         return {key: [element]}
 
-    def _merges(self) -> Any:
-        """A reducer puts an update into the element it belongs to, in place."""
-        key = self._draw(st.sampled_from([key for key, value in self._state.items() if _objects(value)]))
+    def _merge(self) -> Any:
+        """A reducer merges an update into an existing element, in place."""
+        key = self._draw(st.sampled_from([key for key, value in self._state.items() if _dicts(value)]))
         change = {"y": self._draw(values)}
-        self._draw(st.sampled_from(_objects(self._state[key]))).update(change)
+        self._draw(st.sampled_from(_dicts(self._state[key]))).update(change)
         return {key: [change]}
 
 
-def _objects(value: Any) -> list[dict[str, Any]]:
+def _dicts(value: Any) -> list[dict[str, Any]]:
     return [item for item in value if type(item) is dict] if type(value) is list else []
 
 
 @settings(max_examples=100, deadline=None)
 @given(st.data())
-def test_whatever_nodes_do_to_a_state_it_can_be_had_back(data: st.DataObject) -> None:
+def test_state_can_be_reconstructed_after_arbitrary_changes(data: st.DataObject) -> None:
     """6.5 - 6.7"""
     story = Story(data)
     for _ in range(data.draw(st.integers(1, 8))):
@@ -129,29 +129,29 @@ def test_whatever_nodes_do_to_a_state_it_can_be_had_back(data: st.DataObject) ->
 
 @settings(max_examples=50, deadline=None)
 @given(st.lists(values | st.dictionaries(NAMES, values), min_size=1, max_size=5))
-def test_a_state_may_be_anything_and_change_into_anything(history: list[Any]) -> None:
+def test_state_may_be_any_value_and_change_to_any_value(history: list[Any]) -> None:
     """6.8"""
     assert folds(history) == [dumps(state) for state in history]
 
 
 def folds(history: Sequence[Any]) -> list[bytes]:
-    fed, fold, shown = normalizer(), StateFold(), []
+    fed, fold, folded = normalizer(), StateFold(), []
     for state in history:
         fed.feed((), "updates", {"node": state}, AT)
         [entry] = fed.feed((), "values", state, AT)
         fold.apply(native(entry.data))
-        shown.append(fold.dumps())
-    return shown
+        folded.append(fold.dumps())
+    return folded
 
 
 @pytest.mark.parametrize("key", [True, None, 1, 1.5], ids=repr)
-def test_a_key_that_is_no_text_is_told_as_json_tells_it(key: Any) -> None:
-    """An entrypoint may return any dictionary (6.6)."""
+def test_key_that_is_not_a_string_is_recorded_as_in_json(key: Any) -> None:
+    """An entrypoint may return any dict (6.6)."""
     history = [{key: [1]}, {key: [1, 2]}, {"other": 0, key: [1, 2]}, {"other": 0}]
     assert folds(history) == [dumps(state) for state in history]
 
 
-def test_a_list_that_grew_is_told_as_what_was_added() -> None:
+def test_growing_list_is_stored_as_the_added_items() -> None:
     """6.6"""
     fed, grown = normalizer(), [{"n": number} for number in range(100)]
     fed.feed((), "values", {"a": grown, "b": 1}, AT)
@@ -162,8 +162,8 @@ def test_a_list_that_grew_is_told_as_what_was_added() -> None:
     assert entry.data == {"splice": {"a": [100, 0, [{"n": 100}]]}}
 
 
-def test_a_state_that_did_not_change_is_told_by_nothing() -> None:
-    """6.5: the entry stands for the part all the same"""
+def test_unchanged_state_is_stored_as_an_empty_entry() -> None:
+    """6.5: every part has an entry"""
     fed, state = normalizer(), {"a": [{"n": 1}], "b": {"c": 1}, "d": "text"}
     fed.feed((), "values", state, AT)
 
@@ -172,7 +172,7 @@ def test_a_state_that_did_not_change_is_told_by_nothing() -> None:
     assert entry == Draft(Kind.STATE, {}, (), AT)
 
 
-def test_namespaces_are_told_apart() -> None:
+def test_namespaces_are_independent() -> None:
     fed = normalizer()
     fed.feed((), "values", {"a": 1}, AT)
 
@@ -181,19 +181,19 @@ def test_namespaces_are_told_apart() -> None:
     assert entry == Draft(Kind.STATE, {"full": True, "set": {"a": 1}, "keys": ["a"]}, ("inner:1",), AT)
 
 
-def test_messages_given_as_dictionaries_are_told_as_what_was_added() -> None:
-    """6.6: their reducer makes new messages of them, and leaves the old ones alone"""
-    fed, spoken = normalizer(), [AIMessage(str(number), id=f"m-{number}") for number in range(3)]
-    fed.feed((), "values", {"messages": spoken[:2]}, AT)
+def test_messages_added_as_dicts_are_stored_as_the_added_items() -> None:
+    """6.6: the message reducer creates new messages from dicts and does not change the old ones"""
+    fed, messages = normalizer(), [AIMessage(str(number), id=f"m-{number}") for number in range(3)]
+    fed.feed((), "values", {"messages": messages[:2]}, AT)
     fed.feed((), "updates", {"node": {"messages": [{"role": "ai", "content": "2", "id": "m-2"}]}}, AT)
 
-    [entry] = fed.feed((), "values", {"messages": spoken}, AT)
+    [entry] = fed.feed((), "values", {"messages": messages}, AT)
 
-    assert entry.data == {"splice": {"messages": [2, 0, [native(spoken[2])]]}}
+    assert entry.data == {"splice": {"messages": [2, 0, [native(messages[2])]]}}
 
 
-async def test_what_a_reducer_changes_in_place_is_told() -> None:
-    """A reducer may merge an update into the element it belongs to, and return the list it was given."""
+async def test_in_place_changes_of_a_reducer_are_recorded() -> None:
+    """A reducer may merge an update into an existing element."""
 
     def merge(old: list[dict[str, Any]], new: list[dict[str, Any]]) -> list[dict[str, Any]]:
         merged = {item["id"]: item for item in old}
@@ -212,4 +212,4 @@ async def test_what_a_reducer_changes_in_place_is_told() -> None:
     recording = Recording()
     await recording.run(graph, {"jobs": [{"id": 1, "done": False}, {"id": 2, "done": False}], "log": []})
 
-    assert [shown for _, shown in recording.states] == [came for came, _ in recording.states]
+    assert [folded for _, folded in recording.states] == [streamed for streamed, _ in recording.states]

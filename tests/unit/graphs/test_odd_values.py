@@ -1,4 +1,4 @@
-"""No value that a graph puts anywhere ends a run, and what a checkpoint cannot hold is kept as it is shown."""
+"""No value in a state fails a run. Values that a checkpoint cannot store are stored as their JSON rendering."""
 
 import os
 import uuid
@@ -50,7 +50,7 @@ class Model(BaseModel):
     value: Any = None
 
 
-class Teller:
+class DeepDict:
     def to_dict(self) -> dict[str, Any]:
         return {"k": nested(300)}
 
@@ -62,13 +62,13 @@ def nested(depth: int) -> Any:
     return value
 
 
-def in_itself() -> Any:
+def cyclic_list() -> Any:
     value: list[Any] = [1]
     value.append({"again": value})
     return value
 
 
-def held_by_itself() -> Any:
+def cyclic_object() -> Any:
     value = Held(None)
     value.value = [value]
     return value
@@ -81,23 +81,23 @@ def chained(length: int) -> Any:
     return value
 
 
-def serializer() -> CheckpointSerializer:
-    made = checkpoint_serializer(CheckpointerConfig())
-    assert isinstance(made, CheckpointSerializer)
-    return made
+def create_serializer() -> CheckpointSerializer:
+    serializer = checkpoint_serializer(CheckpointerConfig())
+    assert isinstance(serializer, CheckpointSerializer)
+    return serializer
 
 
-def read_back(value: Any) -> Any:
-    kept = serializer()
-    return kept.loads_typed(kept.dumps_typed(value))
+def round_trip(value: Any) -> Any:
+    serializer = create_serializer()
+    return serializer.loads_typed(serializer.dumps_typed(value))
 
 
-# -- what comes back ---------------------------------------------------------------------------------------------------
+# -- round trips -------------------------------------------------------------------------------------------------------
 
-wide = st.integers(min_value=2**64) | st.integers(max_value=-(2**63) - 1)
+large_integers = st.integers(min_value=2**64) | st.integers(max_value=-(2**63) - 1)
 exact = st.one_of(
     st.integers(),
-    wide,
+    large_integers,
     st.complex_numbers(allow_nan=False),
     st.fractions(),
     st.builds(range, st.integers(), st.integers(), st.integers(min_value=1)),
@@ -105,88 +105,88 @@ exact = st.one_of(
 
 
 @given(exact)
-def test_numbers_of_every_kind_come_back_as_they_went(value: Any) -> None:
-    assert read_back(value) == value
-    assert type(read_back(value)) is type(value)
-    assert read_back({"deep": [value, {"er": value}]}) == {"deep": [value, {"er": value}]}
-    assert read_back({value}) == {value}
-    assert read_back(deque([value])) == deque([value])
-    assert read_back(Interrupt(value=value, id="1")) == Interrupt(value=value, id="1")
-    assert read_back([Send("node", {"x": value})]) == [Send("node", {"x": value})]
+def test_numbers_of_every_kind_round_trip(value: Any) -> None:
+    assert round_trip(value) == value
+    assert type(round_trip(value)) is type(value)
+    assert round_trip({"deep": [value, {"er": value}]}) == {"deep": [value, {"er": value}]}
+    assert round_trip({value}) == {value}
+    assert round_trip(deque([value])) == deque([value])
+    assert round_trip(Interrupt(value=value, id="1")) == Interrupt(value=value, id="1")
+    assert round_trip([Send("node", {"x": value})]) == [Send("node", {"x": value})]
 
 
-@given(wide | st.complex_numbers(allow_nan=False))
-def test_messages_with_odd_numbers_come_back_as_they_went(value: Any) -> None:
+@given(large_integers | st.complex_numbers(allow_nan=False))
+def test_messages_with_unsupported_numbers_round_trip(value: Any) -> None:
     message = AIMessage("said", id="1", additional_kwargs={"odd": value})
-    assert read_back([message]) == [message]
+    assert round_trip([message]) == [message]
 
 
-def test_an_integer_too_long_to_be_written_in_decimal_comes_back() -> None:
-    assert read_back(10**5000) == 10**5000
-    assert read_back(-(10**5000)) == -(10**5000)
+def test_integer_with_too_many_decimal_digits_round_trips() -> None:
+    assert round_trip(10**5000) == 10**5000
+    assert round_trip(-(10**5000)) == -(10**5000)
 
 
-def test_nothing_is_lost_beside_what_is_odd() -> None:
-    kept = {"plain": [1, "a", None, 1.5, b"raw"], "set": {1, 2}, "id": uuid.UUID(int=1), "odd": object}
-    assert read_back(kept) == {**kept, "odd": "<class 'object'>"}
+def test_supported_values_next_to_unsupported_ones_round_trip() -> None:
+    value = {"plain": [1, "a", None, 1.5, b"raw"], "set": {1, 2}, "id": uuid.UUID(int=1), "odd": object}
+    assert round_trip(value) == {**value, "odd": "<class 'object'>"}
 
 
 @pytest.mark.parametrize(
     ("value", "expected"),
     [
         (int, "<class 'int'>"),
-        (Held, "<class 'test_odd_values.Held'>"),
-        (Model, "<class 'test_odd_values.Model'>"),
-        ([Held], ["<class 'test_odd_values.Held'>"]),
-        (Interrupt(value=Held, id="1"), Interrupt(value="<class 'test_odd_values.Held'>", id="1")),
+        (Held, f"<class '{__name__}.Held'>"),
+        (Model, f"<class '{__name__}.Model'>"),
+        ([Held], [f"<class '{__name__}.Held'>"]),
+        (Interrupt(value=Held, id="1"), Interrupt(value=f"<class '{__name__}.Held'>", id="1")),
         (Unspeakable(), "<Unspeakable>"),
         ({"\ud800": 1}, {"?": 1}),
         ({1j: "a", frozenset({1}): "b", 10**30: "c"}, {"1j": "a", "[1]": "b", str(10**30): "c"}),
-        (in_itself(), [1, {"again": "<list>"}]),
+        (cyclic_list(), [1, {"again": "<list>"}]),
         (Held(Held(int)), {"value": {"value": "<class 'int'>"}}),
         (Model(value=Held(1j)), {"value": {"value": 1j}}),
-        (held_by_itself(), {"value": ["<Held>"]}),
+        (cyclic_object(), {"value": ["<Held>"]}),
         (Fraction(1, 3), Fraction(1, 3)),
         (memoryview(b"abcd")[::2], "YWM="),
         (Colour.HUGE, 10**30),
     ],
     ids=lambda value: str(type(value).__name__),
 )
-def test_what_cannot_be_kept_is_kept_as_it_is_shown(value: Any, expected: Any) -> None:
-    assert read_back(value) == expected
+def test_unsupported_value_is_stored_as_its_json_rendering(value: Any, expected: Any) -> None:
+    assert round_trip(value) == expected
 
 
-@pytest.mark.parametrize("value", [nested(300), nested(5_000), Teller(), chained(300), Model(value=nested(300))])
-def test_depth_is_cut(value: Any) -> None:
-    native(read_back(value))
+@pytest.mark.parametrize("value", [nested(300), nested(5_000), DeepDict(), chained(300), Model(value=nested(300))])
+def test_depth_is_limited(value: Any) -> None:
+    native(round_trip(value))
 
 
 @given(anything)
-def test_every_value_can_be_written_and_read(value: Any) -> None:
-    native(read_back(value))
-    native(read_back([value]))
-    assert isinstance(read_back(Interrupt(value=value, id="1")), Interrupt)
-    (sent,) = read_back((Send("node", value),))
+def test_arbitrary_values_can_be_written_and_read(value: Any) -> None:
+    native(round_trip(value))
+    native(round_trip([value]))
+    assert isinstance(round_trip(Interrupt(value=value, id="1")), Interrupt)
+    (sent,) = round_trip((Send("node", value),))
     assert isinstance(sent, Send)
 
 
-def test_a_secret_stays_one() -> None:
-    assert read_back({"key": SecretStr("abc")}) == {"key": SecretStr("abc")}
+def test_secret_stays_a_secret() -> None:
+    assert round_trip({"key": SecretStr("abc")}) == {"key": SecretStr("abc")}
 
 
-# -- what is told ------------------------------------------------------------------------------------------------------
+# -- warnings ----------------------------------------------------------------------------------------------------------
 
 
-def test_what_is_kept_only_as_json_is_told_once_with_its_type_and_channel() -> None:
-    kept, values = serializer(), {"fine": [1j], "odd": {"a": [len]}}
+def test_fallback_is_logged_once_per_type_and_channel() -> None:
+    serializer, values = create_serializer(), {"fine": [1j], "odd": {"a": [len]}}
     with capture_logs() as logs, writing(values.items()):
         for value in (*values.values(), *values.values()):
-            kept.dumps_typed(value)
-    (told,) = logs
-    assert told["log_level"] == "warning"
-    assert told["event"] == "checkpoint_holds_only_json"
-    assert told["type"] == "builtins.builtin_function_or_method"
-    assert told["channel"] == "odd"
+            serializer.dumps_typed(value)
+    (log,) = logs
+    assert log["log_level"] == "warning"
+    assert log["event"] == "checkpoint_value_stored_as_json"
+    assert log["type"] == "builtins.builtin_function_or_method"
+    assert log["channel"] == "odd"
 
 
 # -- whole runs --------------------------------------------------------------------------------------------------------
@@ -200,46 +200,48 @@ class State(TypedDict, total=False):
 
 
 def graph_of(value: Any) -> Any:
-    def says(_: State) -> Any:
+    def emit(_: State) -> Any:
         get_stream_writer()(value)
         dispatch_custom_event("odd", value)
         message = AIMessage("said", additional_kwargs={"odd": value}, response_metadata={"odd": [value]})
         return {"value": value, "messages": [message]}
 
-    def asks(_: State) -> Any:
+    def ask(_: State) -> Any:
         return {"answer": interrupt(value)}
 
-    graph = StateGraph(State).add_node("says", says).add_node("asks", asks)
-    return graph.add_edge(START, "says").add_edge("says", "asks").compile()
+    graph = StateGraph(State).add_node("emit", emit).add_node("ask", ask)
+    return graph.add_edge(START, "emit").add_edge("emit", "ask").compile()
 
 
 async def drive(storage: Storage, graph: Any, thread_id: ThreadId, **kwargs: Any) -> Ending:
     modes = ["values", "debug", "tasks", "checkpoints", "events"]
-    asked = attempt(RunId(str(uuid.uuid4())), thread_id, stream_mode=modes, **kwargs)
-    execution = Execution(asked, Notebook())
+    new_attempt = attempt(RunId(str(uuid.uuid4())), thread_id, stream_mode=modes, **kwargs)
+    execution = Execution(new_attempt, Notebook())
     return await execution.drive(graph, storage.checkpoints.saver(durability="sync"), InMemoryStore())
 
 
-async def runs_to_the_end(storage: Storage, value: Any) -> None:
+async def run_to_the_end(storage: Storage, value: Any) -> None:
     graph, thread_id = graph_of(value), ThreadId(str(uuid.uuid4()))
     ending = await drive(storage, graph, thread_id, input={"which": 1})
     assert ending.status == "success", ending
     assert len(ending.interrupts) == 1
-    saver, place = storage.checkpoints.saver(), {"thread_id": thread_id, "checkpoint_ns": ""}
-    shown = await state.read(graph, saver, place, subgraphs=False)
-    assert len(shown["interrupts"]) == 1
-    assert len(await state.history(graph, saver, place, limit=10, before=None, metadata=None)) == 3
+    saver, configurable = storage.checkpoints.saver(), {"thread_id": thread_id, "checkpoint_ns": ""}
+    thread_state = await state.read(graph, saver, configurable, subgraphs=False)
+    assert len(thread_state["interrupts"]) == 1
+    assert len(await state.history(graph, saver, configurable, limit=10, before=None, metadata=None)) == 3
     ending = await drive(storage, graph, thread_id, command={"resume": "yes"})
     assert ending.status == "success", ending
-    shown = await state.read(graph, saver, place, subgraphs=False)
-    assert (shown["values"]["answer"], shown["next"]) == ("yes", [])
+    thread_state = await state.read(graph, saver, configurable, subgraphs=False)
+    assert (thread_state["values"]["answer"], thread_state["next"]) == ("yes", [])
 
 
 @contextmanager
-def opened(driver: str, folder: Path) -> Iterator[tuple[BlockingPortal, Storage]]:
-    made = checkpoint_serializer(CheckpointerConfig())
+def open_storage(driver: str, folder: Path) -> Iterator[tuple[BlockingPortal, Storage]]:
+    serializer = checkpoint_serializer(CheckpointerConfig())
     opening = (
-        open_memory_storage(serializer=made) if driver == "memory" else open_sqlite_storage(folder, serializer=made)
+        open_memory_storage(serializer=serializer)
+        if driver == "memory"
+        else open_sqlite_storage(folder, serializer=serializer)
     )
     with start_blocking_portal() as portal, portal.wrap_async_context_manager(opening) as storage:
         yield portal, storage
@@ -247,29 +249,29 @@ def opened(driver: str, folder: Path) -> Iterator[tuple[BlockingPortal, Storage]
 
 @pytest.fixture(scope="module", params=["memory", "sqlite"])
 def home(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    with opened(request.param, tmp_path_factory.mktemp("odd")) as it:
-        yield it
+    with open_storage(request.param, tmp_path_factory.mktemp("unsupported")) as opened:
+        yield opened
 
 
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
 @given(value=anything)
 @example(value={"\ud800": 1})
 @example(value=[1j, int, 10**30])
-@example(value=in_itself())
-@example(value=held_by_itself())
+@example(value=cyclic_list())
+@example(value=cyclic_object())
 @example(value=nested(300))
-def test_no_value_ends_a_run(home: tuple[BlockingPortal, Storage], value: Any) -> None:
+def test_no_value_fails_a_run(home: tuple[BlockingPortal, Storage], value: Any) -> None:
     portal, storage = home
-    portal.call(runs_to_the_end, storage, value)
+    portal.call(run_to_the_end, storage, value)
 
 
-class Loner:
+class Unique:
     """A type that no other test puts into a state."""
 
 
-def test_the_channel_of_a_run_is_named(home: tuple[BlockingPortal, Storage]) -> None:
+def test_warnings_name_the_channel(home: tuple[BlockingPortal, Storage]) -> None:
     portal, storage = home
     with capture_logs() as logs:
-        portal.call(runs_to_the_end, storage, Loner())
-    told = [each["channel"] for each in logs if each.get("type") == "test_odd_values.Loner"]
-    assert sorted(told) == ["__interrupt__", "messages", "value"]
+        portal.call(run_to_the_end, storage, Unique())
+    channels = [each["channel"] for each in logs if each.get("type") == f"{__name__}.Unique"]
+    assert sorted(channels) == ["__interrupt__", "messages", "value"]

@@ -29,7 +29,7 @@ seen = []
 
 @pytest.fixture
 def project(tmp_path, monkeypatch):
-    """Writes files and loads the graphs they hold; modules and paths are forgotten afterwards."""
+    """Writes files and loads their graphs. Imported modules and `sys.path` are reset after the test."""
     monkeypatch.setattr(sys, "path", list(sys.path))
     before = set(sys.modules)
 
@@ -48,7 +48,7 @@ def project(tmp_path, monkeypatch):
 
 
 def factory(project, code):
-    """A registry with one graph, made by the factory `make` of `code`, and the module it is in."""
+    """A registry with one graph, created by the factory `make` in `code`, and the module of the factory."""
     registry = project.load({"agent": "agent:make"}, agent=PRELUDE + dedent(code))
     return registry, sys.modules["agent"]
 
@@ -58,24 +58,24 @@ def failure(project, code, attribute="graph"):
     return registry.failures()["agent"]
 
 
-# What may be served
+# -- graphs and factories ---------------------------------------------------------------------------------------------
 
 
-async def test_a_compiled_graph_is_served_as_it_is(project):
+async def test_compiled_graph_is_served_unchanged(project):
     registry = project.load({"agent": "agent:graph"}, agent=PRELUDE)
     assert registry.failures() == {}
     async with registry.open("agent", {}) as graph:
         assert graph is sys.modules["agent"].graph
 
 
-async def test_a_builder_is_compiled_once(project):
+async def test_builder_is_compiled_once(project):
     registry = project.load({"agent": "./agent.py:builder"}, agent=PRELUDE)
     async with registry.open("agent", {}) as first, registry.open("agent", {}) as second:
         assert first is second
         assert await first.ainvoke({"messages": "hello"})
 
 
-async def test_an_entrypoint_is_a_graph(project):
+async def test_entrypoint_is_a_graph(project):
     code = """
     from langgraph.func import entrypoint
 
@@ -101,7 +101,7 @@ async def test_an_entrypoint_is_a_graph(project):
         "import functools\nmake = functools.partial(lambda which: which, graph)",
     ],
 )
-async def test_every_kind_of_factory_makes_a_graph(project, code):
+async def test_every_kind_of_factory_is_supported(project, code):
     registry, _ = factory(project, code)
     assert registry.failures() == {}
     async with registry.open("agent", {}) as graph:
@@ -125,7 +125,7 @@ async def test_every_kind_of_factory_makes_a_graph(project, code):
         "config, other=1, *args, **kwargs",
     ],
 )
-async def test_a_factory_gets_the_config(project, signature):
+async def test_factory_gets_the_config(project, signature):
     name = signature.replace("*, ", "").partition(",")[0].partition(":")[0].partition("=")[0]
     registry, module = factory(project, f"def make({signature}):\n    seen.append({name})\n    return graph")
     assert registry.failures() == {}
@@ -144,18 +144,18 @@ async def test_a_factory_gets_the_config(project, signature):
         "server: 'ServerRuntime[Missing]'",
     ],
 )
-async def test_a_factory_gets_the_runtime(project, signature):
+async def test_factory_gets_the_runtime(project, signature):
     name = signature.partition(":")[0]
     registry, module = factory(project, f"def make({signature}):\n    seen.append({name})\n    return graph")
-    config = {"configurable": {"langgraph_auth_user": "somebody"}}
+    config = {"configurable": {"langgraph_auth_user": "ada"}}
     async with registry.open("agent", config, store="the store", context=7):
         (runtime,) = module.seen
     assert runtime.access_context == "threads.create_run"
-    assert (runtime.store, runtime.user) == ("the store", "somebody")
+    assert (runtime.store, runtime.user) == ("the store", "ada")
     assert runtime.execution_runtime.context == 7
 
 
-async def test_a_factory_may_want_both(project):
+async def test_factory_may_take_config_and_runtime(project):
     registry, module = factory(
         project,
         """
@@ -168,14 +168,14 @@ async def test_a_factory_may_want_both(project):
         assert module.seen == [({"tags": ["a"]}, "threads.create_run")]
 
 
-async def test_a_read_is_told_from_a_run(project):
+async def test_factory_can_distinguish_a_read_from_a_run(project):
     registry, module = factory(project, "def make(runtime):\n    seen.append(runtime)\n    return graph")
     async with registry.open("agent", {}, access="assistants.read"):
         assert module.seen[0].access_context == "assistants.read"
         assert module.seen[0].execution_runtime is None
 
 
-async def test_the_context_becomes_the_class_the_factory_names(project):
+async def test_context_is_converted_to_the_class_in_the_annotation(project):
     registry, module = factory(
         project,
         """
@@ -192,13 +192,13 @@ async def test_the_context_becomes_the_class_the_factory_names(project):
         assert module.seen == [module.Place("Bern")]
 
 
-async def test_a_parameter_with_a_default_is_left_alone(project):
+async def test_parameter_with_a_default_is_not_passed(project):
     registry, module = factory(project, "def make(size=3):\n    seen.append(size)\n    return graph")
     async with registry.open("agent", {}):
         assert module.seen == [3]
 
 
-async def test_a_factory_is_called_for_every_opening(project):
+async def test_factory_is_called_for_every_open(project):
     registry, module = factory(project, "def make():\n    seen.append(1)\n    return graph")
     for _ in range(3):
         async with registry.open("agent", {}):
@@ -217,14 +217,14 @@ async def make():
 """
 
 
-async def test_a_resource_is_open_while_the_graph_is(project):
+async def test_factory_context_is_open_while_the_graph_is(project):
     registry, module = factory(project, RESOURCE)
     async with registry.open("agent", {}):
         assert module.seen == ["opened"]
     assert module.seen == ["opened", "closed"]
 
 
-async def test_a_resource_is_closed_when_the_run_fails(project):
+async def test_factory_context_is_closed_when_the_run_fails(project):
     registry, module = factory(project, RESOURCE)
     with pytest.raises(ZeroDivisionError):
         async with registry.open("agent", {}):
@@ -232,7 +232,7 @@ async def test_a_resource_is_closed_when_the_run_fails(project):
     assert module.seen == ["opened", "closed"]
 
 
-async def test_a_factory_cannot_hide_that_a_run_failed(project):
+async def test_factory_cannot_suppress_the_error_of_a_run(project):
     registry, _ = factory(
         project,
         """
@@ -247,24 +247,24 @@ async def test_a_factory_cannot_hide_that_a_run_failed(project):
             raise ZeroDivisionError
 
 
-async def test_what_a_factory_raises_goes_through(project):
+async def test_error_of_a_factory_propagates(project):
     registry, _ = factory(project, "def make():\n    raise PermissionError('no key')")
     with pytest.raises(PermissionError, match="no key"):
         async with registry.open("agent", {}):
             pass
 
 
-# What is wrong, in one line
+# -- errors -----------------------------------------------------------------------------------------------------------
 
 
-async def test_an_unknown_graph_is_named_beside_the_known_ones(project):
+async def test_error_for_an_unknown_graph_lists_the_known_ones(project):
     registry = project.load({"a": "agent:graph", "b": "agent:graph"}, agent=PRELUDE)
-    with pytest.raises(GraphUnavailable, match=r"^There is no graph 'c'\. The graphs are: a, b\.$"):
+    with pytest.raises(GraphUnavailable, match=r"^Graph 'c' does not exist\. Available graphs: a, b\.$"):
         async with registry.open("c", {}):
             pass
 
 
-async def test_one_bad_graph_does_not_stop_the_others(project):
+async def test_graph_that_fails_to_load_does_not_affect_the_others(project):
     registry = project.load({"bad": "./bad.py:graph", "good": "./agent.py:graph"}, agent=PRELUDE)
     assert registry.ids() == ["bad", "good"]
     assert list(registry.failures()) == ["bad"]
@@ -275,26 +275,24 @@ async def test_one_bad_graph_does_not_stop_the_others(project):
             pass
 
 
-def test_a_missing_file_is_named(project):
+def test_missing_file_is_named(project):
     registry = project.load({"agent": "./sub/agent.py:graph"})
     assert registry.failures() == {"agent": f"file not found: ./sub/agent.py ({project.root / 'sub' / 'agent.py'})"}
 
 
-def test_javascript_is_refused(project):
+def test_javascript_is_rejected(project):
     (project.root / "agent.ts").write_text("export const graph = 1")
     registry = project.load({"agent": "./agent.ts:graph"})
-    assert registry.failures()["agent"] == (
-        "./agent.ts is not a Python file. Only graphs written in Python are served."
-    )
+    assert registry.failures()["agent"] == "./agent.ts is not a Python file. Only Python graphs are supported."
 
 
-def test_a_missing_package_is_named_with_the_line_that_wants_it(project):
+def test_missing_package_is_reported_with_the_line_of_the_import(project):
     assert failure(project, "import json\nimport no_such_package\n") == (
         "importing ./agent.py failed: ModuleNotFoundError: No module named 'no_such_package' (agent.py:2)"
     )
 
 
-def test_an_error_in_a_module_it_imports_is_placed_there(project):
+def test_error_in_an_imported_module_is_located_there(project):
     registry = project.load(
         {"agent": "./agent.py:graph"},
         agent="import settings_of_agent",
@@ -305,50 +303,50 @@ def test_an_error_in_a_module_it_imports_is_placed_there(project):
     )
 
 
-def test_an_error_inside_a_library_is_placed_where_it_was_called(project):
-    says = failure(project, "import json\n\ngraph = json.loads('{')\n")
-    assert says.startswith("importing ./agent.py failed: JSONDecodeError: ")
-    assert says.endswith("(agent.py:3)")
+def test_error_inside_a_library_is_located_at_the_call(project):
+    message = failure(project, "import json\n\ngraph = json.loads('{')\n")
+    assert message.startswith("importing ./agent.py failed: JSONDecodeError: ")
+    assert message.endswith("(agent.py:3)")
 
 
-def test_a_syntax_error_is_placed(project):
-    says = failure(project, "x = 1\ndef broken(:\n")
-    assert says == "importing ./agent.py failed: SyntaxError: invalid syntax (agent.py:2)"
+def test_syntax_error_is_located(project):
+    message = failure(project, "x = 1\ndef broken(:\n")
+    assert message == "importing ./agent.py failed: SyntaxError: invalid syntax (agent.py:2)"
 
 
-def test_a_message_of_many_lines_becomes_one(project):
-    says = failure(project, "raise ValueError('first\\nsecond')")
-    assert says == "importing ./agent.py failed: ValueError: first (agent.py:1)"
+def test_only_the_first_line_of_an_error_is_shown(project):
+    message = failure(project, "raise ValueError('first\\nsecond')")
+    assert message == "importing ./agent.py failed: ValueError: first (agent.py:1)"
 
 
-def test_a_module_that_exits_does_not_end_the_server(project):
+def test_module_that_exits_does_not_stop_the_server(project):
     assert failure(project, "raise SystemExit(3)") == "importing ./agent.py failed: SystemExit: 3 (agent.py:1)"
 
 
-def test_a_module_that_failed_leaves_nothing_behind(project):
+def test_failed_import_leaves_no_module_behind(project):
     before = set(sys.modules)
     failure(project, "raise ValueError")
     assert set(sys.modules) == before
 
 
-def test_a_missing_module_is_named(project):
+def test_missing_module_is_named(project):
     registry = project.load({"agent": "no_such_package.agent:graph"})
     assert registry.failures()["agent"] == (
         "importing no_such_package.agent failed: ModuleNotFoundError: No module named 'no_such_package'"
     )
 
 
-def test_a_missing_name_is_answered_with_the_names_there_are(project):
+def test_error_for_a_missing_name_lists_the_candidates(project):
     code = PRELUDE + "def make_agent(): return graph\ndef other(): pass\n_hidden_graph = graph\n"
-    assert failure(project, code, "grph") == ("./agent.py has no 'grph'. In it are: builder, graph, make_agent.")
+    assert failure(project, code, "grph") == "./agent.py has no 'grph'. It defines: builder, graph, make_agent."
 
 
-def test_a_module_without_graphs_says_so(project):
+def test_module_without_graphs_is_reported(project):
     assert failure(project, "x = 1") == "./agent.py has no 'graph'. Nothing in it looks like a graph."
 
 
 @pytest.mark.parametrize(
-    ("code", "what"),
+    ("code", "description"),
     [
         ("graph = 'text'", "an object of type str"),
         ("graph = None", "None"),
@@ -356,30 +354,30 @@ def test_a_module_without_graphs_says_so(project):
         ("graph = max", "an object of type builtin_function_or_method"),
     ],
 )
-def test_something_else_is_called_what_it_is(project, code, what):
+def test_object_that_is_not_a_graph_is_described(project, code, description):
     assert failure(project, code) == (
-        f"./agent.py:graph is {what}. It must be a compiled graph, a StateGraph, an @entrypoint, "
+        f"./agent.py:graph is {description}. It must be a compiled graph, a StateGraph, an @entrypoint, "
         "or a function that returns one."
     )
 
 
-def test_a_builder_that_does_not_compile_says_why(project):
+def test_compile_error_of_a_builder_is_reported(project):
     code = PRELUDE + "broken = StateGraph(MessagesState).add_edge(START, 'nowhere')"
-    says = failure(project, code, "broken")
-    assert says.startswith("./agent.py:broken does not compile: ValueError: ")
-    assert "nowhere" in says
+    message = failure(project, code, "broken")
+    assert message.startswith("./agent.py:broken does not compile: ValueError: ")
+    assert "nowhere" in message
 
 
-def test_a_parameter_nobody_can_fill_is_named(project):
+def test_required_parameter_without_a_value_is_named(project):
     registry, _ = factory(project, "def make(config, database): return graph")
     assert registry.failures()["agent"] == (
-        "agent:make takes a parameter 'database' that the server cannot fill. "
+        "agent:make requires a parameter 'database' that the server cannot provide. "
         "A factory may take 'config: RunnableConfig' and 'runtime: ServerRuntime'."
     )
 
 
 @pytest.mark.parametrize(
-    ("code", "says"),
+    ("code", "message"),
     [
         (
             "def make(): return 'text'",
@@ -396,31 +394,31 @@ def test_a_parameter_nobody_can_fill_is_named(project):
         ),
     ],
 )
-async def test_a_factory_that_makes_something_else_is_refused(project, code, says):
+async def test_factory_that_returns_something_else_is_rejected(project, code, message):
     registry, _ = factory(project, code)
     with pytest.raises(GraphUnavailable) as caught:
         async with registry.open("agent", {}):
             pass
-    assert caught.value.message == says
+    assert caught.value.message == message
 
 
-# Modules
+# -- modules ----------------------------------------------------------------------------------------------------------
 
 
-def test_graphs_of_one_file_share_its_module(project):
+def test_graphs_in_one_file_share_its_module(project):
     code = PRELUDE + "import counted_imports; counted_imports.count += 1"
     project.load({"a": "./agent.py:graph", "b": "./agent.py:builder"}, agent=code, counted_imports="count = 0")
     assert sys.modules["counted_imports"].count == 1
 
 
-async def test_a_file_is_a_module_that_can_be_found_by_name(project):
+async def test_module_of_a_file_can_be_found_by_name(project):
     code = PRELUDE + "@dataclass\nclass Stored:\n    x: int\ndef make():\n    seen.append(Stored)\n    return graph"
     project.load({"agent": "./agent.py:make"}, agent=code)
     (module,) = [m for m in sys.modules.values() if getattr(m, "__file__", "") == str(project.root / "agent.py")]
     assert sys.modules[module.Stored.__module__] is module
 
 
-def test_the_module_name_does_not_depend_on_where_the_project_lies(project, tmp_path_factory):
+def test_module_name_does_not_depend_on_the_location_of_the_project(project, tmp_path_factory):
     def module_name(root):
         (root / "agent.py").write_text(PRELUDE)
         (root / "langgraph.json").write_text(json.dumps({"graphs": {"agent": "./agent.py:graph"}}))
@@ -433,7 +431,7 @@ def test_the_module_name_does_not_depend_on_where_the_project_lies(project, tmp_
     assert module_name(project.root) == module_name(tmp_path_factory.mktemp("elsewhere"))
 
 
-async def test_two_projects_with_a_file_of_the_same_name_are_kept_apart(project, tmp_path_factory):
+async def test_two_projects_may_have_files_with_the_same_name(project, tmp_path_factory):
     other = tmp_path_factory.mktemp("other")
     first = project.load({"agent": "./agent.py:graph"}, agent=PRELUDE)
     (other / "agent.py").write_text(PRELUDE.replace('"compiled"', '"another"'))
@@ -446,10 +444,10 @@ async def test_two_projects_with_a_file_of_the_same_name_are_kept_apart(project,
     del sys.modules[name]
 
 
-# What the config says about a graph
+# -- options of a graph -----------------------------------------------------------------------------------------------
 
 
-def test_what_the_config_says_is_known_for_failed_graphs_too(project):
+def test_options_of_a_failed_graph_are_available(project):
     entry = {
         "path": "./missing.py:graph",
         "description": "Does it.",
@@ -457,20 +455,20 @@ def test_what_the_config_says_is_known_for_failed_graphs_too(project):
         "interrupt_outcome": False,
     }
     registry = project.load({"bad": entry, "plain": "./missing.py:graph"})
-    said = [
+    options = [
         (registry.description(each), registry.stream_models(each), registry.interrupt_outcome(each))
         for each in ("bad", "plain")
     ]
-    assert said == [("Does it.", False, False), (None, True, True)]
-    with pytest.raises(GraphUnavailable, match="There is no graph 'other'"):
+    assert options == [("Does it.", False, False), (None, True, True)]
+    with pytest.raises(GraphUnavailable, match="Graph 'other' does not exist"):
         registry.description("other")
-    assert registry.interrupt_outcome("other"), "its threads are still there to be shown"
+    assert registry.interrupt_outcome("other"), "its threads still exist"
 
 
-# Drawing
+# -- drawing and reloading --------------------------------------------------------------------------------------------
 
 
-async def test_a_drawing_shows_every_edge(project):
+async def test_drawing_shows_every_edge(project):
     code = PRELUDE + (
         "def route(state): return 'again'\n"
         "loop = (StateGraph(MessagesState).add_node('model', step).add_node('tools', step)\n"
@@ -487,7 +485,7 @@ async def test_a_drawing_shows_every_edge(project):
         ]
 
 
-async def test_a_registry_may_become_another_while_a_graph_of_it_is_open(project):
+async def test_registry_can_be_replaced_while_a_graph_is_open(project):
     serving = project.load({"agent": "./agent.py:graph", "old": "./agent.py:builder"}, agent=PRELUDE)
     fresh = project.load({"agent": "./other.py:graph", "new": "./other.py:builder"}, other=PRELUDE)
     async with serving.open("agent", {}) as before:
@@ -495,6 +493,6 @@ async def test_a_registry_may_become_another_while_a_graph_of_it_is_open(project
         assert serving.ids() == ["agent", "new"]
         async with serving.open("agent", {}) as after:
             assert before is not after
-    with pytest.raises(GraphUnavailable, match=r"There is no graph 'old'\. The graphs are: agent, new\."):
+    with pytest.raises(GraphUnavailable, match=r"Graph 'old' does not exist\. Available graphs: agent, new\."):
         async with serving.open("old", {}):
             pass

@@ -1,4 +1,4 @@
-"""Checkpoints are LangGraph's, byte for byte, whichever way they were written."""
+"""Checkpoints are byte-for-byte LangGraph's, on the fast path too."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -40,8 +40,8 @@ class Colour(StrEnum):
     RED = "red"
 
 
-def made(kind: type[BaseMessage], **fields: st.SearchStrategy[Any]) -> st.SearchStrategy[BaseMessage]:
-    return st.fixed_dictionaries(fields).map(lambda given: kind(**given))
+def messages_of(kind: type[BaseMessage], **fields: st.SearchStrategy[Any]) -> st.SearchStrategy[BaseMessage]:
+    return st.fixed_dictionaries(fields).map(lambda values: kind(**values))
 
 
 text = st.text(max_size=8)
@@ -50,10 +50,10 @@ plain = st.recursive(
     lambda each: st.lists(each, max_size=3) | st.dictionaries(text, each, max_size=3),
     max_leaves=6,
 )
-odd = st.sampled_from(
+objects = st.sampled_from(
     [Inner(), Point(), Colour.RED, {1, 2}, (1, "a"), UUID(int=1), datetime(2026, 1, 1, tzinfo=UTC), b"raw", {1: 2}]
 )
-anything = plain | odd | st.dictionaries(text, odd, max_size=2) | st.lists(odd, max_size=2)
+anything = plain | objects | st.dictionaries(text, objects, max_size=2) | st.lists(objects, max_size=2)
 content = text | st.lists(text | st.dictionaries(text, plain, max_size=3), max_size=3)
 tool_calls = st.lists(
     st.fixed_dictionaries({"name": text, "args": st.dictionaries(text, plain, max_size=2), "id": text}), max_size=2
@@ -64,9 +64,9 @@ usage = st.none() | st.fixed_dictionaries(
 )
 kwargs = st.dictionaries(text, anything, max_size=2)
 messages: st.SearchStrategy[BaseMessage] = st.one_of(
-    made(HumanMessage, content=content, additional_kwargs=kwargs, name=st.none() | text, id=st.none() | text),
-    made(SystemMessage, content=content, response_metadata=kwargs),
-    made(
+    messages_of(HumanMessage, content=content, additional_kwargs=kwargs, name=st.none() | text, id=st.none() | text),
+    messages_of(SystemMessage, content=content, response_metadata=kwargs),
+    messages_of(
         AIMessage,
         content=content,
         additional_kwargs=kwargs,
@@ -74,30 +74,33 @@ messages: st.SearchStrategy[BaseMessage] = st.one_of(
         tool_calls=tool_calls,
         usage_metadata=usage,
     ),
-    made(ToolMessage, content=content, tool_call_id=text, artifact=anything),
-    made(AIMessageChunk, content=text),
-    made(RemoveMessage, id=text),
-    made(HumanMessage, content=content, extra_field=plain),
+    messages_of(ToolMessage, content=content, tool_call_id=text, artifact=anything),
+    messages_of(AIMessageChunk, content=text),
+    messages_of(RemoveMessage, id=text),
+    messages_of(HumanMessage, content=content, extra_field=plain),
 )
 
 
 @given(st.lists(messages | anything, max_size=4))
-def test_a_list_is_written_as_langgraph_writes_it(values: list[Any]) -> None:
+def test_lists_are_written_as_langgraph_does(values: list[Any]) -> None:
     assert OURS.dumps_typed(values) == LANGGRAPHS.dumps_typed(values)
 
 
 @given(messages | anything)
-def test_a_value_is_written_as_langgraph_writes_it(value: Any) -> None:
+def test_values_are_written_as_langgraph_does(value: Any) -> None:
     assert OURS.dumps_typed(value) == LANGGRAPHS.dumps_typed(value)
     assert OURS.dumps_typed({"value": value}) == LANGGRAPHS.dumps_typed({"value": value})
 
 
-def test_a_message_comes_back_as_it_was() -> None:
-    said = [HumanMessage("hi", id="1"), AIMessage("ho", tool_calls=[{"name": "f", "args": {"a": 1}, "id": "c"}])]
-    assert OURS.loads_typed(OURS.dumps_typed(said)) == said
+def test_messages_round_trip() -> None:
+    conversation = [
+        HumanMessage("hi", id="1"),
+        AIMessage("ho", tool_calls=[{"name": "f", "args": {"a": 1}, "id": "c"}]),
+    ]
+    assert OURS.loads_typed(OURS.dumps_typed(conversation)) == conversation
 
 
-def test_a_message_that_was_changed_after_it_was_written_is_written_as_it_is_now() -> None:
+def test_message_changed_after_a_write_is_written_with_its_changes() -> None:
     message = AIMessage("before", id="1")
     OURS.dumps_typed([message])
     message.content = "after"
@@ -105,5 +108,5 @@ def test_a_message_that_was_changed_after_it_was_written_is_written_as_it_is_now
     assert OURS.loads_typed(OURS.dumps_typed([message])) == [message]
 
 
-def test_checkpoints_are_written_that_way() -> None:
+def test_checkpoints_use_our_serializer() -> None:
     assert isinstance(checkpoint_serializer(CheckpointerConfig()), CheckpointSerializer)

@@ -1,4 +1,4 @@
-"""What is kept back reads as if it had been put, and put later is what it would have been."""
+"""Staged puts are visible to reads, and writing them later has the same result as writing them directly."""
 
 import operator
 from typing import Annotated, Any, TypedDict
@@ -54,7 +54,7 @@ def bound(saver: Any) -> Any:
 
 
 async def run(saver: InMemorySaver) -> None:
-    """Up to where it is interrupted in the subgraph."""
+    """Run until the interrupt in the subgraph."""
     await bound(saver).ainvoke({"added": ["input"], "changed": ["input"]}, AT)
 
 
@@ -66,15 +66,15 @@ async def put(saver: InMemorySaver, staging: StagingSaver) -> None:
             await saver.aput_writes(each.config, each.writes, each.task_id, each.task_path)
 
 
-async def seen(saver: Any, config: RunnableConfig = AT) -> Any:
+async def observed(saver: Any, config: RunnableConfig = AT) -> Any:
     state = await bound(saver).aget_state(config, subgraphs=True)
-    about = {key: (state.metadata or {}).get(key) for key in ("source", "step")}
-    inside = [task.state and (task.state.values, task.state.next) for task in state.tasks]
-    return state.values, state.next, about, inside, [task.name for task in state.tasks]
+    metadata = {key: (state.metadata or {}).get(key) for key in ("source", "step")}
+    nested = [task.state and (task.state.values, task.state.next) for task in state.tasks]
+    return state.values, state.next, metadata, nested, [task.name for task in state.tasks]
 
 
-async def inside(saver: Any) -> RunnableConfig:
-    """Where the subgraph is interrupted."""
+async def subgraph_config(saver: Any) -> RunnableConfig:
+    """The config of the interrupted subgraph."""
     state = await bound(saver).aget_state(AT)
     return next(task.state for task in state.tasks if task.name == "inner")
 
@@ -91,43 +91,43 @@ UPDATES: dict[str, tuple[Any, str | None]] = {
 
 
 @pytest.mark.parametrize(("values", "as_node"), UPDATES.values(), ids=UPDATES)
-async def test_an_update_can_be_kept_back_and_put_later(values: Any, as_node: str | None) -> None:
-    at_once, later = InMemorySaver(), InMemorySaver()
-    for saver in (at_once, later):
+async def test_update_can_be_staged_and_written_later(values: Any, as_node: str | None) -> None:
+    direct, later = InMemorySaver(), InMemorySaver()
+    for saver in (direct, later):
         await run(saver)
-    before = await seen(later)
-    await bound(at_once).aupdate_state(AT, values, as_node=as_node)
+    before = await observed(later)
+    await bound(direct).aupdate_state(AT, values, as_node=as_node)
     staging = StagingSaver(later)
-    moved = await bound(staging).aupdate_state(AT, values, as_node=as_node)
-    for _ in range(2):  # reading changes nothing, though there are reducers that change what they are given
-        assert await seen(staging) == await seen(at_once)
-    assert await seen(later) == before
+    updated = await bound(staging).aupdate_state(AT, values, as_node=as_node)
+    for _ in range(2):  # reading changes nothing, even if a reducer mutates its arguments
+        assert await observed(staging) == await observed(direct)
+    assert await observed(later) == before
     await put(later, staging)
-    assert await seen(later) == await seen(at_once)
+    assert await observed(later) == await observed(direct)
     newest = await later.aget_tuple(AT)
     assert newest is not None
-    assert newest.config["configurable"]["checkpoint_id"] == moved["configurable"]["checkpoint_id"]
-    assert len([each async for each in later.alist(AT)]) == len([each async for each in at_once.alist(AT)])
+    assert newest.config["configurable"]["checkpoint_id"] == updated["configurable"]["checkpoint_id"]
+    assert len([each async for each in later.alist(AT)]) == len([each async for each in direct.alist(AT)])
 
 
-async def test_an_update_inside_a_subgraph_can_be_kept_back_too() -> None:
+async def test_update_inside_a_subgraph_can_be_staged() -> None:
     saver = InMemorySaver()
     await run(saver)
     staging = StagingSaver(saver)
-    await bound(staging).aupdate_state(await inside(saver), {"answer": "by hand"}, as_node="ask")
-    before, after = await seen(saver), await seen(staging)
+    await bound(staging).aupdate_state(await subgraph_config(saver), {"answer": "updated"}, as_node="ask")
+    before, after = await observed(saver), await observed(staging)
     assert ({}, ("ask",)) in before[3]
-    assert ({"answer": "by hand"}, ()) in after[3]
+    assert ({"answer": "updated"}, ()) in after[3]
     assert before[0] == after[0]
     await put(saver, staging)
-    assert await seen(saver) == after
+    assert await observed(saver) == after
 
 
-async def test_a_thread_can_begin_with_what_is_kept_back() -> None:
+async def test_first_update_of_a_thread_can_be_staged() -> None:
     saver = InMemorySaver()
     staging = StagingSaver(saver)
     await bound(staging).aupdate_state(AT, MORE, as_node="each")
-    assert (await seen(staging))[0]["added"] == ["update"]
+    assert (await observed(staging))[0]["added"] == ["update"]
     assert await saver.aget_tuple(AT) is None
     await put(saver, staging)
-    assert await seen(saver) == await seen(staging)
+    assert await observed(saver) == await observed(staging)

@@ -1,4 +1,4 @@
-"""User code runs on a loop of its own: what it returns, how it is stopped, and how it is found out when it blocks."""
+"""User code runs on its own loop: results, cancellation, failures, and detection of blocking code."""
 
 import asyncio
 import threading
@@ -29,17 +29,17 @@ def loop() -> Iterator[UserLoop]:
 
 
 class Work:
-    """Work that never ends by itself; what happens to it can be awaited from the test's own loop."""
+    """Work that only ends when it is cancelled. Its events can be awaited on the test's loop."""
 
     def __init__(self) -> None:
         self._here = asyncio.get_running_loop()
-        self.begun = asyncio.Event()
+        self.started = asyncio.Event()
         self.cancelled = asyncio.Event()
         self.may_end = threading.Event()
         self.ended = False
 
     async def __call__(self) -> None:
-        self._here.call_soon_threadsafe(self.begun.set)
+        self._here.call_soon_threadsafe(self.started.set)
         try:
             await asyncio.Event().wait()
         except asyncio.CancelledError:
@@ -52,7 +52,7 @@ class Work:
 # -- running ----------------------------------------------------------------------------------------------------------
 
 
-async def test_work_returns_what_it_returns_from_another_thread(loop: UserLoop) -> None:
+async def test_result_of_work_is_returned_from_another_thread(loop: UserLoop) -> None:
     async def work() -> tuple[str, str]:
         await asyncio.sleep(0)
         return "result", threading.current_thread().name
@@ -61,11 +61,11 @@ async def test_work_returns_what_it_returns_from_another_thread(loop: UserLoop) 
     assert threading.current_thread().name != "threadwire-test"
 
 
-async def test_work_raises_what_it_raises(loop: UserLoop) -> None:
+async def test_exception_of_work_is_raised(loop: UserLoop) -> None:
     async def work() -> None:
-        raise LookupError("not there")
+        raise LookupError("not found")
 
-    with pytest.raises(LookupError, match="not there"):
+    with pytest.raises(LookupError, match="not found"):
         await loop.run(work)
 
 
@@ -77,7 +77,7 @@ async def test_all_work_shares_one_loop(loop: UserLoop) -> None:
     assert first is second is not asyncio.get_running_loop()
 
 
-async def test_works_go_on_side_by_side(loop: UserLoop) -> None:
+async def test_work_runs_concurrently(loop: UserLoop) -> None:
     barrier = asyncio.Barrier(2)
 
     async def meet() -> None:
@@ -104,7 +104,7 @@ async def test_cancelling_the_caller_cancels_the_work_and_waits_for_it(loop: Use
     with anyio.fail_after(SOON):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(call)
-            await work.begun.wait()
+            await work.started.wait()
             tasks.cancel_scope.cancel()
             with anyio.CancelScope(shield=True):
                 await work.cancelled.wait()
@@ -114,41 +114,41 @@ async def test_cancelling_the_caller_cancels_the_work_and_waits_for_it(loop: Use
     assert work.ended
 
 
-async def test_work_that_ends_while_it_is_being_stopped_has_ended(loop: UserLoop) -> None:
-    here, begun = asyncio.get_running_loop(), asyncio.Event()
-    ended: list[str] = []
+async def test_work_that_finishes_while_being_cancelled_returns_its_result(loop: UserLoop) -> None:
+    here, started = asyncio.get_running_loop(), asyncio.Event()
+    results: list[str] = []
 
     async def stubborn() -> str:
-        here.call_soon_threadsafe(begun.set)
+        here.call_soon_threadsafe(started.set)
         try:
             await asyncio.Event().wait()
         except asyncio.CancelledError:
-            return "done all the same"
+            return "finished"
         return "never"
 
     async def call() -> None:
-        ended.append(await loop.run(stubborn))
+        results.append(await loop.run(stubborn))
 
     with anyio.fail_after(SOON):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(call)
-            await begun.wait()
+            await started.wait()
             tasks.cancel_scope.cancel()
-    assert ended == ["done all the same"]
+    assert results == ["finished"]
 
 
-async def test_what_work_raises_while_it_is_being_stopped_is_raised(loop: UserLoop) -> None:
-    here, begun = asyncio.get_running_loop(), asyncio.Event()
+async def test_exception_raised_while_being_cancelled_is_raised(loop: UserLoop) -> None:
+    here, started = asyncio.get_running_loop(), asyncio.Event()
 
-    async def clumsy() -> None:
-        here.call_soon_threadsafe(begun.set)
+    async def failing_cleanup() -> None:
+        here.call_soon_threadsafe(started.set)
         try:
             await asyncio.Event().wait()
         finally:
             raise LookupError("while cleaning up")
 
     async def stop(scope: anyio.CancelScope) -> None:
-        await begun.wait()
+        await started.wait()
         scope.cancel()
 
     with anyio.fail_after(SOON):
@@ -156,10 +156,10 @@ async def test_what_work_raises_while_it_is_being_stopped_is_raised(loop: UserLo
             with anyio.CancelScope() as scope:
                 tasks.start_soon(stop, scope)
                 with pytest.raises(LookupError, match="while cleaning up"):
-                    await loop.run(clumsy)
+                    await loop.run(failing_cleanup)
 
 
-async def test_work_that_cancels_itself_says_so(loop: UserLoop) -> None:
+async def test_work_that_cancels_itself_raises_work_cancelled(loop: UserLoop) -> None:
     async def by_raising() -> None:
         raise asyncio.CancelledError
 
@@ -174,7 +174,7 @@ async def test_work_that_cancels_itself_says_so(loop: UserLoop) -> None:
             await loop.run(work)
 
 
-async def test_the_loop_goes_on_after_work_was_stopped(loop: UserLoop) -> None:
+async def test_loop_is_usable_after_work_was_cancelled(loop: UserLoop) -> None:
     async def cancels_itself() -> None:
         raise asyncio.CancelledError
 
@@ -186,39 +186,39 @@ async def test_the_loop_goes_on_after_work_was_stopped(loop: UserLoop) -> None:
     assert await loop.run(work) == "still here"
 
 
-# -- exceptions that would end the process, and death ------------------------------------------------------------------
+# -- exceptions that would end the process, and failures of the loop ---------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt, GeneratorExit])
-async def test_work_that_would_end_the_process_says_so_and_the_loop_goes_on(
+async def test_work_that_would_end_the_process_raises_work_exited_and_the_loop_continues(
     loop: UserLoop, kind: type[BaseException]
 ) -> None:
-    async def leave() -> None:
+    async def exit_now() -> None:
         raise kind("now")
 
-    async def leave_in_a_task() -> str:
-        tasks = [asyncio.create_task(leave()) for _ in range(3)]
+    async def exit_in_a_task() -> str:
+        tasks = [asyncio.create_task(exit_now()) for _ in range(3)]
         await asyncio.wait(tasks)
         return "still here"
 
-    async def waits() -> str:
+    async def wait() -> str:
         await asyncio.wrap_future(may_end)
         return "undisturbed"
 
     may_end: Future[None] = Future()
-    beside = asyncio.create_task(loop.run(waits))
+    concurrent = asyncio.create_task(loop.run(wait))
     with pytest.raises(WorkExited, match=f"The project's code raised {kind.__name__}: now") as caught:
-        await loop.run(leave)
+        await loop.run(exit_now)
     assert isinstance(caught.value.__cause__, kind)
     with pytest.raises(WorkExited):
-        await asyncio.to_thread(loop.ask, leave)
-    assert await loop.run(leave_in_a_task) == "still here"
+        await asyncio.to_thread(loop.ask, exit_now)
+    assert await loop.run(exit_in_a_task) == "still here"
     may_end.set_result(None)
-    assert await beside == "undisturbed"
+    assert await concurrent == "undisturbed"
     assert not loop.is_dead
 
 
-async def test_a_loop_that_is_stopped_by_what_runs_on_it_goes_on(loop: UserLoop) -> None:
+async def test_loop_that_is_stopped_by_user_code_continues(loop: UserLoop) -> None:
     async def stop() -> str:
         asyncio.get_running_loop().stop()
         await asyncio.sleep(0)
@@ -227,8 +227,8 @@ async def test_a_loop_that_is_stopped_by_what_runs_on_it_goes_on(loop: UserLoop)
     assert await loop.run(stop) == "still here"
 
 
-async def test_a_loop_goes_on_when_it_cannot_tell_what_went_wrong(loop: UserLoop) -> None:
-    class Unspeakable:
+async def test_loop_continues_when_error_reporting_fails(loop: UserLoop) -> None:
+    class FailingRepr:
         def __call__(self) -> None:
             raise LookupError
 
@@ -236,38 +236,38 @@ async def test_a_loop_goes_on_when_it_cannot_tell_what_went_wrong(loop: UserLoop
             raise RecursionError
 
     async def work() -> str:
-        asyncio.get_running_loop().call_soon(Unspeakable())
+        asyncio.get_running_loop().call_soon(FailingRepr())
         await asyncio.sleep(0)
         return "still here"
 
-    with capture_logs() as told:
+    with capture_logs() as logs:
         assert await loop.run(work) == "still here"
-    assert {"event": "worker_went_on", "loop": "test", "after": "RecursionError", "log_level": "warning"} in told
+    assert {"event": "worker_resumed", "loop": "test", "error": "RecursionError", "log_level": "warning"} in logs
 
 
 def kill() -> None:
-    """Kill the loop it is called on: when it goes on, it is closed."""
+    """Kill the running loop: instead of resuming, it closes itself."""
     loop: Any = asyncio.get_running_loop()
     loop.run_forever = loop.close
     loop.stop()
 
 
-@pytest.mark.filterwarnings("ignore:coroutine")  # on a dead loop, nobody awaits what was asked
-async def test_everybody_who_waits_for_a_loop_is_told_of_its_death(loop: UserLoop) -> None:
-    async def for_ever() -> None:
+@pytest.mark.filterwarnings("ignore:coroutine")  # coroutines of a failed loop are never awaited
+async def test_failure_of_a_loop_is_raised_to_every_waiter(loop: UserLoop) -> None:
+    async def forever() -> None:
         await asyncio.Event().wait()
 
     async def deadly() -> None:
         kill()
-        await for_ever()
+        await forever()
 
-    def asked() -> None:
-        loop.ask(for_ever)
+    def block() -> None:
+        loop.ask(forever)
 
-    waiting = [asyncio.create_task(each) for each in (loop.run(for_ever), loop.lives(), asyncio.to_thread(asked))]
-    cancelled = asyncio.create_task(loop.run(for_ever))
+    waiting = [asyncio.create_task(each) for each in (loop.run(forever), loop.lives(), asyncio.to_thread(block))]
+    cancelled = asyncio.create_task(loop.run(forever))
     with anyio.fail_after(SOON):
-        assert await loop.run(_nothing) is None  # by now, the others have been begun
+        assert await loop.run(_nothing) is None  # the others have started by now
         cancelled.cancel()
         with pytest.raises(LoopDied):
             await loop.run(deadly)
@@ -277,9 +277,9 @@ async def test_everybody_who_waits_for_a_loop_is_told_of_its_death(loop: UserLoo
         await asyncio.wait([cancelled])
         assert loop.is_dead
         with pytest.raises(LoopDied):
-            await loop.run(for_ever)
+            await loop.run(forever)
         with pytest.raises(LoopDied):
-            await asyncio.to_thread(asked)
+            await asyncio.to_thread(block)
         with pytest.raises(LoopDied):
             await loop.lives()
 
@@ -287,7 +287,7 @@ async def test_everybody_who_waits_for_a_loop_is_told_of_its_death(loop: UserLoo
 async def _nothing() -> None: ...
 
 
-async def test_what_is_left_running_may_clean_up_when_the_loop_is_closed() -> None:
+async def test_remaining_tasks_may_clean_up_when_the_loop_is_closed() -> None:
     cleaned = threading.Event()
 
     async def background() -> None:
@@ -297,10 +297,10 @@ async def test_what_is_left_running_may_clean_up_when_the_loop_is_closed() -> No
             await asyncio.sleep(0.01)
             cleaned.set()
 
-    kept: list[asyncio.Task[None]] = []
+    tasks: list[asyncio.Task[None]] = []
 
     async def work() -> None:
-        kept.append(asyncio.create_task(background()))
+        tasks.append(asyncio.create_task(background()))
         await asyncio.sleep(0)
 
     with UserLoop("test") as loop:
@@ -308,26 +308,26 @@ async def test_what_is_left_running_may_clean_up_when_the_loop_is_closed() -> No
     assert cleaned.is_set()
 
 
-async def test_nobody_waits_for_a_loop_that_is_given_up() -> None:
-    """However it keeps its work: here by blocking."""
-    may_end, begun = threading.Event(), asyncio.Event()
+async def test_nothing_waits_for_an_abandoned_loop() -> None:
+    """Even if its work never returns; here it blocks the loop."""
+    may_end, started = threading.Event(), asyncio.Event()
 
     @asynccontextmanager
-    async def kept() -> AsyncIterator[str]:
-        yield "kept"
+    async def manager() -> AsyncIterator[str]:
+        yield "value"
 
     with anyio.fail_after(SOON), UserLoop("test") as loop:
         here = asyncio.get_running_loop()
 
         async def block() -> None:
-            here.call_soon_threadsafe(begun.set)
+            here.call_soon_threadsafe(started.set)
             may_end.wait(2 * SOON)
 
-        async with loop.holding(kept()) as value:
-            assert value == "kept"
+        async with loop.holding(manager()) as value:
+            assert value == "value"
             waiting = [asyncio.create_task(loop.run(block)), asyncio.create_task(loop.run(_nothing))]
             watching = asyncio.create_task(loop.lives())
-            await begun.wait()
+            await started.wait()
             waiting[0].cancel()
             loop.give_up()
             for each in waiting:
@@ -345,8 +345,8 @@ async def test_nobody_waits_for_a_loop_that_is_given_up() -> None:
 BLOCKED_AFTER = 0.1
 
 
-class Heard:
-    """What the watchdog says, and a way to wait for it."""
+class WatchdogLog:
+    """Records what the watchdog logs and lets tests wait for it."""
 
     def __init__(self) -> None:
         self.lines: list[dict[str, Any]] = []
@@ -360,70 +360,70 @@ class Heard:
 
 
 @pytest.fixture
-def heard(monkeypatch: pytest.MonkeyPatch) -> Iterator[Heard]:
+def watchdog(monkeypatch: pytest.MonkeyPatch) -> Iterator[WatchdogLog]:
     monkeypatch.setattr(user_loop, "BLOCKED_AFTER", BLOCKED_AFTER)
-    heard = Heard()
-    with capture_logs([heard]):
-        yield heard
+    watchdog = WatchdogLog()
+    with capture_logs([watchdog]):
+        yield watchdog
 
 
-async def test_a_node_that_blocks_is_named_with_file_and_line(heard: Heard) -> None:
-    def careless_call() -> None:
-        heard.blocked.wait(SOON)
+async def test_blocking_node_is_logged_with_file_and_line(watchdog: WatchdogLog) -> None:
+    def blocking_call() -> None:
+        watchdog.blocked.wait(SOON)
 
-    async def careless(state: dict[str, Any]) -> None:
-        careless_call()
+    async def blocking_node(state: dict[str, Any]) -> None:
+        blocking_call()
 
-    graph = StateGraph(dict).add_node("careless", careless).add_edge(START, "careless").compile()
+    graph = StateGraph(dict).add_node("blocking", blocking_node).add_edge(START, "blocking").compile()
     with UserLoop("test") as loop:
         await loop.run(lambda: graph.ainvoke({}))
-        assert await asyncio.to_thread(heard.unblocked.wait, SOON)
+        assert await asyncio.to_thread(watchdog.unblocked.wait, SOON)
 
-    blocked, unblocked = heard.lines
+    blocked, unblocked = watchdog.lines
     assert (blocked["event"], blocked["level"], blocked["loop"]) == ("worker_blocked", "warning", "test")
-    assert blocked["node"] == "careless"
-    assert blocked["at"] == f"{__file__}:{careless_call.__code__.co_firstlineno + 1} in careless_call"
+    assert blocked["node"] == "blocking"
+    assert blocked["at"] == f"{__file__}:{blocking_call.__code__.co_firstlineno + 1} in blocking_call"
     assert blocked["seconds"] >= BLOCKED_AFTER
     assert (unblocked["event"], unblocked["loop"]) == ("worker_unblocked", "test")
 
 
-async def test_work_that_blocks_outside_a_node_is_named_by_its_place(heard: Heard) -> None:
+async def test_blocking_outside_a_node_is_logged_with_its_location(watchdog: WatchdogLog) -> None:
     async def factory() -> None:
-        heard.blocked.wait(SOON)
+        watchdog.blocked.wait(SOON)
 
     with UserLoop("test") as loop:
         await loop.run(factory)
 
-    assert heard.lines[0]["node"] is None
-    assert heard.lines[0]["at"] == f"{__file__}:{factory.__code__.co_firstlineno + 1} in factory"
+    assert watchdog.lines[0]["node"] is None
+    assert watchdog.lines[0]["at"] == f"{__file__}:{factory.__code__.co_firstlineno + 1} in factory"
 
 
-async def test_a_block_is_told_once_however_long_it_lasts(heard: Heard) -> None:
+async def test_long_block_is_logged_once(watchdog: WatchdogLog) -> None:
     async def work() -> None:
-        heard.blocked.wait(SOON)
+        watchdog.blocked.wait(SOON)
         time.sleep(3 * BLOCKED_AFTER)  # noqa: ASYNC251 - blocking is what is tested
 
     with UserLoop("test") as loop:
         await loop.run(work)
-        assert await asyncio.to_thread(heard.unblocked.wait, SOON)
+        assert await asyncio.to_thread(watchdog.unblocked.wait, SOON)
 
-    assert [line["event"] for line in heard.lines] == ["worker_blocked", "worker_unblocked"]
+    assert [line["event"] for line in watchdog.lines] == ["worker_blocked", "worker_unblocked"]
 
 
-async def test_a_sync_node_blocks_nobody(loop: UserLoop) -> None:
-    here, begun, may_return = asyncio.get_running_loop(), asyncio.Event(), threading.Event()
+async def test_sync_node_does_not_block_the_loop(loop: UserLoop) -> None:
+    here, started, may_return = asyncio.get_running_loop(), asyncio.Event(), threading.Event()
 
-    def patient(state: dict[str, Any]) -> None:
-        here.call_soon_threadsafe(begun.set)
+    def waiting_node(state: dict[str, Any]) -> None:
+        here.call_soon_threadsafe(started.set)
         may_return.wait(SOON)
 
     async def another() -> str:
-        return "served meanwhile"
+        return "served"
 
-    graph = StateGraph(dict).add_node("patient", patient).add_edge(START, "patient").compile()
+    graph = StateGraph(dict).add_node("waiting", waiting_node).add_edge(START, "waiting").compile()
     with anyio.fail_after(SOON):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(loop.run, lambda: graph.ainvoke({}))
-            await begun.wait()
-            assert await loop.run(another) == "served meanwhile"
+            await started.wait()
+            assert await loop.run(another) == "served"
             may_return.set()

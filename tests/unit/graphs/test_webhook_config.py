@@ -10,11 +10,11 @@ from threadwire.graphs.config import load_config
 from threadwire.graphs.webhooks import read_webhooks, resolve_headers
 
 
-def test_without_a_word_the_rules_are_strict() -> None:
+def test_rules_are_strict_by_default() -> None:
     assert read_webhooks(None) == read_webhooks({}) == WebhookRules()
 
 
-def test_the_project_file_sets_the_rules(tmp_path: Path) -> None:
+def test_rules_are_read_from_the_project_file(tmp_path: Path) -> None:
     webhooks = {
         "env_prefix": "MY_",
         "headers": {"X-Key": "${{ env.MY_KEY }}"},
@@ -40,7 +40,7 @@ def test_the_project_file_sets_the_rules(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "words"),
+    ("value", "message"),
     [
         ([], '"webhooks" must be an object'),
         ({"url": 5}, '"webhooks"."url" must be an object'),
@@ -53,33 +53,33 @@ def test_the_project_file_sets_the_rules(tmp_path: Path) -> None:
         ({"headers": ["a"]}, '"headers" must be an object'),
         ({"headers": {"a b": "c"}}, '"a b" is not a header that can be set'),
         ({"headers": {"Host": "c"}}, '"Host" is not a header that can be set'),
-        ({"headers": {"a": 5}}, '"a" must be a text'),
-        ({"env_prefix": 5}, '"env_prefix" must be a text'),
+        ({"headers": {"a": 5}}, '"a" must be a string'),
+        ({"env_prefix": 5}, '"env_prefix" must be a string'),
     ],
 )
-def test_what_makes_no_sense_is_refused(value: Any, words: str) -> None:
-    with pytest.raises(ConfigError) as refused:
+def test_invalid_section_is_rejected(value: Any, message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
         read_webhooks(value)
-    assert words in refused.value.message
+    assert message in caught.value.message
 
 
-def test_headers_take_variables_with_the_prefix() -> None:
+def test_variables_with_the_prefix_are_substituted_in_headers() -> None:
     rules = WebhookRules(headers={"Authorization": "Bearer ${{ env.LG_WEBHOOK_KEY }}", "X": "${{env.LG_WEBHOOK_KEY}}!"})
     environment = {"LG_WEBHOOK_KEY": "secret"}
     assert resolve_headers(rules, environment).headers == {"Authorization": "Bearer secret", "X": "secret!"}
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("text", "message"),
     [
-        ("${{ env.DATABASE_URL }}", "DATABASE_URL must begin with LG_WEBHOOK_"),
+        ("${{ env.DATABASE_URL }}", "DATABASE_URL must start with LG_WEBHOOK_"),
         ("${{ env.LG_WEBHOOK_MISSING }}", "LG_WEBHOOK_MISSING is not set"),
         ("a\r\nb: c", "must be printable ASCII"),
         ("ä", "must be printable ASCII"),
     ],
 )
-def test_headers_that_cannot_be_had_are_refused(text: str, words: str) -> None:
+def test_invalid_header_values_are_rejected(text: str, message: str) -> None:
     rules = WebhookRules(headers={"x": text})
-    with pytest.raises(ConfigError) as refused:
+    with pytest.raises(ConfigError) as caught:
         resolve_headers(rules, {"DATABASE_URL": "secret"})
-    assert words in refused.value.message
+    assert message in caught.value.message

@@ -126,7 +126,7 @@ async def test_runs_of_a_thread_execute_one_after_another(
     ("graph_id", "error", "message"),
     [
         ("broken", "GraphUnavailable", "cannot be imported"),
-        ("unknown", "GraphUnavailable", "There is no graph 'unknown'"),
+        ("unknown", "GraphUnavailable", "Graph 'unknown' does not exist"),
         ("unmade", "LookupError", "no such model"),
         ("cancels", "CancelledError", "cancelled itself"),
     ],
