@@ -100,7 +100,7 @@ def test_each_problem_is_one_line(checked):
         "    __start__ → step",
         "    step      → __end__",
         "✗ bad  ./agent.py has no 'grph'. It defines: builder.",
-        "✗ raising  calling its factory failed: ValueError: [bold]no key",
+        "✗ raising  its factory failed: ValueError: [bold]no key",
         "✗ empty  The factory of graph 'empty' returned None, not a graph.",
     ]
 
