@@ -1,6 +1,6 @@
-"""Parts of the documentation that the tests write: between `<!-- name -->` and `<!-- end of name -->`.
+"""Sections of the documentation that the tests generate: between `<!-- name -->` and `<!-- end of name -->`.
 
-A part that is not what the tests found is a failure. `WRITE_PAGES=1 pytest …` writes it instead.
+A test fails if its section is out of date. With `WRITE_PAGES=1 pytest …` it writes the section instead.
 """
 
 import os
@@ -13,13 +13,13 @@ def check_part(page: str, name: str, expected: str) -> None:
     path = REFERENCE / page
     before, opening, rest = path.read_text().partition(f"<!-- {name} -->\n")
     written, closing, after = rest.partition(f"<!-- end of {name} -->")
-    assert opening, f"{path} has no part called {name}"
-    assert closing, f"{path}: {name} has no end"
-    part = f"\n{expected.strip()}\n\n"
+    assert opening, f"{path} has no section called {name}"
+    assert closing, f"{path}: section {name} has no end"
+    section = f"\n{expected.strip()}\n\n"
     if os.environ.get("WRITE_PAGES"):
-        path.write_text(before + opening + part + closing + after)
+        path.write_text(before + opening + section + closing + after)
     else:
-        assert written == part, f"{path.name} is not up to date: run `WRITE_PAGES=1 pytest` on this test"
+        assert written == section, f"{path.name} is out of date: run `WRITE_PAGES=1 pytest` on this test"
 
 
 def markdown_table(heads: list[str], rows: list[list[str]]) -> str:

@@ -1,6 +1,6 @@
-"""The AG-UI clients people have, as judges of our streams: see tests/js/agui.
+"""Checks our streams with the official AG-UI clients: see tests/js/agui.
 
-Node is started once and asked by lines, so that thousands of streams can be checked.
+Node is started once and receives one request per line, so that thousands of streams can be checked.
 """
 
 import base64
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 JS = Path(__file__).parent.parent / "js"
 
 BOTH = ("1.0", "0.0.59")
-"""The generations of the protocol: its 1.0, and the one inside every CopilotKit page."""
+"""The generations of the protocol: 1.0, and the one that CopilotKit's frontend uses."""
 
 
 class Seen(NamedTuple):
@@ -24,15 +24,15 @@ class Seen(NamedTuple):
     messages: list[dict[str, Any]]
     state: Any
     interrupts: list[dict[str, Any]]
-    """Those that wait for an answer."""
+    """The open interrupts."""
     events: list[dict[str, Any]]
-    """As they were sent."""
+    """The events as sent."""
     ids: list[str | None]
     """The SSE id of each event."""
 
 
 class BadStream(AssertionError):
-    """The stream breaks a rule, or a client."""
+    """The stream violates a rule, or breaks a client."""
 
     def __init__(self, problems: list[str], frames: bytes) -> None:
         super().__init__("\n".join([*problems, "", frames.decode(errors="replace")]))
@@ -51,20 +51,26 @@ class AgUi:
         messages: Sequence[dict[str, Any]] = (),
         state: Any = None,
     ) -> Seen:
-        """What a client that had `messages` and `state` has after `frames`, a whole stream.
+        """Return what a client that had `messages` and `state` has after `frames`, a complete stream.
 
-        Raises `BadStream` if the framing, a schema, the order of the events or a null is not as it must be, or if the
-        clients of the two generations would end up with different things. A stream that only 1.0 has to understand,
-        because it was asked for in 1.0, is checked with `generations=["1.0"]`.
+        Raises `BadStream` if the framing, a schema, the order of the events or a null is invalid, or if the clients of
+        the two generations end up with different results. Check a stream that was requested in 1.0, and that only 1.0
+        has to understand, with `generations=["1.0"]`.
         """
-        return self._checked(frames, generations, messages, state, whole=True)
+        return self._check(frames, generations, messages, state, complete=True)
 
     def until_dropped(self, frames: bytes, *, messages: Sequence[dict[str, Any]] = (), state: Any = None) -> Seen:
-        """What a client has after `frames`, the beginning of a stream whose connection was lost."""
-        return self._checked(frames, BOTH, messages, state, whole=False)
+        """Return what a client has after `frames`, the start of a stream whose connection was lost."""
+        return self._check(frames, BOTH, messages, state, complete=False)
 
-    def _checked(
-        self, frames: bytes, generations: Sequence[str], messages: Sequence[dict[str, Any]], state: Any, *, whole: bool
+    def _check(
+        self,
+        frames: bytes,
+        generations: Sequence[str],
+        messages: Sequence[dict[str, Any]],
+        state: Any,
+        *,
+        complete: bool,
     ) -> Seen:
         encoded = base64.b64encode(frames).decode()
         request = {"frames": encoded, "for": list(generations), "messages": list(messages), "state": state or {}}
@@ -72,18 +78,20 @@ class AgUi:
         assert self._process.stdout is not None
         self._process.stdin.write(json.dumps(request) + "\n")
         self._process.stdin.flush()
-        answer = json.loads(self._process.stdout.readline())
-        problems = [each for each in answer.pop("problems") if whole or not each.startswith("end: ")]
+        response = json.loads(self._process.stdout.readline())
+        problems = [each for each in response.pop("problems") if complete or not each.startswith("end: ")]
         if problems:
             raise BadStream(problems, frames)
-        return Seen(**answer)
+        return Seen(**response)
 
 
 @contextmanager
 def open_agui() -> Iterator[AgUi]:
-    assert (JS / "node_modules" / "@ag-ui" / "client").is_dir(), "the JavaScript clients are not installed: `make test`"
+    assert (JS / "node_modules" / "@ag-ui" / "client").is_dir(), (
+        "The JavaScript clients are not installed: run `make test`"
+    )
     executable = shutil.which("node")
-    assert executable, "these tests need Node 20 or later"
+    assert executable, "These tests need Node 20 or later"
     with subprocess.Popen(
         [executable, "agui/main.js", "--lines"], cwd=JS, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:

@@ -1,4 +1,4 @@
-"""The two official clients behind one face, so that each end-to-end test is written once and runs with both."""
+"""One interface for both official Python clients, so that each end-to-end test is written once and runs with both."""
 
 import json
 import uuid
@@ -15,17 +15,17 @@ from anyio import to_thread
 from langgraph_sdk import get_client, get_sync_client
 
 PATIENCE = 60.0
-"""Seconds a test waits for what must happen; far more than it ever takes."""
+"""Seconds a test waits for an expected event; far longer than it ever takes."""
 
 PROJECT = Path(__file__).parent.parent / "graphs" / "langgraph.json"
 GRAPHS: list[str] = list(json.loads(PROJECT.read_text())["graphs"])
-"""What the server of the end-to-end tests serves."""
+"""The graphs of the project that the end-to-end tests serve."""
 
 _DONE = object()
 
 
 class InThreads:
-    """A sync client whose calls are awaited, and whose streams are async: each step runs in a thread."""
+    """A sync client with an async interface: each call, and each step of a stream, runs in a thread."""
 
     def __init__(self, target: Any) -> None:
         self._target = target
@@ -52,7 +52,7 @@ async def _steps(method: Callable[..., Iterator[Any]], *args: Any, **kwargs: Any
 
 
 class Sdk:
-    """An SDK client, with a note of every request it made."""
+    """An SDK client that records every request it makes."""
 
     def __init__(self, client: Any, requests: list[tuple[str, str]]) -> None:
         self.assistants = client.assistants
@@ -71,11 +71,11 @@ class Sdk:
 async def open_async(url: str) -> AsyncIterator[Sdk]:
     requests: list[tuple[str, str]] = []
 
-    async def note(request: httpx.Request) -> None:
+    async def record(request: httpx.Request) -> None:
         requests.append((request.method, request.url.path))
 
     async with get_client(url=url) as client:
-        client.http.client.event_hooks["request"].append(note)
+        client.http.client.event_hooks["request"].append(record)
         yield Sdk(client, requests)
 
 
@@ -97,15 +97,15 @@ async def collect(stream: AsyncIterator[Any]) -> list[Any]:
 
 
 async def eventually(check: Callable[[], Awaitable[Any]], *, within: float = PATIENCE) -> Any:
-    """What `check` gives, once it gives something true."""
+    """Wait until `check` returns a truthy value, and return it."""
     with anyio.fail_after(within):
-        while not (found := await check()):  # noqa: ASYNC110 - another process has no event to wait on
+        while not (found := await check()):  # noqa: ASYNC110 - no event crosses the process boundary
             await anyio.sleep(0.02)
         return found
 
 
 async def run_is(sdk: Sdk, run: dict[str, Any], status: str) -> dict[str, Any]:
-    """The run, once it has that status."""
+    """Wait until the run has this status, and return it."""
 
     async def check() -> Any:
         now = await sdk.runs.get(run["thread_id"], run["run_id"])
@@ -115,7 +115,7 @@ async def run_is(sdk: Sdk, run: dict[str, Any], status: str) -> dict[str, Any]:
 
 
 async def has_begun(sdk: Sdk, run: dict[str, Any]) -> None:
-    """Return once a run of one of the `slow` graphs is in its waiting node."""
+    """Wait until a run of one of the `slow` graphs is in its waiting node."""
     await run_is(sdk, run, "running")
 
     async def check() -> bool:
@@ -126,7 +126,7 @@ async def has_begun(sdk: Sdk, run: dict[str, Any]) -> None:
 
 @contextmanager
 def refused(status: int, detail: str) -> Iterator[None]:
-    """The block's request is answered with exactly this status and sentence."""
+    """Assert that the request in the block fails with exactly this status and detail."""
     with pytest.raises(httpx.HTTPStatusError) as caught:
         yield
     response = caught.value.response

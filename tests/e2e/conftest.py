@@ -18,14 +18,14 @@ def project() -> Path:
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    """One server on SQLite for all tests. Each test makes threads of its own."""
+    """One server on SQLite for all tests. Each test creates its own threads."""
     with running_server(PROJECT, tmp_path_factory.mktemp("server") / "data") as running:
         yield running
 
 
 @pytest.fixture(scope="session")
 def agui() -> Iterator[AgUi]:
-    """The judge of AG-UI streams."""
+    """The checker of AG-UI streams."""
     with open_agui() as opened:
         yield opened
 
@@ -38,14 +38,14 @@ async def sdk(request: pytest.FixtureRequest, server: RunningServer) -> AsyncIte
 
 @pytest.fixture
 async def http(server: RunningServer) -> AsyncIterator[httpx.AsyncClient]:
-    """The wire without an SDK."""
+    """A plain HTTP client, without an SDK."""
     async with httpx.AsyncClient(base_url=server.url, timeout=30) as client:
         yield client
 
 
 @pytest.fixture
 def page(http: httpx.AsyncClient, agui: AgUi) -> OpenPage:
-    """A page that speaks AG-UI."""
+    """Opens a page that uses AG-UI."""
     return lambda agent, thread_id=None: Page(http, agui, agent, thread_id)
 
 
@@ -57,14 +57,14 @@ def copilotkit(http: httpx.AsyncClient, agui: AgUi) -> MakePage:
 
 @pytest.fixture
 async def agent(sdk: Sdk) -> str:
-    """An agent that no other test has."""
+    """An agent that no other test uses."""
     return (await sdk.assistants.create("chat"))["assistant_id"]
 
 
 @pytest.fixture
 def gate(tmp_path: Path) -> Iterator[Path]:
-    """The file that the `slow` graphs wait for when it is given as `until`. It appears at the latest when the test
-    ends."""
+    """The file that the `slow` graphs wait for when it is passed as `until`. It is created when the test ends, if not
+    before."""
     path = tmp_path / "gate"
     yield path
     path.touch()
@@ -72,5 +72,5 @@ def gate(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.fixture
 def mark() -> str:
-    """A word no other test uses."""
+    """A tag that no other test uses."""
     return uuid.uuid4().hex

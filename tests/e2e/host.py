@@ -1,4 +1,4 @@
-"""Somebody's own application with Threadwire in it, run as `threadwire serve` would be: for `running_server`."""
+"""A host application that mounts Threadwire, with the command line of `threadwire serve`: for `running_server`."""
 
 import argparse
 import os
@@ -15,7 +15,7 @@ PREFIX = "/agents"
 
 
 def host(agents):
-    """As in the how-to: with a lifespan of one's own around Threadwire's."""
+    """The application of the how-to guide: its own lifespan around Threadwire's."""
 
     @asynccontextmanager
     async def lifespan(app):

@@ -1,4 +1,4 @@
-"""CopilotKit's own Node runtime with a toy agent, to compare with: see tests/copilotkit-runtime."""
+"""CopilotKit's own Node runtime with a toy agent, for comparison: see tests/copilotkit-runtime."""
 
 import os
 import shutil
@@ -12,10 +12,10 @@ FOLDER = Path(__file__).parent.parent / "copilotkit-runtime"
 
 @contextmanager
 def node_runtime() -> Iterator[str]:
-    """Its URL. The agent `default` answers `hello`, goes on for ever with `slow`, and breaks off with `fail`."""
+    """Yield its URL. The agent `default` replies to `hello`, streams forever on `slow`, and fails on `fail`."""
     assert (FOLDER / "node_modules").is_dir(), "CopilotKit's runtime is not installed: run `make test`"
     executable = shutil.which("node")
-    assert executable, "these tests need Node 20 or later"
+    assert executable, "These tests need Node 20 or later"
     with subprocess.Popen(
         [executable, "server.js"],
         cwd=FOLDER,

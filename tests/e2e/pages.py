@@ -1,4 +1,4 @@
-"""A page, as far as AG-UI goes: what it holds, what it sends, and what it is sent."""
+"""Simulated AG-UI pages: what they hold, what they send and what they receive."""
 
 import json
 import uuid
@@ -11,7 +11,7 @@ from agui import AgUi, Seen
 
 
 class Page:
-    """One thread on one device. Every stream it is sent is judged by the clients of both generations."""
+    """One thread on one device. Clients of both generations check every stream that it receives."""
 
     base, run_path = "/ag-ui", ""
 
@@ -26,10 +26,10 @@ class Page:
         self.cursor: str | None = None
 
     def another(self) -> Self:
-        """The same thread on a device that has just been switched on."""
+        """The same thread on another device that has no data yet."""
         return type(self)(self._http, self._agui, self.url.rpartition("/")[2], self.thread_id)
 
-    def body(self, **more: Any) -> dict[str, Any]:
+    def body(self, **fields: Any) -> dict[str, Any]:
         return {
             "threadId": self.thread_id,
             "runId": str(uuid.uuid4()),
@@ -37,19 +37,19 @@ class Page:
             "state": self.state,
             "tools": [],
             "context": [],
-            **more,
+            **fields,
         }
 
-    async def say(self, text: Any, message_id: str | None = None, **more: Any) -> Seen:
+    async def say(self, text: Any, message_id: str | None = None, **fields: Any) -> Seen:
         message = {"id": message_id or str(uuid.uuid4()), "role": "user", "content": text}
-        return await self.run(messages=[*self.messages, message], **more)
+        return await self.run(messages=[*self.messages, message], **fields)
 
-    async def run(self, **more: Any) -> Seen:
-        body = self.body(**more)
+    async def run(self, **fields: Any) -> Seen:
+        body = self.body(**fields)
         self.messages = body["messages"]
         response = await self._http.post(self.url + self.run_path, json=body)
         assert response.status_code == 200, response.text
-        return self._take(response.content, modern="protocolVersion" in body)
+        return self._apply(response.content, modern="protocolVersion" in body)
 
     async def connect(self, cursor: str | None = None, *, by: str = "header") -> Seen:
         headers = {"last-event-id": cursor} if cursor is not None and by == "header" else {}
@@ -58,7 +58,7 @@ class Page:
             f"{self.url}/connect", json={**self.body(messages=[], state={}), **body}, headers=headers
         )
         assert response.status_code == 200, response.text
-        return self._take(response.content)
+        return self._apply(response.content)
 
     async def stop(self, run_id: str | None = None) -> Any:
         response = await self._http.post(
@@ -67,7 +67,7 @@ class Page:
         assert response.status_code == 200, response.text
         return response.json()
 
-    def _take(self, sent: bytes, *, modern: bool = False) -> Seen:
+    def _apply(self, sent: bytes, *, modern: bool = False) -> Seen:
         seen = self._agui.check(
             sent, generations=["1.0"] if modern else ("1.0", "0.0.59"), messages=self.messages, state=self.state
         )
@@ -80,22 +80,22 @@ class Page:
         return [(each["role"], each.get("content")) for each in self.messages]
 
     @asynccontextmanager
-    async def open(self, path: str = "", *, cursor: str | None = None, **more: Any) -> AsyncIterator["OpenStream"]:
-        """A stream that is read piece by piece, and may be left."""
+    async def open(self, path: str = "", *, cursor: str | None = None, **fields: Any) -> AsyncIterator["OpenStream"]:
+        """Open a stream that is read in pieces and may be left early."""
         headers = {} if cursor is None else {"last-event-id": cursor}
         body = self.body(messages=[], state={}) if path else self.body()
         async with self._http.stream(
-            "POST", self.url + (path or self.run_path), json={**body, **more}, headers=headers
+            "POST", self.url + (path or self.run_path), json={**body, **fields}, headers=headers
         ) as response:
             assert response.status_code == 200, await response.aread()
             yield OpenStream(response)
 
     def take(self, sent: bytes) -> Seen:
-        return self._take(sent)
+        return self._apply(sent)
 
 
 class CopilotKitPage(Page):
-    """The same over the protocol of CopilotKit's runtime."""
+    """The same with the protocol of CopilotKit's runtime."""
 
     base, run_path = "/copilotkit/agent", "/run"
 
@@ -105,8 +105,8 @@ MakePage = Callable[..., CopilotKitPage]
 COPILOTKIT = "/copilotkit"
 
 
-def hello(thread_id: str = "some thread", **more: Any) -> dict[str, Any]:
-    """A run's body."""
+def hello(thread_id: str = "some thread", **fields: Any) -> dict[str, Any]:
+    """The body that starts a run."""
     message = {"id": "u1", "role": "user", "content": "hello"}
     return {
         "threadId": thread_id,
@@ -114,7 +114,7 @@ def hello(thread_id: str = "some thread", **more: Any) -> dict[str, Any]:
         "messages": [message],
         "tools": [],
         "context": [],
-        **more,
+        **fields,
     }
 
 
@@ -124,7 +124,7 @@ class OpenStream:
         self.sent = b""
 
     async def until(self, text: str) -> bytes:
-        """Read until that has come."""
+        """Read until `text` has been received."""
         while text.encode() not in self.sent:
             self.sent += await anext(self._chunks)
         return self.sent

@@ -1,5 +1,5 @@
-"""An address that outlives the server behind it, as that of a load balancer does: whoever connects while there is no
-server waits for the next one."""
+"""An address that outlives the server behind it, like that of a load balancer: a client that connects while no server
+is running waits for the next one."""
 
 import asyncio
 import threading
@@ -12,7 +12,7 @@ RETRY = 0.02
 
 @contextmanager
 def relay_to(url: str) -> Iterator[str]:
-    """The URL of a relay to the server at `url`."""
+    """Yield the URL of a relay to the server at `url`."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, daemon=True)
     thread.start()
@@ -46,14 +46,14 @@ class _Relay:
         assert task is not None
         self._connections.add(task)
         try:
-            await self._carry(reader, writer)
+            await self._forward(reader, writer)
         except asyncio.CancelledError:
-            pass  # asyncio would log a connection's cancellation as an error
+            pass  # asyncio would log the cancellation of a connection as an error
         finally:
             writer.transport.abort()
             self._connections.discard(task)
 
-    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         far_reader, far_writer = await self._connect()
         try:
             pumps = [asyncio.create_task(_pump(reader, far_writer)), asyncio.create_task(_pump(far_reader, writer))]

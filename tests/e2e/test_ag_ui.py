@@ -1,4 +1,4 @@
-"""AG-UI, as a page speaks it: what it sends, what it is told, and what is refused."""
+"""AG-UI as a page uses it: what it sends, what it receives, and what is rejected."""
 
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.anyio
 # -- running ----------------------------------------------------------------------------------------------------------
 
 
-async def test_a_conversation_goes_on_by_ids(page: OpenPage) -> None:
+async def test_a_conversation_continues_by_message_ids(page: OpenPage) -> None:
     here = page("chat")
     await here.say("one", "u1")
     await here.say("two", "u2")
@@ -28,7 +28,7 @@ async def test_a_conversation_goes_on_by_ids(page: OpenPage) -> None:
     ]
 
 
-async def test_a_page_calls_its_thread_and_its_run_as_it_likes(page: OpenPage, http: httpx.AsyncClient) -> None:
+async def test_clients_choose_their_own_thread_and_run_ids(page: OpenPage, http: httpx.AsyncClient) -> None:
     here = page("chat")
     seen = await here.say("hello", runId="my run")
     thread = (await http.get(f"/threads/{thread_id_named(here.thread_id)}")).json()
@@ -39,15 +39,15 @@ async def test_a_page_calls_its_thread_and_its_run_as_it_likes(page: OpenPage, h
     assert (await here.another().connect()).events[0]["runId"] != "my run"
 
 
-async def test_a_run_id_that_was_used_before_is_no_collision(page: OpenPage) -> None:
+async def test_a_run_id_can_be_reused(page: OpenPage) -> None:
     here = page("chat")
     await here.say("one", runId="again")
     await here.say("two", runId="again")
     assert len(here.messages) == 4
 
 
-async def test_a_stream_ends_with_what_is_kept(page: OpenPage) -> None:
-    """A page that watched and a page that loads hold the same, to the letter."""
+async def test_a_stream_ends_with_what_is_stored(page: OpenPage) -> None:
+    """A page that followed the run and a page that loads afterwards hold exactly the same."""
     for agent in ("tools", "showcase", "nested", "everything"):
         here = page(agent)
         await here.say("hello", "u1")
@@ -61,16 +61,16 @@ async def test_a_stream_ends_with_what_is_kept(page: OpenPage) -> None:
         assert other.interrupts == here.interrupts
 
 
-async def test_steps_tools_and_usage_are_told(page: OpenPage) -> None:
+async def test_steps_tools_and_usage_are_sent(page: OpenPage) -> None:
     seen = await page("tools").say("hello")
-    told = kinds(seen.events)
+    types = kinds(seen.events)
 
-    assert told.index("TOOL_CALL_START") < told.index("TOOL_CALL_RESULT")
+    assert types.index("TOOL_CALL_START") < types.index("TOOL_CALL_RESULT")
     assert [each["stepName"] for each in seen.events if each["type"] == "STEP_STARTED"] == ["model", "tools", "model"]
     assert seen.events[-1]["usage"][0]["totalTokens"] > 0
 
 
-async def test_a_state_is_told_whole_and_then_by_what_changed(page: OpenPage) -> None:
+async def test_state_is_sent_as_a_snapshot_and_then_as_deltas(page: OpenPage) -> None:
     here = page("showcase")
     seen = await here.say("hello")
 
@@ -79,20 +79,20 @@ async def test_a_state_is_told_whole_and_then_by_what_changed(page: OpenPage) ->
     assert "messages" not in here.state
 
 
-async def test_raw_entries_come_only_when_asked_for(page: OpenPage) -> None:
+async def test_raw_entries_are_sent_only_on_request(page: OpenPage) -> None:
     without = await page("chat").say("hello")
-    asked = await page("chat").say("hello", forwardedProps={"rawEvents": True})
+    requested = await page("chat").say("hello", forwardedProps={"rawEvents": True})
 
     assert "RAW" not in kinds(without.events)
-    assert {"run.started", "state"} <= {each["event"]["kind"] for each in asked.events if each["type"] == "RAW"}
+    assert {"run.started", "state"} <= {each["event"]["kind"] for each in requested.events if each["type"] == "RAW"}
 
 
-async def test_a_modern_page_is_told_more(page: OpenPage) -> None:
+async def test_clients_of_protocol_1_0_receive_the_outcome(page: OpenPage) -> None:
     seen = await page("chat").say("hello", protocolVersion="1.0")
     assert seen.events[-1]["outcome"] == {"type": "success"}
 
 
-async def test_an_error_closes_what_is_open_and_is_told(page: OpenPage) -> None:
+async def test_an_error_closes_open_entities_and_is_sent(page: OpenPage) -> None:
     seen = await page("fails").run(state={"text": "x"})
     assert seen.events[-1] == {"type": "RUN_ERROR", "message": "boom!", "code": "ValueError"}
 
@@ -100,7 +100,7 @@ async def test_an_error_closes_what_is_open_and_is_told(page: OpenPage) -> None:
 # -- what a page sends -------------------------------------------------------------------------------------------------
 
 
-async def test_only_what_is_new_is_written(page: OpenPage) -> None:
+async def test_only_changed_state_is_written(page: OpenPage) -> None:
     here = page("echo")
     await here.run(state={"text": "one", "unknown": 1})
     assert here.state == {"text": "one", "echoed": "one"}
@@ -109,7 +109,7 @@ async def test_only_what_is_new_is_written(page: OpenPage) -> None:
     assert here.state == {"text": "two", "echoed": "two"}
 
 
-async def test_an_edited_message_takes_the_thread_back_to_before_it(page: OpenPage) -> None:
+async def test_an_edited_message_forks_the_thread_before_it(page: OpenPage) -> None:
     here = page("chat")
     await here.say("one", "u1")
     await here.say("two", "u2")
@@ -134,7 +134,7 @@ async def test_the_first_message_can_be_edited_too(page: OpenPage) -> None:
     assert here.texts == [("user", "other"), ("assistant", "You said: other")]
 
 
-async def test_an_answer_can_be_asked_for_again(page: OpenPage) -> None:
+async def test_an_answer_can_be_regenerated(page: OpenPage) -> None:
     here = page("chat")
     await here.say("one", "u1")
     await here.say("two", "u2")
@@ -144,7 +144,7 @@ async def test_an_answer_can_be_asked_for_again(page: OpenPage) -> None:
     assert len(here.messages) == 4
 
 
-async def test_a_page_that_is_behind_undoes_nothing(page: OpenPage) -> None:
+async def test_a_client_that_is_behind_undoes_nothing(page: OpenPage) -> None:
     here = page("chat")
     await here.say("one", "u1")
     behind = here.another()
@@ -155,7 +155,7 @@ async def test_a_page_that_is_behind_undoes_nothing(page: OpenPage) -> None:
     assert [text for role, text in behind.texts if role == "user"] == ["one", "two", "three"]
 
 
-async def test_a_message_of_several_parts_comes_back_as_it_was_sent(page: OpenPage) -> None:
+async def test_a_multipart_message_round_trips_unchanged(page: OpenPage) -> None:
     here = page("chat")
     parts = [
         {"type": "text", "text": "look"},
@@ -171,8 +171,8 @@ async def test_a_message_of_several_parts_comes_back_as_it_was_sent(page: OpenPa
     assert other.messages[0]["content"] == parts
 
 
-async def test_a_tool_of_the_page_goes_there_and_back(page: OpenPage) -> None:
-    """The run ends with a call that nobody here answers; the page does, and the run goes on from there."""
+async def test_a_frontend_tool_call_round_trips(page: OpenPage) -> None:
+    """The run ends with a call that the server cannot execute. The page returns the result, and a new run continues."""
     here = page("asks_page")
     first = await here.say("what colour is the page?", tools=[{"name": "colour", "description": "of the page"}])
     [call] = here.messages[-1]["toolCalls"]
@@ -189,15 +189,15 @@ async def test_a_tool_of_the_page_goes_there_and_back(page: OpenPage) -> None:
 # -- stopping, busy threads --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("named", [None, "page", "server"])
-async def test_a_run_is_stopped(page: OpenPage, gate: Path, named: str | None) -> None:
+@pytest.mark.parametrize("run_named_by", [None, "page", "server"])
+async def test_a_run_is_stopped(page: OpenPage, gate: Path, run_named_by: str | None) -> None:
     here = page("slow")
     async with here.open(state={"until": str(gate)}, runId="mine") as own:
         await own.until('"stepName":"wait"')
         late = here.another()
         async with late.open("/connect") as attached:
             started = events_in(await attached.until("RUN_STARTED"))[0]
-            run_id = {None: None, "page": "mine", "server": started["runId"]}[named]
+            run_id = {None: None, "page": "mine", "server": started["runId"]}[run_named_by]
             assert (await here.stop("another"))["stopped"] is False
             assert (await here.stop(run_id))["stopped"] is True
             seen = here.take(await own.rest())
@@ -207,7 +207,7 @@ async def test_a_run_is_stopped(page: OpenPage, gate: Path, named: str | None) -
     assert (await here.stop())["stopped"] is False
 
 
-async def test_a_second_run_on_a_busy_thread_is_refused(page: OpenPage, http: httpx.AsyncClient, gate: Path) -> None:
+async def test_a_second_run_on_a_busy_thread_is_rejected(page: OpenPage, http: httpx.AsyncClient, gate: Path) -> None:
     here = page("slow")
     async with here.open(state={"until": str(gate)}) as own:
         await own.until('"stepName":"wait"')
@@ -220,7 +220,7 @@ async def test_a_second_run_on_a_busy_thread_is_refused(page: OpenPage, http: ht
 # -- agents ------------------------------------------------------------------------------------------------------------
 
 
-async def test_agents_say_what_they_can_do(http: httpx.AsyncClient) -> None:
+async def test_agents_describe_their_capabilities(http: httpx.AsyncClient) -> None:
     agents = (await http.get("/ag-ui")).json()["agents"]
     one = (await http.get("/ag-ui/echo")).json()
 
@@ -246,13 +246,13 @@ async def test_agents_say_what_they_can_do(http: httpx.AsyncClient) -> None:
         {"threadId": "t\n", "runId": "r", "messages": []},
     ],
 )
-async def test_nonsense_is_refused_with_a_reason(http: httpx.AsyncClient, body: Any) -> None:
+async def test_an_invalid_body_is_rejected_with_a_reason(http: httpx.AsyncClient, body: Any) -> None:
     response = await http.post("/ag-ui/chat", json=body)
     assert response.status_code == 422
     assert response.json()["detail"]
 
 
-async def test_no_body_is_refused_with_a_reason(http: httpx.AsyncClient) -> None:
+async def test_a_missing_body_is_rejected_with_a_reason(http: httpx.AsyncClient) -> None:
     for path in ("/ag-ui/chat", "/ag-ui/chat/connect"):
         response = await http.post(path)
         assert (response.status_code, response.json()["detail"]) == (422, "A request body is required")

@@ -1,4 +1,4 @@
-"""Coming in the middle of a run: whatever the moment, a page ends up with what a page has that was there all along."""
+"""A page that attaches at any point of a run ends up with the same data as one that was there from the start."""
 
 import json
 from pathlib import Path
@@ -29,7 +29,7 @@ def entries(request: pytest.FixtureRequest) -> list[Entry]:
 
 
 @pytest.mark.parametrize("raw", [False, True])
-def test_every_stream_is_sound(agui: AgUi, entries: list[Entry], raw: bool) -> None:
+def test_every_stream_is_valid(agui: AgUi, entries: list[Entry], raw: bool) -> None:
     encoder = RunEncoder(Options("t", raw=raw))
     seen = agui.check(b"".join(encoder.feed(entry) for entry in entries))
 
@@ -37,12 +37,12 @@ def test_every_stream_is_sound(agui: AgUi, entries: list[Entry], raw: bool) -> N
     assert seen.events[-1]["type"] in ("RUN_FINISHED", "RUN_ERROR")
 
 
-def test_a_modern_stream_is_sound(agui: AgUi, entries: list[Entry]) -> None:
+def test_a_stream_of_protocol_1_0_is_valid(agui: AgUi, entries: list[Entry]) -> None:
     encoder = RunEncoder(Options("t", modern=True))
     agui.check(b"".join(encoder.feed(entry) for entry in entries), generations=["1.0"])
 
 
-def test_attaching_anywhere_ends_alike(agui: AgUi, entries: list[Entry]) -> None:
+def test_attaching_anywhere_ends_with_the_same_data(agui: AgUi, entries: list[Entry]) -> None:
     whole = RunEncoder(Options("t"))
     stayed = agui.check(b"".join(whole.feed(entry) for entry in entries))
 
@@ -51,15 +51,15 @@ def test_attaching_anywhere_ends_alike(agui: AgUi, entries: list[Entry]) -> None
         for entry in entries[:at]:
             encoder.feed(entry)
         first = frames([run_started("t", str(entries[0].run_id)), *encoder.joined(None)])
-        came = agui.check(first + b"".join(encoder.feed(entry) for entry in entries[at:]))
+        late = agui.check(first + b"".join(encoder.feed(entry) for entry in entries[at:]))
 
-        assert came.messages == stayed.messages, entries[at - 1]
-        assert came.state == stayed.state, entries[at - 1]
-        assert came.interrupts == stayed.interrupts, entries[at - 1]
+        assert late.messages == stayed.messages, entries[at - 1]
+        assert late.state == stayed.state, entries[at - 1]
+        assert late.interrupts == stayed.interrupts, entries[at - 1]
 
 
-def test_resuming_anywhere_ends_alike(agui: AgUi, entries: list[Entry]) -> None:
-    """With a cursor a page keeps what it has, and is sent only what follows."""
+def test_resuming_anywhere_ends_with_the_same_data(agui: AgUi, entries: list[Entry]) -> None:
+    """With a cursor a page keeps its data and receives only what follows."""
     encoder = RunEncoder(Options("t"))
     sent = [encoder.feed(entry) for entry in entries]
     stayed = agui.check(b"".join(sent))
@@ -68,12 +68,12 @@ def test_resuming_anywhere_ends_alike(agui: AgUi, entries: list[Entry]) -> None:
         thread = ThreadEncoder(Options("t"))
         for entry in entries[:at]:
             thread.feed(entry)
-        begun = thread.reopened()
+        reopening = thread.reopened()
         rest = b"".join(thread.feed(entry) for entry in entries[at:])
         before = agui.until_dropped(b"".join(sent[:at]))
-        came = agui.check(frames(begun) + rest, messages=before.messages, state=before.state)
+        late = agui.check(frames(reopening) + rest, messages=before.messages, state=before.state)
 
-        assert came.messages == stayed.messages, entries[at - 1]
-        assert came.state == stayed.state, entries[at - 1]
-        if begun:
-            assert rest == b"".join(sent[at:]), "a page that left is sent to the byte what one that stayed was sent"
+        assert late.messages == stayed.messages, entries[at - 1]
+        assert late.state == stayed.state, entries[at - 1]
+        if reopening:
+            assert rest == b"".join(sent[at:]), "a page that resumes receives the same bytes as one that stayed"

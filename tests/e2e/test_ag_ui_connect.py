@@ -1,4 +1,4 @@
-"""A page that comes back over AG-UI: connecting, going on from a cursor, following over many runs."""
+"""A page that reconnects over AG-UI: connecting, resuming from a cursor, following over many runs."""
 
 import asyncio
 from typing import Any
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.anyio
 # -- connecting --------------------------------------------------------------------------------------------------------
 
 
-async def test_connecting_shows_a_thread_at_rest(page: OpenPage) -> None:
+async def test_connecting_to_an_idle_thread_sends_its_state(page: OpenPage) -> None:
     here = page("tools")
     await here.say("hello")
     seen = await here.another().connect()
@@ -24,24 +24,24 @@ async def test_connecting_shows_a_thread_at_rest(page: OpenPage) -> None:
     assert set(seen.ids) == {None}
 
 
-async def test_a_thread_that_is_not_there_is_told_with_its_status(page: OpenPage) -> None:
+async def test_an_unknown_thread_is_reported_with_its_status(page: OpenPage) -> None:
     seen = await page("chat").connect()
     assert [(each["type"], each["code"]) for each in seen.events] == [("RUN_ERROR", "404")]
 
 
 @pytest.mark.parametrize("name", ["", "x" * 256, "line\nbreak", "bell\x07"])
-async def test_a_thread_that_cannot_be_is_told_with_its_status(http: httpx.AsyncClient, agui: AgUi, name: str) -> None:
+async def test_an_invalid_thread_id_is_reported_with_its_status(http: httpx.AsyncClient, agui: AgUi, name: str) -> None:
     response = await http.post("/ag-ui/chat/connect", json={"threadId": name})
     [event] = agui.check(response.content).events
     assert (event["type"], event["code"]) == ("RUN_ERROR", "422")
 
 
-async def test_an_unknown_agent_is_told_with_its_status(http: httpx.AsyncClient, agui: AgUi) -> None:
+async def test_an_unknown_agent_is_reported_with_its_status(http: httpx.AsyncClient, agui: AgUi) -> None:
     [event] = agui.check((await http.post("/ag-ui/nope/connect", json={"threadId": "x"})).content).events
     assert (event["type"], event["code"]) == ("RUN_ERROR", "404")
 
 
-async def test_connecting_attaches_to_the_middle_of_an_answer(page: OpenPage) -> None:
+async def test_connecting_attaches_in_the_middle_of_a_message(page: OpenPage) -> None:
     here = page("chat")
     body = [{"id": "u1", "role": "user", "content": "a long answer in many words, please, word by word"}]
     async with here.open(messages=body, state={"delay": 0.05}) as own:
@@ -57,7 +57,7 @@ async def test_connecting_attaches_to_the_middle_of_an_answer(page: OpenPage) ->
     assert late.texts[-1] == ("assistant", "You said: " + body[0]["content"])
 
 
-async def test_leaving_a_stream_leaves_the_run(page: OpenPage) -> None:
+async def test_a_run_continues_when_its_client_leaves(page: OpenPage) -> None:
     here = page("chat")
     messages = [{"id": "u1", "role": "user", "content": "one two three four five six"}]
     async with here.open(messages=messages, state={"delay": 0.05}) as own:
@@ -68,11 +68,11 @@ async def test_leaving_a_stream_leaves_the_run(page: OpenPage) -> None:
 
 
 @pytest.mark.parametrize("how", ["background", "delayed"])
-async def test_connecting_attaches_to_runs_that_no_page_started(sdk: Sdk, page: OpenPage, how: str) -> None:
+async def test_connecting_attaches_to_runs_started_through_the_api(sdk: Sdk, page: OpenPage, how: str) -> None:
     thread_id = await sdk.thread()
-    question = {"messages": [{"role": "user", "id": "u1", "content": "one two three"}], "delay": 0.05}
+    given = {"messages": [{"role": "user", "id": "u1", "content": "one two three"}], "delay": 0.05}
     after = {"after_seconds": 1} if how == "delayed" else {}
-    run = await sdk.runs.create(thread_id, "chat", input=question, **after)
+    run = await sdk.runs.create(thread_id, "chat", input=given, **after)
     here = page("chat", thread_id)
     seen = await here.connect()
 
@@ -80,7 +80,7 @@ async def test_connecting_attaches_to_runs_that_no_page_started(sdk: Sdk, page: 
     assert here.texts == [("user", "one two three"), ("assistant", "You said: one two three")]
 
 
-async def test_a_state_moved_between_two_connects_is_the_new_one(sdk: Sdk, page: OpenPage) -> None:
+async def test_a_state_updated_between_two_connects_is_sent(sdk: Sdk, page: OpenPage) -> None:
     here = page("echo", await sdk.thread())
     await here.run(state={"text": "one"})
     await sdk.threads.update_state(here.thread_id, {"text": "moved"})
@@ -92,7 +92,7 @@ async def test_a_state_moved_between_two_connects_is_the_new_one(sdk: Sdk, page:
 
 
 @pytest.mark.parametrize("by", ["header", "body"])
-async def test_every_cursor_gets_exactly_what_follows_it(page: OpenPage, by: str) -> None:
+async def test_every_cursor_receives_exactly_what_follows_it(page: OpenPage, by: str) -> None:
     here = page("tools")
     whole = await here.say("hello", "u1")
     pairs = list(zip(whole.events, whole.ids, strict=True))
@@ -104,7 +104,7 @@ async def test_every_cursor_gets_exactly_what_follows_it(page: OpenPage, by: str
         rest = [event for event in seen.events if event["type"] != "RUN_STARTED"]
 
         assert seen.events[0]["type"] == "RUN_STARTED"
-        assert _without_run(rest)[-len(after) :] == _without_run(after)
+        assert _without_run_ids(rest)[-len(after) :] == _without_run_ids(after)
         assert {each["type"] for each in rest[: -len(after)]} <= {
             "STEP_STARTED",
             "TEXT_MESSAGE_START",
@@ -115,12 +115,12 @@ async def test_every_cursor_gets_exactly_what_follows_it(page: OpenPage, by: str
 _STARTS = {"STEP_STARTED", "TEXT_MESSAGE_START", "TOOL_CALL_START"}
 
 
-def _without_run(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Each page knows a run by another name."""
+def _without_run_ids(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Each page knows a run under a different id."""
     return [{name: value for name, value in each.items() if name != "runId"} for each in events]
 
 
-async def test_a_cursor_in_an_earlier_run_goes_on_into_the_later_ones(page: OpenPage) -> None:
+async def test_a_cursor_in_an_earlier_run_continues_into_later_runs(page: OpenPage) -> None:
     here = page("chat")
     await here.say("one", "u1")
     cursor = here.cursor
@@ -134,7 +134,7 @@ async def test_a_cursor_in_an_earlier_run_goes_on_into_the_later_ones(page: Open
     assert other.messages == here.messages
 
 
-async def test_a_cursor_at_the_end_gets_nothing_new(page: OpenPage) -> None:
+async def test_a_cursor_at_the_end_receives_nothing_new(page: OpenPage) -> None:
     here = page("chat")
     await here.say("one", "u1")
     before = here.messages
@@ -144,14 +144,14 @@ async def test_a_cursor_at_the_end_gets_nothing_new(page: OpenPage) -> None:
 
 
 @pytest.mark.parametrize("cursor", ["999999", "nonsense", "-1", "0"])
-async def test_a_cursor_that_names_nothing_gets_everything(page: OpenPage, cursor: str) -> None:
+async def test_an_unknown_cursor_receives_everything(page: OpenPage, cursor: str) -> None:
     here = page("chat")
     await here.say("one", "u1")
     seen = await here.another().connect(cursor)
     assert kinds(seen.events) == ["RUN_STARTED", "STATE_SNAPSHOT", "MESSAGES_SNAPSHOT", "RUN_FINISHED"]
 
 
-async def test_a_drop_in_the_middle_is_made_good_by_the_cursor(page: OpenPage) -> None:
+async def test_a_dropped_connection_is_resumed_from_the_cursor(page: OpenPage) -> None:
     here = page("chat")
     messages = [{"id": "u1", "role": "user", "content": "one two three four five six seven"}]
     async with here.open(messages=messages, state={"delay": 0.03}) as own:
@@ -186,7 +186,7 @@ async def test_a_thread_is_followed_over_many_runs(page: OpenPage, http: httpx.A
     assert seen.messages == here.messages
 
 
-async def test_following_begins_with_a_thread_at_rest_as_it_is(
+async def test_following_an_idle_thread_starts_with_its_state(
     page: OpenPage, http: httpx.AsyncClient, agui: AgUi
 ) -> None:
     here = page("chat")
@@ -203,7 +203,7 @@ async def test_following_begins_with_a_thread_at_rest_as_it_is(
     assert (seen.messages, seen.state) == (here.messages, here.state)
 
 
-async def test_following_joins_a_run_in_the_middle_of_its_answer(
+async def test_following_joins_a_run_in_the_middle_of_a_message(
     page: OpenPage, http: httpx.AsyncClient, agui: AgUi
 ) -> None:
     here = page("chat")
@@ -228,7 +228,7 @@ async def test_following_joins_a_run_in_the_middle_of_its_answer(
     ]
 
 
-async def test_following_goes_on_from_a_position(page: OpenPage, http: httpx.AsyncClient, agui: AgUi) -> None:
+async def test_following_resumes_from_a_position(page: OpenPage, http: httpx.AsyncClient, agui: AgUi) -> None:
     here = page("chat")
     first = await here.say("one", "u1")
     middle = [each for each in first.ids if each][2]
@@ -243,6 +243,6 @@ async def test_following_goes_on_from_a_position(page: OpenPage, http: httpx.Asy
     assert [line for line in sent.split(b"\n") if line.startswith(b"id: ")] == expected
 
 
-async def test_following_refuses_what_is_not_there(http: httpx.AsyncClient) -> None:
+async def test_following_an_unknown_thread_or_agent_is_rejected(http: httpx.AsyncClient) -> None:
     assert (await http.get("/ag-ui/chat/threads/nope/events")).status_code == 404
     assert (await http.get("/ag-ui/nope/threads/nope/events")).status_code == 404

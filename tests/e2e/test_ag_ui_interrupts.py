@@ -1,4 +1,4 @@
-"""Interrupts over AG-UI: told in both ways, answered in both ways, one at a time or several."""
+"""Interrupts over AG-UI: sent in both forms, answered in both forms, one at a time or several."""
 
 import json
 from typing import Any
@@ -13,10 +13,10 @@ pytestmark = pytest.mark.anyio
 async def test_an_interrupt_is_an_outcome_and_a_custom_event(page: OpenPage) -> None:
     here = page("approve")
     seen = await here.run(state={"topic": "tests"})
-    [asked] = seen.events[-1]["outcome"]["interrupts"]
+    [interrupt] = seen.events[-1]["outcome"]["interrupts"]
 
-    assert asked["message"] == "ok?"
-    assert asked["metadata"]["value"] == {"question": "ok?", "topic": "tests"}
+    assert interrupt["message"] == "ok?"
+    assert interrupt["metadata"]["value"] == {"question": "ok?", "topic": "tests"}
     assert [each["name"] for each in seen.events if each["type"] == "CUSTOM"] == ["on_interrupt"]
 
 
@@ -28,11 +28,11 @@ async def test_an_interrupt_is_answered(page: OpenPage, reload: bool, legacy: bo
     if reload:
         here = here.another()
         await here.connect()
-    [asked] = here.interrupts
+    [interrupt] = here.interrupts
     answer: dict[str, Any] = (
         {"forwardedProps": {"command": {"resume": "yes"}}}
         if legacy
-        else {"resume": [{"interruptId": asked["id"], "status": "resolved", "payload": "yes"}]}
+        else {"resume": [{"interruptId": interrupt["id"], "status": "resolved", "payload": "yes"}]}
     )
     await here.run(**answer)
 
@@ -44,7 +44,7 @@ async def test_an_interrupt_is_answered(page: OpenPage, reload: bool, legacy: bo
     assert other.interrupts == []
 
 
-async def test_an_agent_may_tell_of_interrupts_by_event_alone(http: httpx.AsyncClient, page: OpenPage) -> None:
+async def test_an_agent_can_report_interrupts_by_event_only(http: httpx.AsyncClient, page: OpenPage) -> None:
     here = page("asks_by_event")
     seen = await here.say("Paint it?")
     late = here.another()
@@ -53,28 +53,28 @@ async def test_an_agent_may_tell_of_interrupts_by_event_alone(http: httpx.AsyncC
         followed = events_in(await OpenStream(response).until("RUN_FINISHED"))
 
     for events in (seen.events, connected.events, followed):
-        [told] = [json.loads(each["value"]) for each in events if each["type"] == "CUSTOM"]
-        assert told["question"] == "Paint it?"
+        [sent] = [json.loads(each["value"]) for each in events if each["type"] == "CUSTOM"]
+        assert sent["question"] == "Paint it?"
         assert "outcome" not in events[-1]
     await late.run(forwardedProps={"command": {"resume": "yes"}})
     assert late.texts[-1] == ("assistant", "So: Paint it? yes")
 
 
-async def test_a_question_that_is_a_text_is_told_as_it_is(page: OpenPage) -> None:
+async def test_an_interrupt_with_a_text_value_is_sent_unchanged(page: OpenPage) -> None:
     seen = await page("approve_many").run(state={})
-    told = [each["value"] for each in seen.events if each["type"] == "CUSTOM"]
-    assert sorted(told) == ["deep?", "left?", "right?"]
+    sent = [each["value"] for each in seen.events if each["type"] == "CUSTOM"]
+    assert sorted(sent) == ["deep?", "left?", "right?"]
 
 
-async def test_a_dismissed_interrupt_is_told_to_the_graph(page: OpenPage) -> None:
+async def test_a_dismissed_interrupt_is_reported_to_the_graph(page: OpenPage) -> None:
     here = page("approve")
     await here.run(state={"topic": "tests"})
-    [asked] = here.interrupts
-    await here.run(resume=[{"interruptId": asked["id"], "status": "cancelled"}])
-    assert here.state["answer"] == {"__agui_cancelled__": True, "interrupt_id": asked["id"]}
+    [interrupt] = here.interrupts
+    await here.run(resume=[{"interruptId": interrupt["id"], "status": "cancelled"}])
+    assert here.state["answer"] == {"__agui_cancelled__": True, "interrupt_id": interrupt["id"]}
 
 
-async def test_several_interrupts_are_answered_some_at_a_time(page: OpenPage) -> None:
+async def test_several_interrupts_are_answered_in_batches(page: OpenPage) -> None:
     here = page("approve_many")
     await here.run(state={})
     assert len(here.interrupts) == 3
@@ -91,18 +91,18 @@ async def test_several_interrupts_are_answered_some_at_a_time(page: OpenPage) ->
     assert sorted(here.state["answers"]) == ["deep=D", "left=L", "right=R"]
 
 
-async def test_an_answer_to_nothing_is_an_error_of_its_own(page: OpenPage) -> None:
+async def test_an_answer_without_an_interrupt_is_reported_as_unknown(page: OpenPage) -> None:
     seen = await page("approve").run(resume=[{"interruptId": "nope", "status": "resolved"}])
     assert [(each["type"], each["code"]) for each in seen.events] == [("RUN_ERROR", "UNKNOWN_INTERRUPT")]
 
 
-async def test_an_answer_that_comes_too_late_is_refused_with_the_thread_as_it_is(page: OpenPage) -> None:
+async def test_a_late_answer_is_rejected_with_the_current_thread(page: OpenPage) -> None:
     here = page("asks")
     await here.say("Paint it?")
     late = here.another()
     await late.connect()
-    [asked] = late.interrupts
-    answer = {"interruptId": asked["id"], "status": "resolved", "payload": "yes"}
+    [interrupt] = late.interrupts
+    answer = {"interruptId": interrupt["id"], "status": "resolved", "payload": "yes"}
     await here.run(resume=[answer])
     seen = await late.run(resume=[{**answer, "payload": "no"}])
 
@@ -111,7 +111,7 @@ async def test_an_answer_that_comes_too_late_is_refused_with_the_thread_as_it_is
     assert (late.messages, late.state, late.interrupts) == (here.messages, here.state, [])
 
 
-async def test_an_answer_to_another_question_leaves_those_that_are_open(page: OpenPage) -> None:
+async def test_an_answer_to_an_unknown_interrupt_leaves_the_open_ones(page: OpenPage) -> None:
     here = page("asks")
     await here.say("Paint it?")
     seen = await here.run(resume=[{"interruptId": "another", "status": "resolved", "payload": "yes"}])

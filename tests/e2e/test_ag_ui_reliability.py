@@ -1,4 +1,4 @@
-"""Pages while servers die and threads are many."""
+"""AG-UI pages through crashes, restarts and many concurrent threads."""
 
 import asyncio
 from pathlib import Path
@@ -14,35 +14,35 @@ from threadwire.testing.server import RunningServer, running_server
 pytestmark = pytest.mark.anyio
 
 LONG = "one two three four five six seven eight nine ten eleven twelve"
-ASKED = [{"id": "u1", "role": "user", "content": LONG}]
+MESSAGES = [{"id": "u1", "role": "user", "content": LONG}]
 
 
-async def dropped(page: Page, server: RunningServer, agui: AgUi) -> None:
-    """Start an answer, kill the server in the middle of it, and leave the page with what it had."""
+async def run_until_crash(page: Page, server: RunningServer, agui: AgUi) -> None:
+    """Start a run, kill the server in the middle of its message, and leave the page with what it received."""
     try:
-        async with page.open(messages=ASKED, state={"delay": 0.1}) as own:
+        async with page.open(messages=MESSAGES, state={"delay": 0.1}) as own:
             await own.until('"delta":" four"')
             server.kill()
             await own.rest()
     except httpx.HTTPError:
         pass
-    seen = agui.until_dropped(own.sent[: own.sent.rindex(b"\n\n") + 2], messages=ASKED)
+    seen = agui.until_dropped(own.sent[: own.sent.rindex(b"\n\n") + 2], messages=MESSAGES)
     assert "four" in seen.messages[-1]["content"]
     assert "twelve" not in seen.messages[-1]["content"]
     page.messages, page.state = seen.messages, seen.state
     page.cursor = [each for each in seen.ids if each][-1]
 
 
-@pytest.mark.parametrize("remembers", ["its place", "nothing"])
-async def test_an_answer_that_a_crash_cut_is_shown_once(tmp_path: Path, agui: AgUi, remembers: str) -> None:
+@pytest.mark.parametrize("resumes_from", ["its cursor", "the start"])
+async def test_a_message_cut_off_by_a_crash_is_shown_once(tmp_path: Path, agui: AgUi, resumes_from: str) -> None:
     with running_server(PROJECT, tmp_path / "data") as server:
         async with httpx.AsyncClient(base_url=server.url, timeout=30) as http:
             page = Page(http, agui, "chat")
-            await dropped(page, server, agui)
+            await run_until_crash(page, server, agui)
         server.start()
         async with httpx.AsyncClient(base_url=server.url, timeout=30) as http:
             page._http = http
-            seen = await page.connect(page.cursor if remembers == "its place" else None)
+            seen = await page.connect(page.cursor if resumes_from == "its cursor" else None)
 
             assert page.texts == [("user", LONG), ("assistant", f"You said: {LONG}")]
             assert seen.events[-1]["type"] == "RUN_FINISHED"
@@ -52,7 +52,7 @@ async def test_an_answer_that_a_crash_cut_is_shown_once(tmp_path: Path, agui: Ag
             assert late.messages == page.messages
 
 
-async def test_a_thread_at_rest_is_the_same_after_a_restart(tmp_path: Path, agui: AgUi) -> None:
+async def test_an_idle_thread_is_the_same_after_a_restart(tmp_path: Path, agui: AgUi) -> None:
     with running_server(PROJECT, tmp_path / "data") as server:
         async with httpx.AsyncClient(base_url=server.url, timeout=30) as http:
             page = Page(http, agui, "approve")
@@ -64,23 +64,23 @@ async def test_a_thread_at_rest_is_the_same_after_a_restart(tmp_path: Path, agui
             await late.connect()
             assert (late.state, late.interrupts) == (page.state, page.interrupts)
 
-            [asked] = late.interrupts
-            await late.run(resume=[{"interruptId": asked["id"], "status": "resolved", "payload": "yes"}])
+            [interrupt] = late.interrupts
+            await late.run(resume=[{"interruptId": interrupt["id"], "status": "resolved", "payload": "yes"}])
             assert late.state["done"] is True
 
 
-async def test_a_shutdown_cuts_a_stream_off_where_it_stands(tmp_path: Path, agui: AgUi) -> None:
-    """Pages take a response that ends properly for a run that did, whatever its last event is."""
+async def test_a_shutdown_aborts_a_stream(tmp_path: Path, agui: AgUi) -> None:
+    """Pages treat a response that ends cleanly as a run that ended, whatever its last event is."""
     with running_server(PROJECT, tmp_path / "data", env={"THREADWIRE_DRAIN_SECONDS": "0"}) as server:
         async with httpx.AsyncClient(base_url=server.url, timeout=30) as http:
             page = Page(http, agui, "chat")
-            async with page.open(messages=ASKED, state={"delay": 0.1}) as own:
+            async with page.open(messages=MESSAGES, state={"delay": 0.1}) as own:
                 await own.until('"delta":" four"')
                 stopping = asyncio.create_task(asyncio.to_thread(server.terminate))
                 with pytest.raises(httpx.RemoteProtocolError):
                     await own.rest()
             assert await stopping == 0
-        seen = agui.until_dropped(own.sent, messages=ASKED)
+        seen = agui.until_dropped(own.sent, messages=MESSAGES)
         page.messages, page.state = seen.messages, seen.state
         server.start()
         async with httpx.AsyncClient(base_url=server.url, timeout=30) as http:
@@ -89,23 +89,23 @@ async def test_a_shutdown_cuts_a_stream_off_where_it_stands(tmp_path: Path, agui
             assert page.texts == [("user", LONG), ("assistant", f"You said: {LONG}")]
 
 
-async def test_two_hundred_threads_at_once_never_mix(server: RunningServer, agui: AgUi) -> None:
+async def test_two_hundred_concurrent_threads_never_mix(server: RunningServer, agui: AgUi) -> None:
     limits = httpx.Limits(max_connections=400)
     async with httpx.AsyncClient(base_url=server.url, timeout=120, limits=limits) as http:
 
         async def one(number: int) -> tuple[Page, bytes, bytes]:
             page = Page(http, agui, "chat", f"crowd {number} {server.url}")
-            asked = [{"id": f"u{number}", "role": "user", "content": f"thread {number} only {number}"}]
-            async with page.open(messages=asked, state={"delay": 0.05}) as own:
+            messages = [{"id": f"u{number}", "role": "user", "content": f"thread {number} only {number}"}]
+            async with page.open(messages=messages, state={"delay": 0.05}) as own:
                 await own.until("RUN_STARTED")
-                async with page.another().open("/connect") as viewer:
-                    watched = await viewer.rest()
-                return page, await own.rest(), watched
+                async with page.another().open("/connect") as follower:
+                    followed = await follower.rest()
+                return page, await own.rest(), followed
 
         pages = await asyncio.gather(*(one(number) for number in range(200)))
-    for number, (page, own, watched) in enumerate(pages):
-        for sent in (own, watched):
+    for number, (page, own, followed) in enumerate(pages):
+        for sent in (own, followed):
             seen = agui.check(sent)
             assert {each.get("threadId", page.thread_id) for each in seen.events} == {page.thread_id}
-            said = f"thread {number} only {number}"
-            assert [each["content"] for each in seen.messages] == [said, f"You said: {said}"]
+            text = f"thread {number} only {number}"
+            assert [each["content"] for each in seen.messages] == [text, f"You said: {text}"]

@@ -1,4 +1,4 @@
-"""The judge of AG-UI streams must itself be right: what clients choke on, it refuses."""
+"""The checker of AG-UI streams rejects every stream that breaks a client."""
 
 import json
 from collections.abc import Sequence
@@ -34,7 +34,7 @@ def state(snapshot: Any) -> Event:
     return {"type": "STATE_SNAPSHOT", "snapshot": snapshot}
 
 
-def says(message: str, text: str) -> Event:
+def assistant(message: str, text: str) -> Event:
     return {"id": message, "role": "assistant", "content": text}
 
 
@@ -42,20 +42,20 @@ def frames(events: Sequence[Event]) -> bytes:
     return b"".join(b"data: %s\n\n" % json.dumps(event).encode() for event in events)
 
 
-def finished(**more: Any) -> Event:
-    return {**FINISHED, **more}
+def finished(**fields: Any) -> Event:
+    return {**FINISHED, **fields}
 
 
 USER: Event = {"id": "u", "role": "user", "content": "hi"}
 CALL: Event = {"id": "c", "type": "function", "function": {"name": "look", "arguments": "{}"}}
 
 GOOD = {
-    "a snapshot of an idle thread": [STARTED, state({"n": 1}), messages(USER, says("a", "yo")), FINISHED],
+    "a snapshot of an idle thread": [STARTED, state({"n": 1}), messages(USER, assistant("a", "yo")), FINISHED],
     "two runs": [STARTED, FINISHED, STARTED, FINISHED],
     "a run after one that failed": [STARTED, FAILED, STARTED, FINISHED],
     "an error alone": [FAILED],
     "an error with a message open": [STARTED, start("a"), FAILED],
-    "nulls where they are the user's": [
+    "nulls in user data": [
         STARTED,
         state({"n": None}),
         {"type": "CUSTOM", "name": "x", "value": None},
@@ -71,7 +71,7 @@ GOOD = {
             outcome={"type": "interrupt", "interrupts": [{"id": "i", "reason": "input_required"}]},
         ),
     ],
-    "two messages at once": [STARTED, start("a"), start("b"), content("a", "1"), end("b"), end("a"), FINISHED],
+    "two concurrent messages": [STARTED, start("a"), start("b"), content("a", "1"), end("b"), end("a"), FINISHED],
 }
 
 BAD = {
@@ -80,24 +80,27 @@ BAD = {
     "no start": ([state({}), FINISHED], "First event must be"),
     "a run in a run": ([STARTED, STARTED, FINISHED], "RUN_STARTED"),
     "a delta of a message that is not open": (
-        [STARTED, messages(says("b", "par")), content("b", "tial"), FINISHED],
+        [STARTED, messages(assistant("b", "par")), content("b", "tial"), FINISHED],
         "TEXT_MESSAGE_CONTENT",
     ),
     "an end with a message open": ([STARTED, start("a"), FINISHED], "still active"),
     "an end without ids": ([STARTED, {"type": "RUN_FINISHED"}], "schema"),
     "an unknown event": ([STARTED, {"type": "SOMETHING"}, FINISHED], "schema"),
     "a null timestamp": ([STARTED, {**state({}), "timestamp": None}, FINISHED], "null: STATE_SNAPSHOT.timestamp"),
-    "a null content": ([STARTED, messages({**says("a", ""), "content": None}), FINISHED], "null"),
-    "null tool calls": ([STARTED, messages({**says("a", ""), "toolCalls": None}), FINISHED], "null"),
-    "a null that only the checker minds": ([STARTED, {**FAILED, "threadId": None}], "null: RUN_ERROR.threadId"),
+    "a null content": ([STARTED, messages({**assistant("a", ""), "content": None}), FINISHED], "null"),
+    "null tool calls": ([STARTED, messages({**assistant("a", ""), "toolCalls": None}), FINISHED], "null"),
+    "a null that only the checker rejects": ([STARTED, {**FAILED, "threadId": None}], "null: RUN_ERROR.threadId"),
     "a null result": ([STARTED, finished(result=None)], "1.0 schema"),
     "a number for a code": ([{**FAILED, "code": 404}], "schema"),
-    "a patch that does not fit": (
+    "a patch that cannot be applied": (
         [STARTED, {"type": "STATE_DELTA", "delta": [{"op": "remove", "path": "/gone"}]}, FINISHED],
         "client says",
     ),
-    "a field no schema knows": ([STARTED, {**state({}), "seq": 4}, FINISHED], "client says"),
-    "what left the protocol": ([STARTED, {"type": "THINKING_START"}, {"type": "THINKING_END"}, FINISHED], "1.0 schema"),
+    "a field that no schema has": ([STARTED, {**state({}), "seq": 4}, FINISHED], "client says"),
+    "events removed from the protocol": (
+        [STARTED, {"type": "THINKING_START"}, {"type": "THINKING_END"}, FINISHED],
+        "1.0 schema",
+    ),
     "an input without tools": (
         [{**STARTED, "input": {"threadId": "t", "runId": "r", "messages": []}}, FINISHED],
         "0.0.59 schema",
@@ -114,10 +117,10 @@ ONLY_1_0 = {
         ),
         FINISHED,
     ],
-    "parts in a tool's answer": [
+    "parts in a tool result": [
         STARTED,
         messages(
-            {**says("a", ""), "toolCalls": [CALL]},
+            {**assistant("a", ""), "toolCalls": [CALL]},
             {"id": "m", "role": "tool", "toolCallId": "c", "content": [{"type": "text", "text": "x"}]},
         ),
         FINISHED,
@@ -126,19 +129,19 @@ ONLY_1_0 = {
 
 
 @pytest.mark.parametrize("name", GOOD)
-def test_what_every_client_understands_passes(agui: AgUi, name: str) -> None:
+def test_a_stream_that_every_client_accepts_passes(agui: AgUi, name: str) -> None:
     agui.check(frames(GOOD[name]))
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_what_some_client_chokes_on_fails(agui: AgUi, name: str) -> None:
+def test_a_stream_that_breaks_a_client_fails(agui: AgUi, name: str) -> None:
     events, problem = BAD[name]
     with pytest.raises(BadStream, match=problem):
         agui.check(frames(events))
 
 
 @pytest.mark.parametrize("name", ONLY_1_0)
-def test_what_ends_a_copilotkit_stream_in_silence_passes_for_1_0_alone(agui: AgUi, name: str) -> None:
+def test_a_stream_that_copilotkit_silently_ends_passes_only_for_1_0(agui: AgUi, name: str) -> None:
     agui.check(frames(ONLY_1_0[name]), generations=["1.0"])
     with pytest.raises(BadStream, match=r"0\.0\.59 schema"):
         agui.check(frames(ONLY_1_0[name]))
@@ -157,12 +160,12 @@ def test_what_ends_a_copilotkit_stream_in_silence_passes_for_1_0_alone(agui: AgU
         (b"data: \xff\n\n" + frames([STARTED, FINISHED]), "not UTF-8"),
     ],
 )
-def test_framing_that_some_client_misreads_fails(agui: AgUi, stream: bytes, problem: str) -> None:
+def test_framing_that_a_client_misreads_fails(agui: AgUi, stream: bytes, problem: str) -> None:
     with pytest.raises(BadStream, match=problem):
         agui.check(stream)
 
 
-def test_ids_and_comments_are_harmless_and_told(agui: AgUi) -> None:
+def test_ids_and_comments_are_accepted_and_ids_are_returned(agui: AgUi) -> None:
     stream = (
         frames([STARTED]) + b": keep-alive\n\nid: 7\n" + frames([state({"n": 1})]) + b"id: 9\n" + frames([FINISHED])
     )
@@ -170,38 +173,40 @@ def test_ids_and_comments_are_harmless_and_told(agui: AgUi) -> None:
     assert (seen.ids, seen.state) == ([None, "7", "9"], {"n": 1})
 
 
-def test_a_message_that_is_opened_again_goes_on(agui: AgUi) -> None:
+def test_a_reopened_message_continues(agui: AgUi) -> None:
     seen = agui.check(
-        frames([STARTED, messages(says("b", "par")), start("b"), content("b", "tial"), end("b"), FINISHED])
+        frames([STARTED, messages(assistant("b", "par")), start("b"), content("b", "tial"), end("b"), FINISHED])
     )
-    assert seen.messages == [says("b", "partial")]
+    assert seen.messages == [assistant("b", "partial")]
 
 
-def test_a_replay_after_a_snapshot_is_seen_to_double_the_text(agui: AgUi) -> None:
-    seen = agui.check(frames([STARTED, messages(says("a", "yo")), start("a"), content("a", "yo"), end("a"), FINISHED]))
-    assert seen.messages == [says("a", "yoyo")]
+def test_a_replay_after_a_snapshot_shows_as_doubled_text(agui: AgUi) -> None:
+    seen = agui.check(
+        frames([STARTED, messages(assistant("a", "yo")), start("a"), content("a", "yo"), end("a"), FINISHED])
+    )
+    assert seen.messages == [assistant("a", "yoyo")]
 
 
-def test_a_stream_goes_on_from_what_the_client_had(agui: AgUi) -> None:
+def test_a_stream_continues_from_the_data_of_the_client(agui: AgUi) -> None:
     delta = {"type": "STATE_DELTA", "delta": [{"op": "replace", "path": "/n", "value": 2}]}
     seen = agui.check(
         frames([STARTED, start("a"), content("a", "lo"), end("a"), delta, FINISHED]),
-        messages=[USER, says("a", "hel")],
+        messages=[USER, assistant("a", "hel")],
         state={"n": 1},
     )
-    assert (seen.messages, seen.state) == ([USER, says("a", "hello")], {"n": 2})
+    assert (seen.messages, seen.state) == ([USER, assistant("a", "hello")], {"n": 2})
 
 
-def test_pending_interrupts_are_told(agui: AgUi) -> None:
+def test_pending_interrupts_are_returned(agui: AgUi) -> None:
     interrupt = {"id": "i", "reason": "input_required", "message": "Sure?"}
     seen = agui.check(frames([STARTED, finished(outcome={"type": "interrupt", "interrupts": [interrupt]})]))
     assert seen.interrupts == [interrupt]
 
 
-def test_one_bad_stream_does_not_spoil_the_next(agui: AgUi) -> None:
+def test_a_bad_stream_does_not_affect_the_next(agui: AgUi) -> None:
     for _ in range(20):
         with pytest.raises(BadStream):
             agui.check(frames([STARTED, STARTED]))
         assert agui.check(frames([STARTED, start("a"), content("a", "x"), end("a"), FINISHED])).messages == [
-            says("a", "x")
+            assistant("a", "x")
         ]

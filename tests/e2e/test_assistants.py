@@ -3,7 +3,7 @@ from clients import GRAPHS, fresh_id, has_begun, refused
 
 pytestmark = pytest.mark.anyio
 
-ECHO_ID = "046b5dc7-2108-582c-9c6c-31d556d138f0"  # what the official server gives a graph of this name
+ECHO_ID = "046b5dc7-2108-582c-9c6c-31d556d138f0"  # the id that the stock server gives this graph
 BOTH = (
     "Cannot specify both configurable and context. Prefer setting context alone. Context was introduced in LangGraph"
     " 0.6.0 and is the long term planned replacement for configurable."
@@ -11,19 +11,19 @@ BOTH = (
 EXPECTED = f"Expected one of: {sorted(GRAPHS)}"
 
 
-def shown(assistant, *names):
+def fields(assistant, *names):
     return {name: assistant[name] for name in names}
 
 
-async def seen(sdk, assistant, **given):
-    """What a run of a graph that tells it was configured with."""
+async def configuration_of(sdk, assistant, **given):
+    """Return the configuration that a run of this assistant reports."""
     return await sdk.runs.wait(await sdk.thread(), assistant, input={}, **given)
 
 
 # -- the assistants of graphs ----------------------------------------------------------------------------------------
 
 
-async def test_each_graph_has_an_assistant_with_the_id_the_official_server_gives_it(sdk):
+async def test_each_graph_has_an_assistant_with_the_same_id_as_on_the_stock_server(sdk):
     assistant = await sdk.assistants.get(ECHO_ID)
     created_at, updated_at = assistant.pop("created_at"), assistant.pop("updated_at")
     assert created_at.endswith("+00:00")
@@ -40,18 +40,18 @@ async def test_each_graph_has_an_assistant_with_the_id_the_official_server_gives
     }
 
 
-async def test_the_assistant_of_a_graph_can_be_changed_and_runs_by_the_graphs_name_see_it_at_once(sdk, mark):
+async def test_updates_of_the_assistant_of_a_graph_apply_immediately_to_runs_by_graph_name(sdk, mark):
     [own] = await sdk.assistants.search(graph_id="loose", metadata={"created_by": "system"})
     changed = await sdk.assistants.update(own["assistant_id"], context={"model": mark}, metadata={"mark": mark})
     assert changed["metadata"] == {"created_by": "system", "mark": mark}
-    by_name = await seen(sdk, "loose")
+    by_name = await configuration_of(sdk, "loose")
     assert (by_name["context"], by_name["metadata"]["mark"]) == ({"model": mark}, mark)
-    assert (await seen(sdk, own["assistant_id"]))["context"] == {"model": mark}
+    assert (await configuration_of(sdk, own["assistant_id"]))["context"] == {"model": mark}
     await sdk.assistants.set_latest(own["assistant_id"], 1)
-    assert (await seen(sdk, "loose"))["context"] is None
+    assert (await configuration_of(sdk, "loose"))["context"] is None
 
 
-async def test_the_assistant_of_a_graph_stays_with_it(sdk):
+async def test_the_assistant_of_a_graph_cannot_be_deleted_or_moved(sdk):
     with refused(409, f"Assistant {ECHO_ID} is the default of graph 'echo' and cannot be deleted"):
         await sdk.assistants.delete(ECHO_ID)
     with refused(409, f"Assistant {ECHO_ID} is the default of graph 'echo' and cannot use another graph"):
@@ -59,12 +59,12 @@ async def test_the_assistant_of_a_graph_stays_with_it(sdk):
     assert (await sdk.runs.wait(await sdk.thread(), "echo", input={"text": 1}))["echoed"] == 1
 
 
-# -- making and finding them -----------------------------------------------------------------------------------------
+# -- creating and finding them ---------------------------------------------------------------------------------------
 
 
-async def test_an_assistant_is_made_with_all_it_is_given(sdk):
+async def test_an_assistant_is_created_with_all_fields(sdk):
     assistant_id = fresh_id()
-    made = await sdk.assistants.create(
+    created = await sdk.assistants.create(
         "configured",
         {"tags": ["t"], "recursion_limit": 7, "configurable": {"model": "x"}},
         assistant_id=assistant_id,
@@ -72,8 +72,8 @@ async def test_an_assistant_is_made_with_all_it_is_given(sdk):
         name="Mine",
         description="What it is for",
     )
-    assert made["created_at"] == made["updated_at"]
-    assert made == {
+    assert created["created_at"] == created["updated_at"]
+    assert created == {
         "assistant_id": assistant_id,
         "graph_id": "configured",
         "config": {"tags": ["t"], "recursion_limit": 7, "configurable": {"model": "x"}},
@@ -82,53 +82,53 @@ async def test_an_assistant_is_made_with_all_it_is_given(sdk):
         "name": "Mine",
         "description": "What it is for",
         "version": 1,
-        "created_at": made["created_at"],
-        "updated_at": made["updated_at"],
+        "created_at": created["created_at"],
+        "updated_at": created["updated_at"],
     }
-    assert await sdk.assistants.get(assistant_id) == made
+    assert await sdk.assistants.get(assistant_id) == created
 
 
-async def test_an_assistant_needs_no_more_than_a_graph(sdk):
-    made = await sdk.assistants.create("echo")
-    assert made["assistant_id"] != ECHO_ID
+async def test_an_assistant_needs_only_a_graph(sdk):
+    created = await sdk.assistants.create("echo")
+    assert created["assistant_id"] != ECHO_ID
     plain = {"name": "Untitled", "description": None, "config": {}, "context": {}, "metadata": {}, "version": 1}
-    assert shown(made, *plain) == plain
+    assert fields(created, *plain) == plain
 
 
-async def test_context_and_configurable_are_the_same_thing(sdk):
-    made = await sdk.assistants.create("configured", {"tags": ["t"]}, context={"model": "x"})
-    assert made["context"] == {"model": "x"}
-    assert made["config"] == {"tags": ["t"], "configurable": {"model": "x"}}
+async def test_context_and_configurable_are_equivalent(sdk):
+    created = await sdk.assistants.create("configured", {"tags": ["t"]}, context={"model": "x"})
+    assert created["context"] == {"model": "x"}
+    assert created["config"] == {"tags": ["t"], "configurable": {"model": "x"}}
     both = {"context": {"model": "x"}, "config": {"configurable": {"model": "y"}}}
     with refused(400, BOTH):
         await sdk.assistants.create("configured", **both)
     with refused(400, BOTH):
-        await sdk.assistants.update(made["assistant_id"], **both)
-    assert (await sdk.assistants.get(made["assistant_id"]))["version"] == 1
+        await sdk.assistants.update(created["assistant_id"], **both)
+    assert (await sdk.assistants.get(created["assistant_id"]))["version"] == 1
 
 
-async def test_a_taken_id_is_a_conflict_or_nothing(sdk):
-    made = await sdk.assistants.create("echo", name="First")
-    with refused(409, f"Assistant {made['assistant_id']} already exists"):
-        await sdk.assistants.create("echo", assistant_id=made["assistant_id"])
+async def test_an_existing_id_is_a_conflict_or_a_no_op(sdk):
+    created = await sdk.assistants.create("echo", name="First")
+    with refused(409, f"Assistant {created['assistant_id']} already exists"):
+        await sdk.assistants.create("echo", assistant_id=created["assistant_id"])
     again = await sdk.assistants.create(
-        "chat", assistant_id=made["assistant_id"], name="Second", if_exists="do_nothing"
+        "chat", assistant_id=created["assistant_id"], name="Second", if_exists="do_nothing"
     )
-    assert again == made
+    assert again == created
 
 
-async def test_an_assistant_of_an_unknown_graph_is_refused(sdk):
+async def test_an_assistant_of_an_unknown_graph_is_rejected(sdk):
     with refused(404, f"Graph 'zzz' not found. {EXPECTED}"):
         await sdk.assistants.create("zzz")
-    made = await sdk.assistants.create("echo")
+    created = await sdk.assistants.create("echo")
     with refused(404, f"Graph 'zzz' not found. {EXPECTED}"):
-        await sdk.assistants.update(made["assistant_id"], graph_id="zzz")
+        await sdk.assistants.update(created["assistant_id"], graph_id="zzz")
     with refused(422, "Invalid assistant ID: must be a UUID"):
         await sdk.assistants.create("echo", assistant_id="abc")
 
 
 @pytest.mark.parametrize(
-    ("body", "says"),
+    ("body", "detail"),
     [
         ({}, '"graph_id" is a required property'),
         ({"graph_id": None}, "graph_id: Input should be a valid string"),
@@ -144,9 +144,9 @@ async def test_an_assistant_of_an_unknown_graph_is_refused(sdk):
         ({"graph_id": "echo", "if_exists": "replace"}, "if_exists: Input should be 'raise' or 'do_nothing'"),
     ],
 )
-async def test_what_makes_no_sense_is_refused_with_a_sentence(http, body, says):
-    answer = await http.post("/assistants", json=body)
-    assert (answer.status_code, answer.json()) == (422, {"detail": says})
+async def test_an_invalid_body_is_rejected_with_a_reason(http, body, detail):
+    response = await http.post("/assistants", json=body)
+    assert (response.status_code, response.json()) == (422, {"detail": detail})
 
 
 async def test_assistants_are_found_and_counted_by_graph_name_and_metadata(sdk, mark):
@@ -168,7 +168,7 @@ async def test_assistants_are_found_and_counted_by_graph_name_and_metadata(sdk, 
     assert await sdk.assistants.count(metadata={"created_by": "system"}) == len(GRAPHS)
 
 
-async def test_assistants_come_in_pages(sdk):
+async def test_assistants_are_returned_in_pages(sdk):
     order = {"metadata": {"created_by": "system"}, "sort_by": "name", "sort_order": "asc"}
     everything = await sdk.assistants.search(limit=1000, **order)
     assert [each["name"] for each in everything] == sorted(GRAPHS)
@@ -178,45 +178,45 @@ async def test_assistants_come_in_pages(sdk):
     assert rest == {"assistants": everything[10:], "next": None}
 
 
-async def test_a_search_tells_how_many_there_are(http):
+async def test_a_search_returns_the_total(http):
     query = {"metadata": {"created_by": "system"}, "limit": 3}
-    answer = await http.post("/assistants/search", json=query)
-    assert answer.headers["x-pagination-total"] == str(len(GRAPHS))
-    assert answer.headers["x-pagination-next"] == "3"
+    response = await http.post("/assistants/search", json=query)
+    assert response.headers["x-pagination-total"] == str(len(GRAPHS))
+    assert response.headers["x-pagination-next"] == "3"
     beyond = await http.post("/assistants/search", json={**query, "offset": 1000})
     assert (beyond.json(), "x-pagination-next" in beyond.headers) == ([], False)
 
 
-async def test_a_search_gives_only_the_fields_that_are_selected(sdk, http):
+async def test_a_search_returns_only_the_selected_fields(sdk, http):
     assert await sdk.assistants.search(graph_id="chat", name="chat", select=["name", "version"], limit=1) == [
         {"name": "chat", "version": 1}
     ]
-    answer = await http.post("/assistants/search", json={"select": ["name", "nope"]})
-    assert answer.status_code == 422
-    assert answer.json()["detail"].startswith("select.1: Input should be 'assistant_id', 'graph_id'")
+    response = await http.post("/assistants/search", json={"select": ["name", "nope"]})
+    assert response.status_code == 422
+    assert response.json()["detail"].startswith("select.1: Input should be 'assistant_id', 'graph_id'")
     everything = await http.post("/assistants/search", json={"select": [], "limit": 1})
     assert len(everything.json()[0]) == 10
 
 
-# -- changing them ---------------------------------------------------------------------------------------------------
+# -- updating them ---------------------------------------------------------------------------------------------------
 
 
-async def test_a_change_makes_a_version_and_replaces_all_but_metadata(sdk):
-    made = await sdk.assistants.create(
+async def test_an_update_creates_a_version_and_replaces_everything_except_metadata(sdk):
+    created = await sdk.assistants.create(
         "echo", {"tags": ["t"], "configurable": {"model": "x"}}, metadata={"a": 1, "b": 1}, description="old"
     )
-    assistant_id = made["assistant_id"]
+    assistant_id = created["assistant_id"]
     named = await sdk.assistants.update(assistant_id, name="Second", metadata={"b": 2, "c": None})
     assert named == {
-        **made,
+        **created,
         "name": "Second",
         "metadata": {"a": 1, "b": 2, "c": None},
         "version": 2,
         "updated_at": named["updated_at"],
     }
-    assert named["updated_at"] >= made["updated_at"]
+    assert named["updated_at"] >= created["updated_at"]
     moved = await sdk.assistants.update(assistant_id, graph_id="configured", description="new")
-    assert shown(moved, "graph_id", "description", "name", "version") == {
+    assert fields(moved, "graph_id", "description", "name", "version") == {
         "graph_id": "configured",
         "description": "new",
         "name": "Second",
@@ -225,11 +225,11 @@ async def test_a_change_makes_a_version_and_replaces_all_but_metadata(sdk):
     assert await sdk.assistants.get(assistant_id) == moved
 
 
-async def test_config_and_context_stay_in_step_when_one_is_changed(sdk):
-    made = await sdk.assistants.create("configured", {"tags": ["t"], "configurable": {"model": "x", "size": 1}})
+async def test_config_and_context_stay_in_sync_when_one_is_updated(sdk):
+    created = await sdk.assistants.create("configured", {"tags": ["t"], "configurable": {"model": "x", "size": 1}})
 
     async def changed(**change):
-        assistant = await sdk.assistants.update(made["assistant_id"], **change)
+        assistant = await sdk.assistants.update(created["assistant_id"], **change)
         return assistant["config"], assistant["context"]
 
     new = {"model": "y"}
@@ -241,65 +241,70 @@ async def test_config_and_context_stay_in_step_when_one_is_changed(sdk):
 
 
 async def test_versions_are_listed_newest_first(sdk):
-    made = await sdk.assistants.create("echo", name="v1", metadata={"n": 1})
+    created = await sdk.assistants.create("echo", name="v1", metadata={"n": 1})
     for number in (2, 3):
-        await sdk.assistants.update(made["assistant_id"], name=f"v{number}", metadata={"n": number})
-    versions = await sdk.assistants.get_versions(made["assistant_id"])
+        await sdk.assistants.update(created["assistant_id"], name=f"v{number}", metadata={"n": number})
+    versions = await sdk.assistants.get_versions(created["assistant_id"])
     assert [version["name"] for version in versions] == ["v3", "v2", "v1"]
-    without = {key: value for key, value in made.items() if key != "updated_at"}
+    without = {key: value for key, value in created.items() if key != "updated_at"}
     assert versions[-1] == without
-    assert await sdk.assistants.get_versions(made["assistant_id"], limit=1, offset=1) == versions[1:2]
-    assert await sdk.assistants.get_versions(made["assistant_id"], metadata={"n": 2}) == versions[1:2]
+    assert await sdk.assistants.get_versions(created["assistant_id"], limit=1, offset=1) == versions[1:2]
+    assert await sdk.assistants.get_versions(created["assistant_id"], metadata={"n": 2}) == versions[1:2]
 
 
-async def test_an_earlier_version_can_be_the_latest_again(sdk):
-    made = await sdk.assistants.create("configured", context={"model": "x"}, name="v1", description="one")
-    assistant_id = made["assistant_id"]
+async def test_an_earlier_version_can_become_the_latest_again(sdk):
+    created = await sdk.assistants.create("configured", context={"model": "x"}, name="v1", description="one")
+    assistant_id = created["assistant_id"]
     await sdk.assistants.update(
         assistant_id, graph_id="loose", context={"model": "y"}, name="v2", description="two", metadata={"n": 2}
     )
     back = await sdk.assistants.set_latest(assistant_id, 1)
-    assert back == {**made, "updated_at": back["updated_at"]}
-    assert (await seen(sdk, assistant_id))["context"] == {"model": "x"}
+    assert back == {**created, "updated_at": back["updated_at"]}
+    assert (await configuration_of(sdk, assistant_id))["context"] == {"model": "x"}
     third = await sdk.assistants.update(assistant_id, name="v3")
-    assert shown(third, "version", "graph_id", "name") == {"version": 3, "graph_id": "configured", "name": "v3"}
+    assert fields(third, "version", "graph_id", "name") == {"version": 3, "graph_id": "configured", "name": "v3"}
 
 
-async def test_a_version_that_is_not_there_is_not_found(sdk, http):
+async def test_an_unknown_version_is_not_found(sdk, http):
     assistant_id = (await sdk.assistants.create("echo"))["assistant_id"]
     with refused(404, f"Version 9 not found for assistant {assistant_id}"):
         await sdk.assistants.set_latest(assistant_id, 9)
-    answer = await http.post(f"/assistants/{assistant_id}/latest", json={})
-    assert (answer.status_code, answer.json()) == (422, {"detail": '"version" is a required property'})
-    for odd in ("1", 0, 1.5, True, 10**30):
-        assert (await http.post(f"/assistants/{assistant_id}/latest", json={"version": odd})).status_code == 422
+    response = await http.post(f"/assistants/{assistant_id}/latest", json={})
+    assert (response.status_code, response.json()) == (422, {"detail": '"version" is a required property'})
+    for invalid in ("1", 0, 1.5, True, 10**30):
+        assert (await http.post(f"/assistants/{assistant_id}/latest", json={"version": invalid})).status_code == 422
 
 
-async def test_an_assistant_that_is_not_there_is_not_found(sdk):
-    nobody = fresh_id()
-    for ask in (sdk.assistants.get, sdk.assistants.get_graph, sdk.assistants.get_schemas, sdk.assistants.get_subgraphs):
+async def test_an_unknown_assistant_is_not_found(sdk):
+    unknown = fresh_id()
+    for request in (
+        sdk.assistants.get,
+        sdk.assistants.get_graph,
+        sdk.assistants.get_schemas,
+        sdk.assistants.get_subgraphs,
+    ):
         with refused(404, "Not Found"):
-            await ask(nobody)
-    missing = f"Assistant {nobody} not found"
+            await request(unknown)
+    missing = f"Assistant {unknown} not found"
     with refused(404, missing):
-        await sdk.assistants.update(nobody, name="x")
+        await sdk.assistants.update(unknown, name="x")
     for delete_threads in (False, True):
         with refused(404, missing):
-            await sdk.assistants.delete(nobody, delete_threads=delete_threads)
+            await sdk.assistants.delete(unknown, delete_threads=delete_threads)
     with refused(404, missing):
-        await sdk.assistants.get_versions(nobody)
+        await sdk.assistants.get_versions(unknown)
     with refused(404, missing):
-        await sdk.assistants.set_latest(nobody, 1)
+        await sdk.assistants.set_latest(unknown, 1)
     with refused(422, "Invalid assistant ID: must be a UUID"):
         await sdk.assistants.get("echo")
     with refused(404, "Thread or assistant not found."):
-        await sdk.runs.wait(await sdk.thread(), nobody, input={})
+        await sdk.runs.wait(await sdk.thread(), unknown, input={})
 
 
 # -- deleting them ---------------------------------------------------------------------------------------------------
 
 
-async def test_a_deleted_assistant_is_gone_and_its_threads_stay(sdk):
+async def test_a_deleted_assistant_leaves_its_threads(sdk):
     assistant_id = (await sdk.assistants.create("echo"))["assistant_id"]
     thread_id = await sdk.thread()
     await sdk.runs.wait(thread_id, assistant_id, input={"text": "hi"})
@@ -312,7 +317,7 @@ async def test_a_deleted_assistant_is_gone_and_its_threads_stay(sdk):
     assert (await sdk.assistants.create("echo", assistant_id=assistant_id))["version"] == 1
 
 
-async def test_an_assistant_can_take_its_threads_with_it(sdk, gate):
+async def test_an_assistant_can_be_deleted_with_its_threads(sdk, gate):
     assistant_id = (await sdk.assistants.create("slow"))["assistant_id"]
     finished, busy, foreign = await sdk.thread(), await sdk.thread(), await sdk.thread()
     await sdk.runs.wait(finished, assistant_id, input={})
@@ -320,9 +325,9 @@ async def test_an_assistant_can_take_its_threads_with_it(sdk, gate):
     run = await sdk.runs.create(busy, assistant_id, input={"until": str(gate)})
     await has_begun(sdk, run)
     await sdk.assistants.delete(assistant_id, delete_threads=True)
-    for gone in (finished, busy):
-        with refused(404, f"Thread with ID {gone} not found"):
-            await sdk.threads.get(gone)
+    for deleted in (finished, busy):
+        with refused(404, f"Thread with ID {deleted} not found"):
+            await sdk.threads.get(deleted)
     assert (await sdk.threads.get(foreign))["status"] == "idle"
 
 
@@ -334,26 +339,26 @@ async def test_a_run_has_the_configuration_of_its_assistant(sdk):
         "configured", {"tags": ["t"], "configurable": {"model": "x", "size": 1}}, metadata={"team": "a"}
     )
     assistant_id = assistant["assistant_id"]
-    told = await seen(sdk, assistant_id)
+    reported = await configuration_of(sdk, assistant_id)
     configured = {"model": "x", "size": 1}
-    assert told["configured"] == {**configured, "assistant_id": assistant_id}
-    assert told["context"] == configured
-    assert told["tags"] == ["t"]
-    assert told["metadata"]["team"] == "a"
-    assert "created_by" not in told["metadata"]
+    assert reported["configured"] == {**configured, "assistant_id": assistant_id}
+    assert reported["context"] == configured
+    assert reported["tags"] == ["t"]
+    assert reported["metadata"]["team"] == "a"
+    assert "created_by" not in reported["metadata"]
 
 
-async def test_what_a_run_is_given_goes_over_what_its_assistant_has(sdk):
+async def test_the_configuration_of_a_run_overrides_that_of_its_assistant(sdk):
     assistant = await sdk.assistants.create("configured", context={"model": "x", "size": 1})
     for given in ({"context": {"size": 2}}, {"config": {"configurable": {"size": 2}}}):
-        told = await seen(sdk, assistant["assistant_id"], **given)
-        assert told["context"] == {"model": "x", "size": 2}
-        assert (told["configured"]["model"], told["configured"]["size"]) == ("x", 2)
+        reported = await configuration_of(sdk, assistant["assistant_id"], **given)
+        assert reported["context"] == {"model": "x", "size": 2}
+        assert (reported["configured"]["model"], reported["configured"]["size"]) == ("x", 2)
     with refused(400, BOTH):
-        await seen(sdk, "configured", context={"a": 1}, config={"configurable": {"b": 1}})
+        await configuration_of(sdk, "configured", context={"a": 1}, config={"configurable": {"b": 1}})
 
 
-async def test_a_run_uses_the_assistant_as_it_is_when_it_is_accepted(sdk, gate):
+async def test_a_run_uses_the_assistant_as_of_its_acceptance(sdk, gate):
     assistant_id = (await sdk.assistants.create("configured", context={"model": "old"}))["assistant_id"]
     thread_id = await sdk.thread()
     await sdk.runs.create(thread_id, "slow", input={"until": str(gate)})
@@ -361,47 +366,47 @@ async def test_a_run_uses_the_assistant_as_it_is_when_it_is_accepted(sdk, gate):
     await sdk.assistants.update(assistant_id, context={"model": "new"})
     gate.touch()
     assert (await sdk.runs.join(thread_id, queued["run_id"]))["context"] == {"model": "old"}
-    assert (await seen(sdk, assistant_id))["context"] == {"model": "new"}
+    assert (await configuration_of(sdk, assistant_id))["context"] == {"model": "new"}
 
 
-async def test_a_context_class_gets_what_it_has_fields_for(sdk):
-    assert (await seen(sdk, "strict"))["context"] == {"model": "small", "size": 1}
+async def test_a_context_class_receives_only_its_own_fields(sdk):
+    assert (await configuration_of(sdk, "strict"))["context"] == {"model": "small", "size": 1}
     given = {"model": "large", "unknown": 1}
     for how in ({"context": given}, {"config": {"configurable": given}}):
-        assert (await seen(sdk, "strict", **how))["context"] == {"model": "large", "size": 1}
-    assert (await seen(sdk, "demanding"))["context"] is None
-    assert (await seen(sdk, "demanding", context={"model": "m"}))["context"] == {"model": "m", "size": 1}
-    wrong = await seen(sdk, "demanding", context={"model": "m", "size": "huge"}, raise_error=False)
-    assert wrong["__error__"]["error"] == "ValidationError"
+        assert (await configuration_of(sdk, "strict", **how))["context"] == {"model": "large", "size": 1}
+    assert (await configuration_of(sdk, "demanding"))["context"] is None
+    assert (await configuration_of(sdk, "demanding", context={"model": "m"}))["context"] == {"model": "m", "size": 1}
+    invalid = await configuration_of(sdk, "demanding", context={"model": "m", "size": "huge"}, raise_error=False)
+    assert invalid["__error__"]["error"] == "ValidationError"
 
 
-# -- what their graphs are like --------------------------------------------------------------------------------------
+# -- their graphs ----------------------------------------------------------------------------------------------------
 
 
-async def test_a_graph_is_drawn_by_id_or_by_name(sdk):
+async def test_the_structure_of_a_graph_is_read_by_id_or_by_name(sdk):
     [own] = await sdk.assistants.search(graph_id="nested", limit=1)
-    drawn = await sdk.assistants.get_graph(own["assistant_id"])
+    structure = await sdk.assistants.get_graph(own["assistant_id"])
     node = {"type": "runnable", "data": {}}
     named = [{**node, "id": name, "data": {"name": name}} for name in ("__start__", "before", "inner", "after")]
-    assert drawn["nodes"] == [*named, {"id": "__end__"}]
-    assert drawn["edges"] == [
+    assert structure["nodes"] == [*named, {"id": "__end__"}]
+    assert structure["edges"] == [
         {"source": "__start__", "target": "before"},
         {"source": "before", "target": "inner"},
         {"source": "inner", "target": "after"},
         {"source": "after", "target": "__end__"},
     ]
-    assert await sdk.assistants.get_graph("nested") == drawn
+    assert await sdk.assistants.get_graph("nested") == structure
     with refused(422, "Invalid assistant ID: must be a UUID"):
         await sdk.assistants.get_graph("nobody")
 
 
-async def test_an_xray_draws_subgraphs_too(sdk, http):
+async def test_an_xray_includes_subgraphs(sdk, http):
     ids = {node["id"] for node in (await sdk.assistants.get_graph("nested", xray=True))["nodes"]}
     assert ids == {"__start__", "before", "inner:feel", "inner:speak", "after", "__end__"}
     assert await sdk.assistants.get_graph("nested", xray=1) == await sdk.assistants.get_graph("nested", xray=True)
-    for odd in ("0", "-1", "abc", "1.5", "²"):
-        answer = await http.get("/assistants/nested/graph", params={"xray": odd})
-        assert (answer.status_code, answer.json()) == (422, {"detail": "Invalid xray value"})
+    for invalid in ("0", "-1", "abc", "1.5", "²"):
+        response = await http.get("/assistants/nested/graph", params={"xray": invalid})
+        assert (response.status_code, response.json()) == (422, {"detail": "Invalid xray value"})
     assert (await http.get("/assistants/nested/graph", params={"xray": "9" * 5000})).status_code == 200
 
 
@@ -410,7 +415,7 @@ async def schemas_of(sdk, graph_id):
     return await sdk.assistants.get_schemas(own["assistant_id"])
 
 
-async def test_schemas_say_what_goes_in_what_is_kept_and_what_comes_out(sdk):
+async def test_schemas_describe_input_state_and_output(sdk):
     schemas = await schemas_of(sdk, "private")
     parts = ("input_schema", "output_schema", "state_schema")
     assert [list(schemas[part]["properties"]) for part in parts] == [
@@ -422,21 +427,21 @@ async def test_schemas_say_what_goes_in_what_is_kept_and_what_comes_out(sdk):
 
 
 @pytest.mark.parametrize("graph_id", ["loose", "strict", "demanding"])
-async def test_schemas_say_what_can_be_configured(sdk, graph_id):
+async def test_schemas_describe_the_configuration(sdk, graph_id):
     schemas = await schemas_of(sdk, graph_id)
     assert schemas["config_schema"] == schemas["context_schema"]
     kinds = {name: field["type"] for name, field in schemas["context_schema"]["properties"].items()}
     assert kinds == {"model": "string", "size": "integer"}
 
 
-async def test_what_cannot_be_described_may_be_anything(sdk):
+async def test_a_type_without_a_schema_may_be_anything(sdk):
     properties = (await schemas_of(sdk, "odd"))["state_schema"]["properties"]
     assert list(properties) == ["opaque", "schema", "copy"]
     assert properties["schema"]["type"] == "integer"
     assert "type" not in properties["opaque"]
 
 
-async def test_every_graph_has_schemas_and_a_drawing(sdk):
+async def test_every_graph_has_schemas_and_a_structure(sdk):
     for graph_id in GRAPHS:
         if graph_id == "broken":
             continue

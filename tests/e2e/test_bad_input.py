@@ -1,6 +1,6 @@
-"""Whatever is sent, the answer is a documented status with a sentence; never a 5xx, never a traceback.
+"""Every input gets a documented status and an error text; never a 5xx, never a traceback.
 
-The routes come from /openapi.json, so that a new one cannot be forgotten.
+The routes come from /openapi.json, so that a new one cannot be missed.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ VALID: dict[tuple[str, str], dict[str, Any]] = {
     ("POST", "/threads/{thread_id}/runs/crons"): {"assistant_id": "echo", "schedule": "@yearly"},
     ("PATCH", "/runs/crons/{cron_id}"): {"enabled": True},
 }
-"""The least a body must have, where that is more than nothing."""
+"""The smallest valid body, where it is not empty."""
 
 REQUIRED = {
     "/ui/{graph_id}": "name",
@@ -95,9 +95,9 @@ class Route:
     path: str
     query: tuple[str, ...]
     fields: tuple[str, ...] | None
-    """The keys of its body; None if it takes none."""
+    """The keys of its body; None if it takes no body."""
     listed: bool = False
-    """Whether the body is a list of such."""
+    """Whether the body is a list of such objects."""
 
     def url(self, **ids: str) -> str:
         return self.path.format(**ids)
@@ -107,8 +107,8 @@ class Route:
         return [name for name in IDS if f"{{{name}}}" in self.path]
 
     def body(self, **fields: Any) -> Any:
-        least = {**VALID.get((self.method, self.path), {}), **fields}
-        return [least] if self.listed else least
+        smallest = {**VALID.get((self.method, self.path), {}), **fields}
+        return [smallest] if self.listed else smallest
 
     def matches(self, method: str, url: str) -> bool:
         pattern = re.sub(r"\\{\w+\\}", "[^/]+", re.escape(self.path))
@@ -121,13 +121,13 @@ class Route:
 IDS = ("thread_id", "run_id", "cron_id", "assistant_id", "checkpoint_id", "namespace", "graph_id", "file")
 
 
-PAGES = ("/ag-ui", "/copilotkit")
-"""Protocols with ids and refusals of their own: see test_bad_input_of_pages.py."""
+OTHER_PROTOCOLS = ("/ag-ui", "/copilotkit")
+"""Protocols with their own ids and error shapes: see test_bad_input_ag_ui.py."""
 
 
 def routes_of(schema: dict[str, Any]) -> Iterator[Route]:
     for path, methods in schema["paths"].items():
-        if path.startswith(PAGES):
+        if path.startswith(OTHER_PROTOCOLS):
             continue
         for method, operation in methods.items():
             query = tuple(each["name"] for each in operation.get("parameters", ()) if each["in"] == "query")
@@ -142,7 +142,7 @@ def routes_of(schema: dict[str, Any]) -> Iterator[Route]:
 
 @pytest.fixture(scope="module")
 def own_server(project, tmp_path_factory):
-    """A server whose log is ours alone. At the end it must not have told of a defect."""
+    """A server for this module only, so that its log can be checked for unexpected errors at the end."""
     with running_server(project, tmp_path_factory.mktemp("bad-input") / "data") as running:
         yield running
         log = running.log()
@@ -166,7 +166,7 @@ def routes(own_server) -> list[Route]:
 
 @pytest.fixture
 async def real(wire) -> dict[str, str]:
-    """The ids of things that exist."""
+    """The ids of existing objects."""
     thread_id = (await wire.post("/threads", json={})).json()["thread_id"]
     run = await wire.post(f"/threads/{thread_id}/runs/wait", json={"assistant_id": "echo", "input": {"text": 1}})
     run_id = run.headers["content-location"].rpartition("/")[2]
@@ -189,22 +189,22 @@ def unknown_ids() -> dict[str, str]:
     return {name: str(uuid.uuid4()) for name in IDS}
 
 
-def assert_refused(answer: httpx.Response, status: int | set[int], route: object, detail: str | None = None) -> None:
+def assert_rejected(response: httpx.Response, status: int | set[int], route: object, detail: str | None = None) -> None:
     statuses = status if isinstance(status, set) else {status}
-    assert answer.status_code in statuses, f"{route}: {answer.status_code} {answer.text[:300]}"
-    body = answer.json()
+    assert response.status_code in statuses, f"{route}: {response.status_code} {response.text[:300]}"
+    body = response.json()
     assert list(body) == ["detail"], f"{route}: {body}"
     assert isinstance(body["detail"], str), f"{route}: {body}"
-    assert body["detail"], f"{route}: an empty sentence"
+    assert body["detail"], f"{route}: empty detail"
     assert "Traceback" not in body["detail"]
     if detail is not None:
         assert body["detail"] == detail, f"{route}: {body}"
 
 
-def assert_documented(answer: httpx.Response, what: object) -> None:
-    assert answer.status_code in DOCUMENTED, f"{what}: {answer.status_code}"
-    if answer.status_code >= 400:
-        assert_refused(answer, answer.status_code, what)
+def assert_documented(response: httpx.Response, subject: object) -> None:
+    assert response.status_code in DOCUMENTED, f"{subject}: {response.status_code}"
+    if response.status_code >= 400:
+        assert_rejected(response, response.status_code, subject)
 
 
 UUIDS = {"thread_id", "run_id", "cron_id", "assistant_id"}
@@ -221,21 +221,21 @@ def with_body(routes: list[Route]) -> list[Route]:
 async def test_unknown_ids_are_not_found(wire, routes):
     for route in with_ids(routes):
         body = route.body() if route.fields is not None else None
-        assert_refused(await wire.request(route.method, route.url(**unknown_ids()), json=body), 404, route)
+        assert_rejected(await wire.request(route.method, route.url(**unknown_ids()), json=body), 404, route)
 
 
 FORMS = (str.upper, lambda text: text.replace("-", ""), "{{{}}}".format, "urn:uuid:{}".format)
 
 
 @pytest.mark.parametrize("form", FORMS)
-async def test_ids_are_known_in_every_form_of_a_uuid(wire, routes, real, form):
-    """What is there is found, and is shown by the id that it has; what is not there is not found."""
+async def test_ids_are_accepted_in_every_uuid_form(wire, routes, real, form):
+    """Existing objects are found and returned with their canonical id; unknown ones are not found."""
     unknown = {name: quote(form(id)) for name, id in unknown_ids().items()}
     others = {name: quote(form(id)) if name in UUIDS else id for name, id in real.items()}
     for route in with_ids(routes):
         body = route.body() if route.fields is not None else None
-        assert_refused(await wire.request(route.method, route.url(**unknown), json=body), 404, route)
-        if route.method == "GET" and route.path != "/threads/{thread_id}/stream":  # which does not end
+        assert_rejected(await wire.request(route.method, route.url(**unknown), json=body), 404, route)
+        if route.method == "GET" and route.path != "/threads/{thread_id}/stream":  # this stream does not end
             usual, other = await wire.get(route.url(**real)), await wire.get(route.url(**others))
             assert (other.status_code, other.text) == (usual.status_code, usual.text), route
             assert [other.headers.get(name) for name in ("location", "content-location")] == [
@@ -244,12 +244,12 @@ async def test_ids_are_known_in_every_form_of_a_uuid(wire, routes, real, form):
 
 
 @pytest.mark.parametrize("form", FORMS)
-async def test_ids_in_bodies_are_known_in_every_form_of_a_uuid(wire, form):
+async def test_ids_in_bodies_are_accepted_in_every_uuid_form(wire, form):
     thread_id, assistant_id = str(uuid.uuid4()), str(uuid.uuid4())
-    made = await wire.post("/threads", json={"thread_id": form(thread_id)})
-    assert made.json()["thread_id"] == thread_id
-    made = await wire.post("/assistants", json={"graph_id": "echo", "assistant_id": form(assistant_id)})
-    assert made.json()["assistant_id"] == assistant_id
+    created = await wire.post("/threads", json={"thread_id": form(thread_id)})
+    assert created.json()["thread_id"] == thread_id
+    created = await wire.post("/assistants", json={"graph_id": "echo", "assistant_id": form(assistant_id)})
+    assert created.json()["assistant_id"] == assistant_id
     (run,) = (
         await wire.post(
             "/runs/batch",
@@ -257,116 +257,118 @@ async def test_ids_in_bodies_are_known_in_every_form_of_a_uuid(wire, form):
         )
     ).json()
     assert (run["thread_id"], run["assistant_id"]) == (thread_id, assistant_id)
-    asked = {"thread_id": form(thread_id), "run_ids": [form(run["run_id"])]}
-    assert (await wire.post("/runs/cancel", json=asked)).status_code == 204
+    query = {"thread_id": form(thread_id), "run_ids": [form(run["run_id"])]}
+    assert (await wire.post("/runs/cancel", json=query)).status_code == 204
     cron = {"assistant_id": form(assistant_id), "schedule": "@yearly"}
     assert (await wire.post(f"/threads/{thread_id}/runs/crons", json=cron)).json()["assistant_id"] == assistant_id
-    sought = {"assistant_id": form(assistant_id), "thread_id": form(thread_id)}
-    assert (await wire.post("/runs/crons/count", json=sought)).json() == 1
+    query = {"assistant_id": form(assistant_id), "thread_id": form(thread_id)}
+    assert (await wire.post("/runs/crons/count", json=query)).json() == 1
     assert (await wire.post("/threads/count", json={"ids": [form(thread_id)]})).json() == 1
     assert (await wire.post("/threads/prune", json={"thread_ids": [form(thread_id)]})).json() == {"pruned_count": 1}
     assert (await wire.get(f"/threads/{thread_id}")).status_code == 404
 
 
-@pytest.mark.parametrize("wrong", ["abc", "0", "%00", "%F0%9F%92%A5", "a" * 3000, "..%2f..", "null", "{}"])
-async def test_malformed_ids_are_refused(wire, routes, wrong):
+@pytest.mark.parametrize("malformed", ["abc", "0", "%00", "%F0%9F%92%A5", "a" * 3000, "..%2f..", "null", "{}"])
+async def test_malformed_ids_are_rejected(wire, routes, malformed):
     for route in with_ids(routes):
         body = route.body() if route.fields is not None else None
         for name in set(route.params) - {"checkpoint_id", "namespace"}:
-            url = route.url(**{**unknown_ids(), name: wrong})
-            # An id with a slash in it is another path, and so another route or none.
-            expected = {404, 405} if "2f" in wrong else {422}
-            assert_refused(await wire.request(route.method, url, json=body), expected, f"{route} {name}={wrong[:20]}")
+            url = route.url(**{**unknown_ids(), name: malformed})
+            # An id that contains a slash is another path, so it matches another route or none.
+            expected = {404, 405} if "2f" in malformed else {422}
+            assert_rejected(
+                await wire.request(route.method, url, json=body), expected, f"{route} {name}={malformed[:20]}"
+            )
 
 
 async def test_a_checkpoint_id_may_be_any_text(wire, real):
-    for wrong in ("abc", "%00", "a" * 3000, "%F0%9F%92%A5"):
-        answer = await wire.get(f"/threads/{real['thread_id']}/state/{wrong}")
-        assert_documented(answer, wrong)
+    for malformed in ("abc", "%00", "a" * 3000, "%F0%9F%92%A5"):
+        response = await wire.get(f"/threads/{real['thread_id']}/state/{malformed}")
+        assert_documented(response, malformed)
 
 
-async def test_what_is_not_json_is_refused(wire, routes, real):
+async def test_malformed_json_is_rejected(wire, routes, real):
     for content in (b"{nope", b"\xff\xfe", b'{"a":1}{"b":2}', b"NaN", b'{"a":NaN}', b'{"a":1,}', b"\x00", b"'a'"):
         for route in with_body(routes):
             headers = {"content-type": "application/json"}
-            answer = await wire.request(route.method, route.url(**real), content=content, headers=headers)
-            assert_refused(answer, 422, f"{route} {content!r}", INVALID_JSON)
+            response = await wire.request(route.method, route.url(**real), content=content, headers=headers)
+            assert_rejected(response, 422, f"{route} {content!r}", INVALID_JSON)
 
 
-async def test_lone_surrogates_are_refused(wire, routes, real):
+async def test_lone_surrogates_are_rejected(wire, routes, real):
     for content in (b'{"metadata":{"a":"\\ud800"}}', b'{"metadata":{"\\udc00":1}}', b'{"a":"\xed\xa0\x80"}'):
         for route in with_body(routes):
             headers = {"content-type": "application/json"}
-            answer = await wire.request(route.method, route.url(**real), content=content, headers=headers)
-            assert_refused(answer, 422, f"{route} {content!r}", INVALID_JSON)
+            response = await wire.request(route.method, route.url(**real), content=content, headers=headers)
+            assert_rejected(response, 422, f"{route} {content!r}", INVALID_JSON)
 
 
 @pytest.mark.parametrize("body", [[], [{}], "text", 3, None, True], ids=repr)
-async def test_a_body_that_is_not_an_object_is_refused(wire, routes, real, body):
+async def test_a_body_that_is_not_an_object_is_rejected(wire, routes, real, body):
     for route in with_body(routes):
         content = json.dumps(body).encode()
-        answer = await wire.request(
+        response = await wire.request(
             route.method, route.url(**real), content=content, headers={"content-type": "application/json"}
         )
-        assert_refused(answer, 422, f"{route} {body!r}")
+        assert_rejected(response, 422, f"{route} {body!r}")
 
 
-async def test_no_body_at_all_is_refused(wire, routes, real):
+async def test_an_empty_body_is_rejected(wire, routes, real):
     for route in with_body(routes):
         for headers in ({}, {"content-type": "application/json"}):
-            answer = await wire.request(route.method, route.url(**real), content=b"", headers=headers)
-            assert_refused(answer, 422, route, "A request body is required")
+            response = await wire.request(route.method, route.url(**real), content=b"", headers=headers)
+            assert_rejected(response, 422, route, "A request body is required")
 
 
-CALLED_OTHERWISE = (
+OTHER_CONTENT_TYPES = (
     {},
     {"content-type": ""},
-    {"content-type": "application/x-www-form-urlencoded"},  # as curl -d does
-    {"content-type": "text/plain;charset=UTF-8"},  # as fetch does
+    {"content-type": "application/x-www-form-urlencoded"},  # sent by curl -d
+    {"content-type": "text/plain;charset=UTF-8"},  # sent by fetch
     {"content-type": "application/json; charset=utf-8"},
     {"content-type": "multipart/form-data; boundary=x"},
 )
 
 
-async def test_json_is_read_whatever_it_is_said_to_be(wire, routes, real):
+async def test_json_is_read_whatever_its_content_type(wire, routes, real):
     for route in with_body(routes):
         content = json.dumps(route.body()).encode()
         usual = await wire.request(
             route.method, route.url(**real), content=content, headers={"content-type": "application/json"}
         )
         assert usual.status_code in (200, 204, 404), f"{route}: {usual.text[:300]}"
-        for headers in CALLED_OTHERWISE:
-            answer = await wire.request(route.method, route.url(**real), content=content, headers=headers)
-            assert answer.status_code == usual.status_code, f"{route} {headers}: {answer.text[:300]}"
+        for headers in OTHER_CONTENT_TYPES:
+            response = await wire.request(route.method, route.url(**real), content=content, headers=headers)
+            assert response.status_code == usual.status_code, f"{route} {headers}: {response.text[:300]}"
 
 
-async def test_what_is_not_json_is_refused_whatever_it_is_said_to_be(wire, routes, real):
+async def test_malformed_json_is_rejected_whatever_its_content_type(wire, routes, real):
     for route in with_body(routes):
-        for headers in CALLED_OTHERWISE:
-            answer = await wire.request(route.method, route.url(**real), content=b"a=b&c=d", headers=headers)
-            assert_refused(answer, 422, f"{route} {headers}", INVALID_JSON)
+        for headers in OTHER_CONTENT_TYPES:
+            response = await wire.request(route.method, route.url(**real), content=b"a=b&c=d", headers=headers)
+            assert_rejected(response, 422, f"{route} {headers}", INVALID_JSON)
 
 
 @pytest.mark.parametrize("origin", ["https://evil.example", "null"])
-async def test_a_foreign_page_can_start_nothing_with_a_form(wire, real, origin):
-    """A browser lets any page send forms; what it says of where they come from is what protects us."""
+async def test_a_page_of_another_origin_cannot_start_a_run_with_a_form(wire, real, origin):
+    """A browser lets any page send forms; the `Origin` header protects us."""
     url = f"/threads/{real['thread_id']}/runs"
     before = (await wire.get(url)).json()
     form = b'{"assistant_id":"echo","input":{"text":"="}}'
-    for headers in CALLED_OTHERWISE:
-        answer = await wire.post(url, content=form, headers={**headers, "origin": origin})
-        assert_refused(answer, 403, headers)
+    for headers in OTHER_CONTENT_TYPES:
+        response = await wire.post(url, content=form, headers={**headers, "origin": origin})
+        assert_rejected(response, 403, headers)
     assert (await wire.get(url)).json() == before
 
 
-async def test_what_is_required_is_named(wire, routes, real):
+async def test_a_missing_required_field_is_named(wire, routes, real):
     for route in with_body(routes):
         if route.path in REQUIRED and route.method == "POST":
-            answer = await wire.request(route.method, route.url(**real), json={})
-            assert_refused(answer, 422, route, f'"{REQUIRED[route.path]}" is a required property')
+            response = await wire.request(route.method, route.url(**real), json={})
+            assert_rejected(response, 422, route, f'"{REQUIRED[route.path]}" is a required property')
 
 
-async def test_a_body_that_is_declared_too_large_is_refused_unread(own_server, routes, real):
+async def test_a_body_declared_too_large_is_rejected_unread(own_server, routes, real):
     for route in with_body(routes):
         status, body = await _raw(
             own_server.url,
@@ -378,16 +380,16 @@ async def test_a_body_that_is_declared_too_large_is_refused_unread(own_server, r
 
 
 @pytest.mark.parametrize("start", ["GET /ok HTTP/1.1\r\nX-Long: ", "GET /ok?"], ids=["header", "address"])
-async def test_a_head_without_an_end_is_refused(own_server, start):
+async def test_an_endless_request_head_is_rejected(own_server, start):
     status, body = await _raw(own_server.url, start.encode() + b"x" * 70_000)
     assert (status, body) == (431, {"detail": "The request line and headers are larger than 64 kB."})
 
 
-async def test_a_long_head_is_taken(wire):
+async def test_a_long_request_head_is_accepted(wire):
     assert (await wire.get("/ok", headers={"X-Long": "x" * 60_000})).status_code == 200
 
 
-async def test_a_body_that_turns_out_too_large_is_refused(wire, routes, real):
+async def test_a_body_that_turns_out_too_large_is_rejected(wire, routes, real):
     piece = b" " * (1024 * 1024)
 
     async def pieces():
@@ -396,83 +398,85 @@ async def test_a_body_that_turns_out_too_large_is_refused(wire, routes, real):
 
     for route in with_body(routes):
         headers = {"content-type": "application/json"}
-        answer = await wire.request(route.method, route.url(**real), content=pieces(), headers=headers)
-        assert_refused(answer, 413, route, f"The request body is larger than {MAX_BODY} bytes")
+        response = await wire.request(route.method, route.url(**real), content=pieces(), headers=headers)
+        assert_rejected(response, 413, route, f"The request body is larger than {MAX_BODY} bytes")
 
 
 async def test_a_body_just_within_the_limit_is_read(wire, real):
     text = "x" * (MAX_BODY - 200)
-    answer = await wire.post("/threads", json={"metadata": {"text": text}})
-    assert answer.status_code == 200
+    response = await wire.post("/threads", json={"metadata": {"text": text}})
+    assert response.status_code == 200
 
 
-async def test_json_that_is_too_deep_is_refused(wire, routes, real):
+async def test_json_nested_too_deeply_is_rejected(wire, routes, real):
     for opening, closing in ((b"[", b"]"), (b'{"a":', b"}")):
         content = b'{"metadata":' + opening * 100 + b"1" + closing * 100 + b"}"
         for route in with_body(routes):
             headers = {"content-type": "application/json"}
-            answer = await wire.request(route.method, route.url(**real), content=content, headers=headers)
-            assert_refused(answer, 422, route, "The request body is nested more than 100 levels deep")
+            response = await wire.request(route.method, route.url(**real), content=content, headers=headers)
+            assert_rejected(response, 422, route, "The request body is nested more than 100 levels deep")
 
 
-async def test_json_as_deep_as_allowed_is_taken(wire, real):
+async def test_json_nested_to_the_limit_is_accepted(wire, real):
     nested: Any = 1
     for _ in range(97):
         nested = [nested]
-    answer = await wire.post(
+    response = await wire.post(
         f"/threads/{real['thread_id']}/runs/wait", json={"assistant_id": "echo", "input": {"text": nested}}
     )
-    assert answer.json()["echoed"] == nested
+    assert response.json()["echoed"] == nested
 
 
-async def test_every_key_with_every_odd_value_gives_a_documented_answer(wire, routes, real):
-    """Wrong types, huge integers, NULs, ten kilobytes of key: answered, or refused with a sentence."""
+async def test_every_field_with_every_unusual_value_gets_a_documented_response(wire, routes, real):
+    """Wrong types, huge integers, NULs, keys of ten kilobytes: accepted, or rejected with an error text."""
     undocumented = []
     for route in with_body(routes):
         for field in route.fields or ():
-            for odd in ODD_VALUES:
-                body = json.dumps(route.body(**{field: odd}))
+            for value in ODD_VALUES:
+                body = json.dumps(route.body(**{field: value}))
                 headers = {"content-type": "application/json"}
-                answer = await wire.request(route.method, route.url(**real), content=body, headers=headers)
-                if answer.status_code not in DOCUMENTED:
-                    undocumented.append(f"{route} {field}={str(odd)[:80]}: {answer.status_code} {answer.text[:120]}")
+                response = await wire.request(route.method, route.url(**real), content=body, headers=headers)
+                if response.status_code not in DOCUMENTED:
+                    undocumented.append(
+                        f"{route} {field}={str(value)[:80]}: {response.status_code} {response.text[:120]}"
+                    )
                 else:
-                    assert_documented(answer, f"{route} {field}={str(odd)[:60]}")
+                    assert_documented(response, f"{route} {field}={str(value)[:60]}")
     assert undocumented == []
 
 
-async def test_every_query_with_every_odd_value_gives_a_documented_answer(wire, routes, real):
+async def test_every_query_parameter_with_every_unusual_value_gets_a_documented_response(wire, routes, real):
     for route in routes:
         for name in route.query:
-            for odd in ("", "abc", "-1", "0", "1.5", "9" * 30, "\x00", "[", '["a"', "[1]", "a" * 5000, "💥", "null"):
-                if route.method == "POST" and route.path.endswith("/cancel") and odd in ("", "0"):
+            for value in ("", "abc", "-1", "0", "1.5", "9" * 30, "\x00", "[", '["a"', "[1]", "a" * 5000, "💥", "null"):
+                if route.method == "POST" and route.path.endswith("/cancel") and value in ("", "0"):
                     continue
                 body = route.body() if route.fields is not None else None
-                async with wire.stream(route.method, route.url(**real), params={name: odd}, json=body) as answer:
-                    if answer.status_code >= 400:  # a thread's stream, once begun, has no end
-                        await answer.aread()
-                    assert_documented(answer, f"{route} {name}={odd[:20]!r}")
+                async with wire.stream(route.method, route.url(**real), params={name: value}, json=body) as response:
+                    if response.status_code >= 400:  # a thread's stream has no end once it has started
+                        await response.aread()
+                    assert_documented(response, f"{route} {name}={value[:20]!r}")
 
 
-async def test_odd_headers_give_a_documented_answer(wire, real):
+async def test_unusual_headers_get_a_documented_response(wire, real):
     at = f"/threads/{real['thread_id']}/runs/{real['run_id']}/stream"
-    for odd in ("", "abc", "-2", "9" * 400, "1;2", "\u00e9"):
-        answer = await wire.get(at, headers={"Last-Event-ID": odd.encode("latin-1")})
-        assert_refused(answer, 400, odd)
+    for value in ("", "abc", "-2", "9" * 400, "1;2", "\u00e9"):
+        response = await wire.get(at, headers={"Last-Event-ID": value.encode("latin-1")})
+        assert_rejected(response, 400, value)
     run = {"assistant_id": "echo"}
     too_long = await wire.post(f"/threads/{real['thread_id']}/runs", json=run, headers={"Idempotency-Key": "k" * 256})
-    assert_refused(too_long, 422, "Idempotency-Key")
+    assert_rejected(too_long, 422, "Idempotency-Key")
 
 
 async def test_a_number_beyond_64_bits_is_read_as_a_float(wire, real):
     body = f'{{"assistant_id":"echo","input":{{"text":{10**30}}}}}'
-    answer = await wire.post(
+    response = await wire.post(
         f"/threads/{real['thread_id']}/runs/wait", content=body, headers={"content-type": "application/json"}
     )
-    assert answer.json() == {"text": 1e30, "echoed": 1e30}
+    assert response.json() == {"text": 1e30, "echoed": 1e30}
 
 
-async def test_nul_and_long_keys_come_back_as_they_went(wire):
+async def test_nul_and_long_keys_round_trip_unchanged(wire):
     metadata = {"\x00": "a\x00b", "k" * 10_000: "v", "": "empty", "💥\u202e": "x"}
     thread = (await wire.post("/threads", json={"metadata": metadata})).json()
     assert thread["metadata"] == metadata
@@ -484,15 +488,15 @@ async def test_nul_and_long_keys_come_back_as_they_went(wire):
 @pytest.mark.parametrize(
     "host", ["evil.example", "evil.example:80", "localhost.evil.example", "127.0.0.1.evil.com", ""]
 )
-async def test_a_foreign_host_is_refused_everywhere(wire, routes, real, host):
+async def test_a_foreign_host_is_rejected_everywhere(wire, routes, real, host):
     for route in routes:
         body = route.body() if route.fields is not None else None
-        answer = await wire.request(route.method, route.url(**real), json=body, headers={"host": host})
-        assert_refused(answer, 421, route, "This server does not serve that host name")
+        response = await wire.request(route.method, route.url(**real), json=body, headers={"host": host})
+        assert_rejected(response, 421, route, "This server does not serve that host name")
 
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1:1", "LOCALHOST:99", "[::1]:2024"])
-async def test_loopback_hosts_are_answered(wire, host):
+async def test_loopback_hosts_are_accepted(wire, host):
     assert (await wire.get("/ok", headers={"host": host})).status_code == 200
 
 
@@ -504,13 +508,13 @@ async def test_a_foreign_origin_may_change_nothing(wire, routes, real, origin):
         body = route.body() if route.fields is not None else None
         if route.method == "GET":
             continue
-        answer = await wire.request(route.method, route.url(**real), json=body, headers={"origin": origin})
-        assert_refused(answer, 403, route, "This server does not accept requests from that origin")
+        response = await wire.request(route.method, route.url(**real), json=body, headers={"origin": origin})
+        assert_rejected(response, 403, route, "This server does not accept requests from that origin")
 
 
-async def test_a_foreign_origin_is_not_told_what_it_reads(wire, real):
-    answer = await wire.get(f"/threads/{real['thread_id']}", headers={"origin": "https://evil.example"})
-    assert "access-control-allow-origin" not in answer.headers
+async def test_a_foreign_origin_cannot_read_responses(wire, real):
+    response = await wire.get(f"/threads/{real['thread_id']}", headers={"origin": "https://evil.example"})
+    assert "access-control-allow-origin" not in response.headers
 
 
 async def test_the_servers_own_origin_is_accepted(wire, own_server):
@@ -520,19 +524,19 @@ async def test_the_servers_own_origin_is_accepted(wire, own_server):
 METHODS = {"GET", "PUT", "PATCH", "DELETE", "POST"}
 
 
-async def test_unknown_paths_and_methods_are_refused(wire, routes, real):
-    assert_refused(await wire.get("/nowhere"), 404, "/nowhere", "Not Found")
-    assert_refused(await wire.post("/threads/"), {404, 405}, "/threads/")
-    offered = {}
+async def test_unknown_paths_and_methods_are_rejected(wire, routes, real):
+    assert_rejected(await wire.get("/nowhere"), 404, "/nowhere", "Not Found")
+    assert_rejected(await wire.post("/threads/"), {404, 405}, "/threads/")
+    allowed = {}
     for route in routes:
-        offered.setdefault(route.url(**real), set()).add(route.method)
-    for url, methods in offered.items():
+        allowed.setdefault(route.url(**real), set()).add(route.method)
+    for url, methods in allowed.items():
         for method in METHODS - methods:
             # `/threads/search` is also a thread whose id is `search`.
             if not any(other.matches(method, url) for other in routes):
-                answer = await wire.request(method, url)
-                assert_refused(answer, 405, f"{method} {url}", "Method Not Allowed")
-                assert set(answer.headers["allow"].split(", ")) == {
+                response = await wire.request(method, url)
+                assert_rejected(response, 405, f"{method} {url}", "Method Not Allowed")
+                assert set(response.headers["allow"].split(", ")) == {
                     each for each in METHODS if any(other.matches(each, url) for other in routes)
                 }
 
@@ -543,7 +547,7 @@ async def test_unknown_keys_are_ignored(wire, real):
 
 
 async def _raw(url: str, request: bytes) -> tuple[int, Any]:
-    """Send exactly these bytes; give the status and the JSON of the answer."""
+    """Send exactly these bytes, and return the status and the JSON of the response."""
     host, _, port = url.removeprefix("http://").partition(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     writer.write(request)

@@ -1,4 +1,4 @@
-"""A node that blocks is the run's problem, never the server's."""
+"""A node that blocks affects its run, never the server."""
 
 import re
 import time
@@ -14,12 +14,12 @@ pytestmark = pytest.mark.anyio
 
 BLOCKED_FOR = 3.0
 SOON = 1.0
-"""Seconds in which a server that is not blocked answers, on a busy machine with two cores."""
+"""Seconds within which a server that is not blocked responds, on a busy machine with two cores."""
 
 
 @pytest.fixture(scope="module")
 def own_server(project, tmp_path_factory):
-    """Its log is read, and its worker is blocked: nobody else's."""
+    """A server for this module only: the tests read its log and block its worker."""
     with running_server(project, tmp_path_factory.mktemp("blocking") / "data") as running:
         yield running
 
@@ -39,13 +39,13 @@ async def own_sdk(own_server):
     ],
     ids=["sync-node", "sleep-in-async-node", "cpu-loop"],
 )
-async def test_the_server_goes_on_while_a_node_blocks(own_sdk, own_server, graph, given):
+async def test_the_server_responds_while_a_node_blocks(own_sdk, own_server, graph, given):
     sdk = own_sdk
     other = await sdk.thread()
     parts = await collect(sdk.runs.stream(other, "chat", input=human("hello"), stream_mode="messages-tuple"))
     blocked = await sdk.thread()
     run = await sdk.runs.create(blocked, graph, input=given, stream_mode="updates")
-    await _first_step_is_done(sdk, run)
+    await _wait_for_first_step(sdk, run)
 
     calls = {
         "ok": lambda: sdk.http.get("/ok"),
@@ -57,19 +57,19 @@ async def test_the_server_goes_on_while_a_node_blocks(own_sdk, own_server, graph
         "a search": lambda: sdk.threads.search(limit=5),
         "a new run": lambda: sdk.runs.create(other, "echo", input={}),
         "a replay": lambda: collect(sdk.runs.join_stream(other, parts[0].data["run_id"], last_event_id="-1")),
-        "what the blocked run has said": lambda: _first_two(sdk, run),
+        "the stream of the blocked run": lambda: _first_two_parts(sdk, run),
     }
-    took, answers = {}, {}
+    took, results = {}, {}
     for name, call in calls.items():
-        began = time.monotonic()
-        answers[name] = await call()
-        took[name] = time.monotonic() - began
+        started = time.monotonic()
+        results[name] = await call()
+        took[name] = time.monotonic() - started
     still = await sdk.runs.get(blocked, run["run_id"])
-    assert still["status"] == "running", f"the node had stopped blocking; the calls took {took}"
+    assert still["status"] == "running", f"the node no longer blocks; the calls took {took}"
     assert all(seconds < SOON for seconds in took.values()), took
-    assert answers["a replay"] == parts
-    assert answers["the state of the blocked thread"]["next"] == ["wait"]
-    assert [part.event for part in answers["what the blocked run has said"]] == ["metadata", "updates"]
+    assert results["a replay"] == parts
+    assert results["the state of the blocked thread"]["next"] == ["wait"]
+    assert [part.event for part in results["the stream of the blocked run"]] == ["metadata", "updates"]
     assert (await sdk.runs.join(blocked, run["run_id"]))["steps"] == ["begun", "waited"]
 
 
@@ -89,7 +89,7 @@ async def test_a_sync_node_is_not_reported_as_blocking(own_sdk, own_server):
     assert "worker_blocked" not in own_server.log()[before:]
 
 
-async def _first_step_is_done(sdk, run):
+async def _wait_for_first_step(sdk, run):
     async def check():
         try:
             with anyio.fail_after(SOON):
@@ -100,7 +100,7 @@ async def _first_step_is_done(sdk, run):
     await eventually(check)
 
 
-async def _first_two(sdk, run):
+async def _first_two_parts(sdk, run):
     seen = []
     async for part in sdk.runs.join_stream(run["thread_id"], run["run_id"], last_event_id="-1"):
         seen.append(part)

@@ -1,4 +1,4 @@
-"""Stopping runs: by asking, and by leaving."""
+"""Cancelling runs: by request and by disconnecting."""
 
 from contextlib import aclosing
 
@@ -18,22 +18,22 @@ USER_INTERRUPT = {
 }
 
 
-async def begun(sdk, gate, graph="slow", **kwargs):
+async def started_run(sdk, gate, graph="slow", **kwargs):
     thread_id = await sdk.thread()
     run = await sdk.runs.create(thread_id, graph, input={"until": str(gate)}, **kwargs)
     await has_begun(sdk, run)
     return thread_id, run["run_id"]
 
 
-async def rows_are(sdk, thread_id, count):
+async def wait_for_row_count(sdk, thread_id, count):
     async def check():
         return len(await sdk.runs.list(thread_id)) == count
 
     await eventually(check)
 
 
-async def test_an_interrupted_run_keeps_what_it_had_done(sdk, gate):
-    thread_id, run_id = await begun(sdk, gate)
+async def test_an_interrupted_run_keeps_its_progress(sdk, gate):
+    thread_id, run_id = await started_run(sdk, gate)
     await sdk.runs.cancel(thread_id, run_id, wait=True)
     assert (await sdk.runs.get(thread_id, run_id))["status"] == "interrupted"
     thread = await sdk.threads.get(thread_id)
@@ -45,14 +45,14 @@ async def test_an_interrupted_run_keeps_what_it_had_done(sdk, gate):
     assert (await sdk.runs.wait(thread_id, "slow", input=None))["steps"] == ["begun", "waited"]
 
 
-async def test_cancelling_without_waiting_stops_the_run_soon(sdk, gate):
-    thread_id, run_id = await begun(sdk, gate)
+async def test_cancelling_without_waiting_stops_the_run_eventually(sdk, gate):
+    thread_id, run_id = await started_run(sdk, gate)
     await sdk.runs.cancel(thread_id, run_id)
     await run_is(sdk, {"thread_id": thread_id, "run_id": run_id}, "interrupted")
     assert await sdk.runs.join(thread_id, run_id) == {}
 
 
-async def test_a_rolled_back_run_leaves_nothing(sdk, gate):
+async def test_a_rolled_back_run_leaves_no_trace(sdk, gate):
     thread_id = await sdk.thread()
     await sdk.runs.wait(thread_id, "slow", input={"seconds": 0})
     before = await sdk.threads.get_history(thread_id)
@@ -67,8 +67,8 @@ async def test_a_rolled_back_run_leaves_nothing(sdk, gate):
     assert len(await sdk.runs.list(thread_id)) == 1
 
 
-async def test_a_rolled_back_run_of_another_graph_leaves_the_thread_to_the_first(sdk, gate):
-    """Its question is still there, and can still be answered."""
+async def test_rolling_back_a_run_of_another_graph_restores_the_thread(sdk, gate):
+    """Its interrupt is still open and can be answered."""
     thread_id = await sdk.thread()
     await sdk.runs.wait(thread_id, "approve", input={"topic": "x"})
     before, state = await sdk.threads.get(thread_id), await sdk.threads.get_state(thread_id)
@@ -76,22 +76,22 @@ async def test_a_rolled_back_run_of_another_graph_leaves_the_thread_to_the_first
     await has_begun(sdk, run)
     await sdk.runs.cancel(thread_id, run["run_id"], wait=True, action="rollback")
     thread = await sdk.threads.get(thread_id)
-    for what in ("status", "metadata", "values", "interrupts"):
-        assert thread[what] == before[what]
+    for key in ("status", "metadata", "values", "interrupts"):
+        assert thread[key] == before[key]
     assert await sdk.threads.get_state(thread_id) == state
     assert (await sdk.runs.wait(thread_id, "approve", command={"resume": True}))["answer"] is True
 
 
-async def test_rolling_back_without_waiting_removes_the_run_soon(sdk, gate):
-    thread_id, run_id = await begun(sdk, gate)
+async def test_rolling_back_without_waiting_removes_the_run_eventually(sdk, gate):
+    thread_id, run_id = await started_run(sdk, gate)
     await sdk.runs.cancel(thread_id, run_id, action="rollback")
-    await rows_are(sdk, thread_id, 0)
+    await wait_for_row_count(sdk, thread_id, 0)
     assert await sdk.threads.get_history(thread_id) == []
     assert (await sdk.threads.get(thread_id))["status"] == "idle"
 
 
 @pytest.mark.parametrize("action", ["interrupt", "rollback"])
-async def test_the_stream_of_a_cancelled_run_just_ends(sdk, gate, action):
+async def test_the_stream_of_a_cancelled_run_ends_without_an_error(sdk, gate, action):
     thread_id = await sdk.thread()
     parts = []
 
@@ -103,7 +103,7 @@ async def test_the_stream_of_a_cancelled_run_just_ends(sdk, gate, action):
     with anyio.fail_after(PATIENCE):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(watch)
-            await rows_are(sdk, thread_id, 1)
+            await wait_for_row_count(sdk, thread_id, 1)
             (run,) = await sdk.runs.list(thread_id)
             await has_begun(sdk, run)
             await sdk.runs.cancel(thread_id, run["run_id"], wait=True, action=action)
@@ -111,8 +111,8 @@ async def test_the_stream_of_a_cancelled_run_just_ends(sdk, gate, action):
     assert [path for _, path in sdk.requests if path.endswith("/stream")] == [f"/threads/{thread_id}/runs/stream"]
 
 
-async def test_a_run_that_waits_its_turn_is_cancelled_at_once(sdk, gate):
-    thread_id, first = await begun(sdk, gate)
+async def test_a_queued_run_is_cancelled_immediately(sdk, gate):
+    thread_id, first = await started_run(sdk, gate)
     second = await sdk.runs.create(thread_id, "echo", input={"text": 1})
     await sdk.runs.cancel(thread_id, second["run_id"], wait=True)
     assert (await sdk.runs.get(thread_id, second["run_id"]))["status"] == "interrupted"
@@ -121,14 +121,14 @@ async def test_a_run_that_waits_its_turn_is_cancelled_at_once(sdk, gate):
     assert (await sdk.runs.join(thread_id, first))["steps"] == ["begun", "waited"]
 
 
-async def test_a_cancelled_sync_node_does_not_hold_up_the_answer(sdk, gate):
-    thread_id, run_id = await begun(sdk, gate, "slow_sync")
+async def test_a_cancelled_sync_node_does_not_delay_the_response(sdk, gate):
+    thread_id, run_id = await started_run(sdk, gate, "slow_sync")
     with anyio.fail_after(PATIENCE):
         await sdk.runs.cancel(thread_id, run_id, wait=True)
     assert (await sdk.runs.get(thread_id, run_id))["status"] == "interrupted"
 
 
-async def test_a_run_that_is_over_cannot_be_cancelled(sdk):
+async def test_a_finished_run_cannot_be_cancelled(sdk):
     thread_id = await sdk.thread()
     await sdk.runs.wait(thread_id, "echo", input={})
     (run,) = await sdk.runs.list(thread_id)
@@ -137,20 +137,20 @@ async def test_a_run_that_is_over_cannot_be_cancelled(sdk):
             await sdk.runs.cancel(thread_id, run["run_id"], action=action)
 
 
-async def test_cancelling_answers_like_the_official_server(sdk, http, gate):
-    thread_id, run_id = await begun(sdk, gate)
+async def test_cancelling_responds_like_the_stock_server(sdk, http, gate):
+    thread_id, run_id = await started_run(sdk, gate)
     soon = await http.post(f"/threads/{thread_id}/runs/{run_id}/cancel", params={"wait": 0})
     assert (soon.status_code, soon.content) == (202, b"")
-    thread_id, run_id = await begun(sdk, gate)
+    thread_id, run_id = await started_run(sdk, gate)
     done = await http.post(f"/threads/{thread_id}/runs/{run_id}/cancel", params={"wait": 1, "action": "interrupt"})
     assert (done.status_code, done.json()) == (200, {})
     assert done.headers["location"] == f"/threads/{thread_id}/runs/{run_id}/join"
-    wrong = await http.post(f"/threads/{thread_id}/runs/{run_id}/cancel", params={"action": "explode"})
-    assert wrong.status_code == 422
+    invalid = await http.post(f"/threads/{thread_id}/runs/{run_id}/cancel", params={"action": "explode"})
+    assert invalid.status_code == 422
 
 
 @pytest.mark.parametrize("start", ["stream", "join_stream"])
-async def test_a_client_that_leaves_cancels_its_run_if_it_said_so(sdk, gate, start):
+async def test_a_disconnecting_client_cancels_its_run_on_request(sdk, gate, start):
     thread_id = await sdk.thread()
     if start == "stream":
         stream = sdk.runs.stream(thread_id, "slow", input={"until": str(gate)}, on_disconnect="cancel")
@@ -165,7 +165,7 @@ async def test_a_client_that_leaves_cancels_its_run_if_it_said_so(sdk, gate, sta
     await run_is(sdk, run, "interrupted")
 
 
-async def test_a_client_that_leaves_lets_its_run_go_on_otherwise(sdk, gate):
+async def test_a_run_continues_by_default_when_its_client_disconnects(sdk, gate):
     thread_id = await sdk.thread()
     for kwargs in ({}, {"on_disconnect": "continue"}):
         gate.unlink(missing_ok=True)
@@ -179,7 +179,7 @@ async def test_a_client_that_leaves_lets_its_run_go_on_otherwise(sdk, gate):
         await run_is(sdk, {"thread_id": thread_id, "run_id": run_id}, "success")
 
 
-async def test_a_client_that_stops_waiting_cancels_its_run_if_it_said_so(sdk, http, gate):
+async def test_a_client_that_stops_waiting_cancels_its_run_on_request(sdk, http, gate):
     thread_id = await sdk.thread()
     body = {"assistant_id": "slow", "input": {"until": str(gate)}, "on_disconnect": "cancel"}
     async with http.stream("POST", f"/threads/{thread_id}/runs/wait", json=body) as response:
@@ -189,6 +189,6 @@ async def test_a_client_that_stops_waiting_cancels_its_run_if_it_said_so(sdk, ht
 
 
 async def test_a_cancelled_run_is_replayed_without_an_error(sdk, gate):
-    thread_id, run_id = await begun(sdk, gate, stream_mode="updates")
+    thread_id, run_id = await started_run(sdk, gate, stream_mode="updates")
     await sdk.runs.cancel(thread_id, run_id, wait=True)
     assert names(await collect(sdk.runs.join_stream(thread_id, run_id, last_event_id="-1"))) == ["metadata", "updates"]

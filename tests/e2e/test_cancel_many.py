@@ -1,4 +1,4 @@
-"""Stopping several runs with one request. On a server of its own: "all" means all there are."""
+"""Cancelling several runs with one request. The tests have their own server, because "all" means every run on it."""
 
 import pytest
 from clients import OPENERS, fresh_id, has_begun, refused, run_is
@@ -26,7 +26,7 @@ async def sdk(request, server):
         yield opened
 
 
-async def one_running_and_two_waiting(sdk, gate):
+async def one_running_and_two_queued(sdk, gate):
     thread_id = await sdk.thread()
     runs = [await sdk.runs.create(thread_id, "slow", input={"until": str(gate)}) for _ in range(3)]
     await has_begun(sdk, runs[0])
@@ -37,15 +37,15 @@ async def statuses(sdk, thread_id):
     return [run["status"] for run in reversed(await sdk.runs.list(thread_id))]
 
 
-async def test_all_runs_are_stopped(sdk, gate):
-    first, second = await one_running_and_two_waiting(sdk, gate), await one_running_and_two_waiting(sdk, gate)
+async def test_all_runs_are_cancelled(sdk, gate):
+    first, second = await one_running_and_two_queued(sdk, gate), await one_running_and_two_queued(sdk, gate)
     await sdk.runs.cancel_many(status="all")
     for run in first + second:
         await run_is(sdk, run, "interrupted")
 
 
-async def test_pending_runs_are_stopped(sdk, gate):
-    runs = await one_running_and_two_waiting(sdk, gate)
+async def test_pending_runs_are_cancelled(sdk, gate):
+    runs = await one_running_and_two_queued(sdk, gate)
     await sdk.runs.cancel_many(status="pending")
     assert await statuses(sdk, runs[0]["thread_id"]) == ["running", "interrupted", "interrupted"]
     gate.touch()
@@ -53,15 +53,15 @@ async def test_pending_runs_are_stopped(sdk, gate):
 
 
 async def test_running_runs_are_rolled_back(sdk, gate):
-    runs = await one_running_and_two_waiting(sdk, gate)
+    runs = await one_running_and_two_queued(sdk, gate)
     await sdk.runs.cancel_many(status="running", action="rollback")
     gate.touch()
     await run_is(sdk, runs[2], "success")
     assert await statuses(sdk, runs[0]["thread_id"]) == ["success", "success"]
 
 
-async def test_some_runs_of_a_thread_are_stopped(sdk, gate):
-    runs = await one_running_and_two_waiting(sdk, gate)
+async def test_some_runs_of_a_thread_are_cancelled(sdk, gate):
+    runs = await one_running_and_two_queued(sdk, gate)
     thread_id = runs[0]["thread_id"]
     await sdk.runs.cancel_many(thread_id=thread_id, run_ids=[runs[0]["run_id"], runs[2]["run_id"], fresh_id()])
     await run_is(sdk, runs[0], "interrupted")
@@ -70,7 +70,7 @@ async def test_some_runs_of_a_thread_are_stopped(sdk, gate):
     assert await statuses(sdk, thread_id) == ["interrupted", "success", "interrupted"]
 
 
-async def test_nothing_to_stop_is_not_found(sdk):
+async def test_no_matching_runs_is_not_found(sdk):
     for status in ("pending", "running", "all"):
         with refused(404, "No runs found to cancel."):
             await sdk.runs.cancel_many(status=status)
@@ -84,7 +84,7 @@ async def test_nothing_to_stop_is_not_found(sdk):
             await sdk.runs.cancel_many(thread_id=thread, run_ids=[run_id])
 
 
-async def test_what_makes_no_sense_is_refused(sdk):
+async def test_invalid_arguments_are_rejected(sdk):
     thread_id = await sdk.thread()
     for given in (
         {},

@@ -1,4 +1,4 @@
-"""Every method of every client works, or is known not to; docs/reference/conformance.md tells it."""
+"""Every method of every client works or is known not to; docs/reference/conformance.md lists them."""
 
 import json
 import re
@@ -16,11 +16,11 @@ from written_pages import check_part, markdown_table
 
 PYTHON = {"Python, async": "async", "Python, sync": "sync"}
 JAVASCRIPT = {"JavaScript 1.12.0": "langgraph-sdk-1", "JavaScript 2.0.0": "langgraph-sdk-2"}
-REFUSED = {"threads.stream": "the thread wire is not offered yet"}
-"""By the name in Python: why it does not work."""
+REFUSED = {"threads.stream": "the thread wire is not supported yet"}
+"""Why a method does not work, by its name in Python."""
 
 Report = dict[str, set[str]]
-"""What a client has (`there`), and what of it kept its promise (`used`)."""
+"""The methods that a client has (`there`), and those that worked (`used`)."""
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +56,7 @@ def js_tour(file: str, sdk: str, url: str, report: Path) -> Report:
 
 
 def in_python(name: str) -> str:
-    """`threads.getState` is `threads.get_state`: what is the same to both is one row."""
+    """Convert `threads.getState` to `threads.get_state`, so that both are one row."""
     return re.sub(r"(?<=[a-z])([A-Z])", lambda found: f"_{found[1].lower()}", name) if "." in name else name
 
 
@@ -66,26 +66,26 @@ async def test_every_method_of_every_client_is_used(clients: dict[str, Report]) 
         assert report["there"] - report["used"] == report["there"] & set(REFUSED), name
 
 
-def test_every_part_of_the_hooks_is_used(hooks: dict[str, Report]) -> None:
+def test_every_field_of_the_hooks_is_used(hooks: dict[str, Report]) -> None:
     for name, report in hooks.items():
         assert report["there"] <= report["used"], name
 
 
-def test_what_is_refused_is_refused(server: RunningServer) -> None:
-    """When one of these is offered, its method belongs into the tour."""
+def test_unsupported_methods_are_rejected(server: RunningServer) -> None:
+    """Once one of these is supported, add its method to the tour."""
     with httpx.Client(base_url=server.url) as client:
         thread = client.post("/threads", json={}).json()["thread_id"]
         assert client.post(f"/threads/{thread}/commands", json={"id": 1, "method": "run.start"}).status_code == 404
 
 
 @pytest.mark.anyio
-async def test_the_page_tells_of_the_methods(clients: dict[str, Report]) -> None:
+async def test_the_page_lists_the_methods(clients: dict[str, Report]) -> None:
     rows = sorted(set.union(*(report["there"] for report in clients.values())))
     table = [[f"`{row}`", *(cell(row, report) for report in clients.values())] for row in rows]
     check_part("conformance.md", "methods", markdown_table(["", *clients], table))
 
 
-def test_the_page_tells_of_the_hooks(hooks: dict[str, Report]) -> None:
+def test_the_page_lists_the_hooks(hooks: dict[str, Report]) -> None:
     rows = sorted(set.union(*(report["there"] for report in hooks.values())))
     table = [[f"`{row}`", *(cell(row, report) for report in hooks.values())] for row in rows]
     check_part("conformance.md", "hooks", markdown_table(["", *hooks], table))

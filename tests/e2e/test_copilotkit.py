@@ -1,4 +1,4 @@
-"""CopilotKit's runtime over HTTP: what it says it offers, and every way in which it refuses."""
+"""CopilotKit's runtime over HTTP: what it offers, and every way in which it rejects a request."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.anyio
 # -- info --------------------------------------------------------------------------------------------------------------
 
 
-async def test_the_runtime_says_what_it_offers(http: httpx.AsyncClient) -> None:
+async def test_the_runtime_describes_its_features(http: httpx.AsyncClient) -> None:
     info = (await http.get(f"{COPILOTKIT}/info")).json()
     agents = info.pop("agents")
 
@@ -40,12 +40,12 @@ async def test_the_runtime_says_what_it_offers(http: httpx.AsyncClient) -> None:
     assert agents["chat"]["capabilities"]["transport"]["resumable"] is True
 
 
-async def test_an_assistant_of_ones_own_is_an_agent_too(
+async def test_a_user_created_assistant_is_an_agent_too(
     sdk: Sdk, http: httpx.AsyncClient, copilotkit: MakePage
 ) -> None:
-    made = await sdk.assistants.create("chat", name="mine", description="My own.")
-    agent = (await http.get(f"{COPILOTKIT}/info")).json()["agents"][made["assistant_id"]]
-    here = copilotkit(made["assistant_id"])
+    created = await sdk.assistants.create("chat", name="mine", description="My own.")
+    agent = (await http.get(f"{COPILOTKIT}/info")).json()["agents"][created["assistant_id"]]
+    here = copilotkit(created["assistant_id"])
     await here.say("hello")
 
     assert agent["description"] == "My own."
@@ -68,7 +68,7 @@ async def test_another_default_agent_can_be_set(project: Path, tmp_path: Path, a
     assert here.texts[-1] == ("assistant", "You said: hello")
 
 
-def test_a_default_agent_that_does_not_exist_is_refused_at_start(project: Path, tmp_path: Path) -> None:
+def test_an_unknown_default_agent_is_rejected_at_startup(project: Path, tmp_path: Path) -> None:
     with (
         pytest.raises(TimeoutError, match="Invalid value for default_agent: 'nope'"),
         running_server(project, tmp_path / "data", env={"THREADWIRE_DEFAULT_AGENT": "nope"}),
@@ -76,33 +76,33 @@ def test_a_default_agent_that_does_not_exist_is_refused_at_start(project: Path, 
         pass
 
 
-# -- refusals ----------------------------------------------------------------------------------------------------------
+# -- rejections --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("operation", ["run", "connect", "suggest", "stop/x"])
 async def test_an_unknown_agent_is_not_found(http: httpx.AsyncClient, operation: str) -> None:
     body = {} if operation == "stop/x" else hello()
-    refused = await http.post(f"{COPILOTKIT}/agent/no%20such/{operation}", json=body)
-    assert refused.status_code == 404
-    assert refused.json() == {"error": "Agent not found", "message": "Agent 'no such' does not exist"}
+    response = await http.post(f"{COPILOTKIT}/agent/no%20such/{operation}", json=body)
+    assert response.status_code == 404
+    assert response.json() == {"error": "Agent not found", "message": "Agent 'no such' does not exist"}
 
 
 @pytest.mark.parametrize("operation", ["run", "connect", "suggest"])
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b'{"runId": "x"}', b'{"threadId": 1, "runId": "x"}'])
-async def test_a_body_that_is_not_understood_is_refused(http: httpx.AsyncClient, operation: str, body: bytes) -> None:
+async def test_an_invalid_body_is_rejected(http: httpx.AsyncClient, operation: str, body: bytes) -> None:
     headers = {"content-type": "application/json"}
-    refused = await http.post(f"{COPILOTKIT}/agent/chat/{operation}", content=body, headers=headers)
-    assert (refused.status_code, refused.json()["error"]) == (400, "Invalid request body")
-    assert refused.json()["details"]
+    response = await http.post(f"{COPILOTKIT}/agent/chat/{operation}", content=body, headers=headers)
+    assert (response.status_code, response.json()["error"]) == (400, "Invalid request body")
+    assert response.json()["details"]
 
 
-async def test_a_message_that_makes_no_sense_is_refused(http: httpx.AsyncClient) -> None:
-    refused = await http.post(f"{COPILOTKIT}/agent/chat/run", json=hello(messages=[{"role": "user"}]))
-    assert (refused.status_code, refused.json()["error"]) == (400, "Invalid request body")
+async def test_an_invalid_message_is_rejected(http: httpx.AsyncClient) -> None:
+    response = await http.post(f"{COPILOTKIT}/agent/chat/run", json=hello(messages=[{"role": "user"}]))
+    assert (response.status_code, response.json()["error"]) == (400, "Invalid request body")
 
 
 @pytest.mark.parametrize(
-    ("path", "verb", "allowed"),
+    ("path", "method", "allowed"),
     [
         ("", "GET", "POST"),
         ("/", "PUT", "POST"),
@@ -118,22 +118,22 @@ async def test_a_message_that_makes_no_sense_is_refused(http: httpx.AsyncClient)
         ("/threads/x/archive", "GET", "DELETE, PATCH, POST"),
     ],
 )
-async def test_another_verb_is_refused_with_those_that_are_allowed(
-    http: httpx.AsyncClient, path: str, verb: str, allowed: str
+async def test_another_method_is_rejected_with_the_allowed_ones(
+    http: httpx.AsyncClient, path: str, method: str, allowed: str
 ) -> None:
-    refused = await http.request(verb, COPILOTKIT + path)
-    assert (refused.status_code, refused.json()) == (405, {"error": "Method not allowed"})
-    assert refused.headers["allow"] == allowed
+    response = await http.request(method, COPILOTKIT + path)
+    assert (response.status_code, response.json()) == (405, {"error": "Method not allowed"})
+    assert response.headers["allow"] == allowed
 
 
 @pytest.mark.parametrize("path", ["/nothing", "/a%0Ab", "/agent/chat", "/memories", "/annotate", "/inspector-metadata"])
-@pytest.mark.parametrize("verb", ["GET", "POST", "PROPFIND"])
-async def test_what_there_is_not_is_not_found(http: httpx.AsyncClient, path: str, verb: str) -> None:
-    refused = await http.request(verb, COPILOTKIT + path)
-    assert (refused.status_code, refused.json()) == (404, {"error": "Not found"})
+@pytest.mark.parametrize("method", ["GET", "POST", "PROPFIND"])
+async def test_an_unknown_path_is_not_found(http: httpx.AsyncClient, path: str, method: str) -> None:
+    response = await http.request(method, COPILOTKIT + path)
+    assert (response.status_code, response.json()) == (404, {"error": "Not found"})
 
 
 @pytest.mark.parametrize("path", ["/info/", "//info", "/threads/", "/agent/chat/stop/x/"])
-async def test_slashes_too_many_do_no_harm(http: httpx.AsyncClient, path: str) -> None:
-    verb = "POST" if "stop" in path else "GET"
-    assert (await http.request(verb, COPILOTKIT + path)).status_code == 200
+async def test_extra_slashes_are_ignored(http: httpx.AsyncClient, path: str) -> None:
+    method = "POST" if "stop" in path else "GET"
+    assert (await http.request(method, COPILOTKIT + path)).status_code == 200

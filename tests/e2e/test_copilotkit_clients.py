@@ -18,8 +18,8 @@ WITHIN = 110.0
 @pytest.mark.parametrize("file", FILES)
 def test_the_clients_of_copilotkit_work_unchanged(server: RunningServer, file: str, transport: str) -> None:
     executable = shutil.which("node")
-    assert executable, "these tests need Node 20 or later"
-    ran = subprocess.run(
+    assert executable, "These tests need Node 20 or later"
+    finished = subprocess.run(
         [executable, "--test-reporter=spec", "--test-force-exit", file],
         cwd=JS,
         stdin=subprocess.DEVNULL,
@@ -30,4 +30,4 @@ def test_the_clients_of_copilotkit_work_unchanged(server: RunningServer, file: s
         check=False,
         env={**os.environ, "TRANSPORT": transport, "SERVER_URL": server.url},
     )
-    assert ran.returncode == 0, ran.stdout
+    assert finished.returncode == 0, finished.stdout

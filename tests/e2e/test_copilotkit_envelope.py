@@ -1,4 +1,4 @@
-"""CopilotKit's runtime over HTTP: the transport with one address, whose requests say in their body what they mean."""
+"""CopilotKit's runtime over HTTP: the single-endpoint transport, whose requests name the operation in their body."""
 
 import asyncio
 import uuid
@@ -26,54 +26,54 @@ async def envelope(http: httpx.AsyncClient, request: pytest.FixtureRequest) -> C
     return post
 
 
-async def test_an_envelope_has_every_operation(
+async def test_an_envelope_supports_every_operation(
     http: httpx.AsyncClient, envelope: Callable[..., Any], agui: AgUi, agent: str
 ) -> None:
     thread_id = f"in an envelope {uuid.uuid4()}"
     assert (await envelope("info")).json() == (await http.get(f"{COPILOTKIT}/info")).json()
 
     body = hello(thread_id)
-    ran = agui.check((await envelope("agent/run", {"agentId": agent}, body)).content, messages=body["messages"])
-    assert ran.messages[-1]["content"] == "You said: hello"
+    run = agui.check((await envelope("agent/run", {"agentId": agent}, body)).content, messages=body["messages"])
+    assert run.messages[-1]["content"] == "You said: hello"
     connected = agui.check((await envelope("agent/connect", {"agentId": agent}, hello(thread_id))).content)
-    assert connected.messages == ran.messages
+    assert connected.messages == run.messages
     suggested = agui.check((await envelope("agent/suggest", {"agentId": agent}, body)).content)
     assert suggested.events[-1]["type"] == "RUN_FINISHED"
 
-    where = {"agentId": agent, "threadId": thread_id}
-    assert (await envelope("agent/stop", where)).json()["stopped"] is False
-    assert (await envelope("agent/stop", where, {"runId": "x"})).json()["stopped"] is False
-    assert (await envelope("agent/stop", where, {"more": 1})).status_code == 400
+    params = {"agentId": agent, "threadId": thread_id}
+    assert (await envelope("agent/stop", params)).json()["stopped"] is False
+    assert (await envelope("agent/stop", params, {"runId": "x"})).json()["stopped"] is False
+    assert (await envelope("agent/stop", params, {"more": 1})).status_code == 400
 
 
-async def test_an_envelope_reaches_the_threads(
+async def test_an_envelope_reaches_the_thread_operations(
     http: httpx.AsyncClient, envelope: Callable[..., Any], agent: str
 ) -> None:
     thread_id = f"a/b & {uuid.uuid4()}"
     await envelope("agent/run", {"agentId": agent}, hello(thread_id))
     quoted = quote(thread_id, safe="")
 
-    async def ask(verb: str, path: str, body: Any = ...) -> Any:
-        return await envelope("resource/request", {"path": path, "httpMethod": verb}, body)
+    async def send(http_method: str, path: str, body: Any = ...) -> Any:
+        return await envelope("resource/request", {"path": path, "httpMethod": http_method}, body)
 
-    [found] = (await ask("GET", f"/threads?agentId={agent}&limit=1")).json()["threads"]
+    [found] = (await send("GET", f"/threads?agentId={agent}&limit=1")).json()["threads"]
     address = f"/threads/{quoted}"
     assert found["id"] == thread_id
-    assert (await ask("patch", address, {"agentId": agent, "name": "n"})).json()["name"] == "n"
-    assert (await ask("POST", f"{address}/archive", {"agentId": agent})).json()["archived"] is True
-    assert len((await ask("GET", f"{address}/messages")).json()["messages"]) == 2
-    assert (await ask("GET", f"{address}/state")).json() == {"state": {}}
-    assert (await ask("DELETE", address, {"agentId": agent})).json()["deleted"] is True
-    assert (await ask("GET", f"{address}/messages")).status_code == 404
+    assert (await send("patch", address, {"agentId": agent, "name": "n"})).json()["name"] == "n"
+    assert (await send("POST", f"{address}/archive", {"agentId": agent})).json()["archived"] is True
+    assert len((await send("GET", f"{address}/messages")).json()["messages"]) == 2
+    assert (await send("GET", f"{address}/state")).json() == {"state": {}}
+    assert (await send("DELETE", address, {"agentId": agent})).json()["deleted"] is True
+    assert (await send("GET", f"{address}/messages")).status_code == 404
 
 
-async def test_an_envelope_leads_nowhere_else(envelope: Callable[..., Any]) -> None:
+async def test_an_envelope_reaches_nothing_else(envelope: Callable[..., Any]) -> None:
     for path in ("/info", "/agent/chat/run", "/threadsx", "/../threads", "/memories"):
-        refused = await envelope("resource/request", {"path": path, "httpMethod": "GET"})
-        assert (refused.status_code, refused.json()) == (404, {"error": "Not found"}), path
+        response = await envelope("resource/request", {"path": path, "httpMethod": "GET"})
+        assert (response.status_code, response.json()) == (404, {"error": "Not found"}), path
     for path in ("threads", "//threads", "http://elsewhere/threads"):
-        refused = await envelope("resource/request", {"path": path, "httpMethod": "GET"})
-        assert (refused.status_code, refused.json()["error"]) == (400, "invalid_request"), path
+        response = await envelope("resource/request", {"path": path, "httpMethod": "GET"})
+        assert (response.status_code, response.json()["error"]) == (400, "invalid_request"), path
 
 
 @pytest.mark.parametrize(
@@ -93,19 +93,17 @@ async def test_an_envelope_leads_nowhere_else(envelope: Callable[..., Any]) -> N
         ),
     ],
 )
-async def test_an_envelope_that_is_not_understood_is_refused(
-    http: httpx.AsyncClient, sent: bytes, message: str
-) -> None:
-    refused = await http.post(COPILOTKIT, content=sent, headers={"content-type": "application/json"})
-    assert (refused.status_code, refused.json()) == (400, {"error": "invalid_request", "message": message})
+async def test_an_invalid_envelope_is_rejected(http: httpx.AsyncClient, sent: bytes, message: str) -> None:
+    response = await http.post(COPILOTKIT, content=sent, headers={"content-type": "application/json"})
+    assert (response.status_code, response.json()) == (400, {"error": "invalid_request", "message": message})
 
 
-async def test_an_envelope_is_json(http: httpx.AsyncClient) -> None:
-    refused = await http.post(COPILOTKIT, content=b"hello", headers={"content-type": "text/plain"})
-    assert (refused.status_code, refused.json()["error"]) == (415, "invalid_request")
+async def test_an_envelope_must_be_json(http: httpx.AsyncClient) -> None:
+    response = await http.post(COPILOTKIT, content=b"hello", headers={"content-type": "text/plain"})
+    assert (response.status_code, response.json()["error"]) == (415, "invalid_request")
 
 
-async def test_an_envelope_is_refused_like_what_is_in_it(envelope: Callable[..., Any]) -> None:
+async def test_an_envelope_is_rejected_like_the_request_in_it(envelope: Callable[..., Any]) -> None:
     unknown = await envelope("agent/run", {"agentId": "a/stop/b"}, hello())
     assert (unknown.status_code, unknown.json()["error"]) == (404, "Agent not found")
     malformed = await envelope("agent/run", {"agentId": "chat"}, {"threadId": 1})
@@ -115,7 +113,9 @@ async def test_an_envelope_is_refused_like_what_is_in_it(envelope: Callable[...,
         assert (await envelope(method)).status_code == 404
 
 
-async def test_leaving_an_envelope_leaves_the_run(http: httpx.AsyncClient, copilotkit: MakePage) -> None:
+async def test_a_run_continues_when_the_client_of_an_envelope_leaves(
+    http: httpx.AsyncClient, copilotkit: MakePage
+) -> None:
     here = copilotkit("chat")
     text = "one two three four five six"
     body = hello(here.thread_id, messages=[{"id": "u1", "role": "user", "content": text}], state={"delay": 0.05})

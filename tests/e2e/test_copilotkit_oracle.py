@@ -1,7 +1,7 @@
-"""Ours beside CopilotKit's own Node runtime: the same requests to both.
+"""Our runtime compared with CopilotKit's own Node runtime: the same requests to both.
 
-Statuses, the keys of what is answered, and the names of errors are the same; sentences and details may be other ones.
-What differs on purpose is listed here with both statuses, and explained in docs/reference/copilotkit.md.
+Statuses, the keys of responses and the names of errors are the same; error texts and details may differ. The deliberate
+differences are listed here with both statuses, and explained in docs/reference/copilotkit.md.
 """
 
 import contextlib
@@ -20,7 +20,7 @@ from threadwire.testing.server import RunningServer
 pytestmark = pytest.mark.anyio
 
 
-def asking(thread_id: str, text: str = "hello", **more: Any) -> dict[str, Any]:
+def run_body(thread_id: str, text: str = "hello", **fields: Any) -> dict[str, Any]:
     return {
         "threadId": thread_id,
         "runId": f"run of {thread_id}",
@@ -29,21 +29,21 @@ def asking(thread_id: str, text: str = "hello", **more: Any) -> dict[str, Any]:
         "context": [],
         "state": {},
         "forwardedProps": {},
-        **more,
+        **fields,
     }
 
 
-def enveloped(method: str, params: Any = None, body: Any = None) -> dict[str, Any]:
+def envelope(method: str, params: Any = None, body: Any = None) -> dict[str, Any]:
     return (
         {"method": method} | ({} if params is None else {"params": params}) | ({} if body is None else {"body": body})
     )
 
 
-def resource(path: str, **more: Any) -> dict[str, Any]:
-    return enveloped("resource/request", {"path": path, **more})
+def resource(path: str, **fields: Any) -> dict[str, Any]:
+    return envelope("resource/request", {"path": path, **fields})
 
 
-LOOKED_AT = ("messages", "events", "state")
+VIEWS = ("messages", "events", "state")
 STOP = "/agent/default/stop/t"
 AGENT = {"agentId": "default"}
 
@@ -61,9 +61,9 @@ SAME: list[tuple[str, str, Any]] = [
     ("POST", STOP.removesuffix("t"), {}),
     ("GET", "/agent/default", None),
     ("GET", "/memories", None),
-    ("POST", "/agent/nope/run", asking("a")),
-    ("POST", "/agent/nope/connect", asking("a")),
-    ("POST", "/agent/nope/suggest", asking("a")),
+    ("POST", "/agent/nope/run", run_body("a")),
+    ("POST", "/agent/nope/connect", run_body("a")),
+    ("POST", "/agent/nope/suggest", run_body("a")),
     ("POST", "/agent/nope/stop/t", {}),
     ("POST", "/agent/default/run", b""),
     ("POST", "/agent/default/run", b"{"),
@@ -91,20 +91,20 @@ SAME: list[tuple[str, str, Any]] = [
     ("POST", "", b"{"),
     ("POST", "", b"[]"),
     ("POST", "", {}),
-    ("POST", "", enveloped("x")),
-    ("POST", "", enveloped("agent/run", body={})),
-    ("POST", "", enveloped("agent/run", AGENT)),
-    ("POST", "", enveloped("agent/run", {"agentId": "nope"}, asking("a"))),
-    ("POST", "", enveloped("agent/stop", AGENT)),
-    ("POST", "", enveloped("agent/stop", {**AGENT, "threadId": "t"})),
-    ("POST", "", enveloped("agent/stop", {**AGENT, "threadId": "t"}, {"more": 1})),
+    ("POST", "", envelope("x")),
+    ("POST", "", envelope("agent/run", body={})),
+    ("POST", "", envelope("agent/run", AGENT)),
+    ("POST", "", envelope("agent/run", {"agentId": "nope"}, run_body("a"))),
+    ("POST", "", envelope("agent/stop", AGENT)),
+    ("POST", "", envelope("agent/stop", {**AGENT, "threadId": "t"})),
+    ("POST", "", envelope("agent/stop", {**AGENT, "threadId": "t"}, {"more": 1})),
     ("POST", "", resource("/threads")),
     ("POST", "", resource("/threads?agentId=default", httpMethod="GET")),
     ("POST", "", resource("/memories", httpMethod="GET")),
     ("POST", "", resource("threads", httpMethod="GET")),
 ]
 
-OTHERWISE: list[tuple[str, str, Any, int, int]] = [
+DIFFERENT: list[tuple[str, str, Any, int, int]] = [
     ("GET", "/threads?agentId=nope", None, 200, 404),
     ("GET", "/threads/never/messages", None, 200, 404),
     ("GET", "/threads/never/state", None, 200, 404),
@@ -115,8 +115,8 @@ OTHERWISE: list[tuple[str, str, Any, int, int]] = [
     ("POST", "/threads/clear", None, 204, 422),
     ("POST", "/annotate", {}, 422, 404),
     ("GET", "/inspector-metadata", None, 204, 404),
-    ("POST", "", enveloped("info", 1), 200, 400),
-    ("POST", "", enveloped("transcribe"), 400, 503),
+    ("POST", "", envelope("info", 1), 200, 400),
+    ("POST", "", envelope("transcribe"), 400, 503),
 ]
 
 
@@ -127,14 +127,14 @@ class Pair:
         self.node = node
         self.ours = ours
 
-    async def ask(self, verb: str, path: str, body: Any = None) -> tuple[httpx.Response, httpx.Response]:
-        return await _ask(self.node, verb, path, body), await _ask(self.ours, verb, path, body)
+    async def request(self, method: str, path: str, body: Any = None) -> tuple[httpx.Response, httpx.Response]:
+        return await _request(self.node, method, path, body), await _request(self.ours, method, path, body)
 
 
-async def _ask(client: httpx.AsyncClient, verb: str, path: str, body: Any) -> httpx.Response:
+async def _request(client: httpx.AsyncClient, method: str, path: str, body: Any) -> httpx.Response:
     sent = b"" if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
     headers = {} if body is None else {"content-type": "application/json"}
-    return await client.request(verb, f"/copilotkit{path}", content=sent, headers=headers)
+    return await client.request(method, f"/copilotkit{path}", content=sent, headers=headers)
 
 
 @pytest.fixture(scope="module")
@@ -153,31 +153,31 @@ async def pair(node_url: str, server: RunningServer) -> AsyncIterator[Pair]:
 
 
 def outline(response: httpx.Response) -> Any:
-    """What of an answer a client acts upon."""
-    answer = response.json()
-    error = answer.get("error")
-    return response.status_code, set(answer), error if not isinstance(error, str) or "`" not in error else "…"
+    """The parts of a response that a client acts on."""
+    content = response.json()
+    error = content.get("error")
+    return response.status_code, set(content), error if not isinstance(error, str) or "`" not in error else "…"
 
 
-@pytest.mark.parametrize(("verb", "path", "body"), SAME)
-async def test_the_answer_is_theirs(pair: Pair, verb: str, path: str, body: Any) -> None:
-    node, ours = await pair.ask(verb, path, body)
+@pytest.mark.parametrize(("method", "path", "body"), SAME)
+async def test_responses_are_the_same(pair: Pair, method: str, path: str, body: Any) -> None:
+    node, ours = await pair.request(method, path, body)
     assert outline(ours) == outline(node)
     if node.status_code == 405:
         assert set(node.headers["allow"].split(", ")) <= set(ours.headers["allow"].split(", "))
 
 
-@pytest.mark.parametrize(("verb", "path", "body", "there", "here"), OTHERWISE)
-async def test_what_differs_is_what_is_said_to(
-    pair: Pair, verb: str, path: str, body: Any, there: int, here: int
+@pytest.mark.parametrize(("method", "path", "body", "node_status", "our_status"), DIFFERENT)
+async def test_only_the_listed_responses_differ(
+    pair: Pair, method: str, path: str, body: Any, node_status: int, our_status: int
 ) -> None:
-    node, ours = await pair.ask(verb, path, body)
-    assert (node.status_code, ours.status_code) == (there, here)
+    node, ours = await pair.request(method, path, body)
+    assert (node.status_code, ours.status_code) == (node_status, our_status)
 
 
-@pytest.mark.parametrize("ask", [("GET", "/info", None), ("POST", "", enveloped("info"))])
-async def test_info_has_everything_theirs_has(pair: Pair, ask: tuple[str, str, Any]) -> None:
-    node, ours = [answer.json() for answer in await pair.ask(*ask)]
+@pytest.mark.parametrize("call", [("GET", "/info", None), ("POST", "", envelope("info"))])
+async def test_info_has_every_field_of_the_node_runtime(pair: Pair, call: tuple[str, str, Any]) -> None:
+    node, ours = [content.json() for content in await pair.request(*call)]
     assert set(node) <= set(ours)
     assert set(node["agents"]["default"]) <= set(ours["agents"]["default"])
     for name in ("version", "mode", "suggestions", "a2uiEnabled", "telemetryDisabled"):
@@ -185,30 +185,30 @@ async def test_info_has_everything_theirs_has(pair: Pair, ask: tuple[str, str, A
     assert set(node["threadEndpoints"]) == set(ours["threadEndpoints"])
 
 
-async def test_a_stop_is_answered_like_theirs_before_and_after(pair: Pair) -> None:
+async def test_stop_responses_are_the_same_before_and_after(pair: Pair) -> None:
     thread_id = str(uuid.uuid4())
-    asked = {"default": asking(thread_id, "slow"), "chat": asking(thread_id, "a b c d e f", state={"delay": 0.3})}
-    answers = []
+    bodies = {"default": run_body(thread_id, "slow"), "chat": run_body(thread_id, "a b c d e f", state={"delay": 0.3})}
+    responses = []
     for client, agent in ((pair.node, "default"), (pair.ours, "chat")):
         stop = f"/agent/{agent}/stop/{thread_id}"
-        async with running(client, agent, asked[agent]):
-            wrong = await _ask(client, "POST", stop, {"runId": "another"})
-            right = await _ask(client, "POST", stop, {"runId": asked[agent]["runId"]})
-            assert right.json()["stopped"] is True
+        async with running(client, agent, bodies[agent]):
+            other = await _request(client, "POST", stop, {"runId": "another"})
+            stopped_now = await _request(client, "POST", stop, {"runId": bodies[agent]["runId"]})
+            assert stopped_now.json()["stopped"] is True
 
             async def stopped(client: httpx.AsyncClient = client, stop: str = stop) -> Any:
-                again = await _ask(client, "POST", stop, None)
+                again = await _request(client, "POST", stop, None)
                 return None if again.json()["stopped"] else again
 
             again = await eventually(stopped)
-        answers.append([each.json() for each in (wrong, right, again)])
+        responses.append([each.json() for each in (other, stopped_now, again)])
 
-    assert answers[1] == answers[0]
+    assert responses[1] == responses[0]
 
 
 @contextlib.asynccontextmanager
 async def running(client: httpx.AsyncClient, agent: str, body: dict[str, Any]) -> AsyncIterator[None]:
-    """A run that has begun to answer."""
+    """Run an agent until it has started to stream its message."""
     async with client.stream("POST", f"/copilotkit/agent/{agent}/run", json=body) as response:
         sent = ""
         async for text in response.aiter_text():
@@ -218,21 +218,23 @@ async def running(client: httpx.AsyncClient, agent: str, body: dict[str, Any]) -
         yield
 
 
-async def test_a_thread_is_listed_and_looked_at_like_theirs(pair: Pair) -> None:
+async def test_thread_lists_and_views_are_the_same(pair: Pair) -> None:
     thread_id = str(uuid.uuid4())
     seen = []
     for client, agent in ((pair.node, "default"), (pair.ours, "chat")):
-        await _ask(client, "POST", f"/agent/{agent}/run", asking(thread_id))
-        threads = (await _ask(client, "GET", f"/threads?agentId={agent}", None)).json()["threads"]
+        await _request(client, "POST", f"/agent/{agent}/run", run_body(thread_id))
+        threads = (await _request(client, "GET", f"/threads?agentId={agent}", None)).json()["threads"]
         [record] = [each for each in threads if each["id"] == thread_id]
         assert record.pop("agentId") == agent
-        looked = [(await _ask(client, "GET", f"/threads/{thread_id}/{what}", None)).json() for what in LOOKED_AT]
-        seen.append((record, *looked))
-    (there, *of_theirs), (here, *of_ours) = seen
+        views = [(await _request(client, "GET", f"/threads/{thread_id}/{view}", None)).json() for view in VIEWS]
+        seen.append((record, *views))
+    (node_record, *node_views), (our_record, *our_views) = seen
 
-    assert set(there) <= set(here)
+    assert set(node_record) <= set(our_record)
     for name in ("name", "organizationId", "createdById", "archived"):
-        assert here[name] == there[name], name
-    assert [set(each) for each in of_ours] == [set(each) for each in of_theirs] == [{what} for what in LOOKED_AT]
-    assert of_ours[0]["messages"][0] == of_theirs[0]["messages"][0] == {"id": "u1", "role": "user", "content": "hello"}
-    assert [set(each) for each in of_ours[0]["messages"]] == [set(each) for each in of_theirs[0]["messages"]]
+        assert our_record[name] == node_record[name], name
+    assert [set(each) for each in our_views] == [set(each) for each in node_views] == [{view} for view in VIEWS]
+    assert (
+        our_views[0]["messages"][0] == node_views[0]["messages"][0] == {"id": "u1", "role": "user", "content": "hello"}
+    )
+    assert [set(each) for each in our_views[0]["messages"]] == [set(each) for each in node_views[0]["messages"]]

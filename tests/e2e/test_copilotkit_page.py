@@ -1,5 +1,5 @@
-"""A page made with CopilotKit's React components, in a real browser, against a server without a Node runtime: the page
-is in tests/copilotkit-page, and what is done with it in tests/js/pages."""
+"""A page built with CopilotKit's React components, in a real browser, against a server without a Node runtime. The page
+is in tests/copilotkit-page, and its tests are in tests/js/pages."""
 
 import json
 import threading
@@ -19,7 +19,7 @@ from threadwire.testing.server import RunningServer, running_server
 BUILT = JS.parent / "copilotkit-page" / "dist"
 
 SETUPS = {"v2": "", "v2-one-address": "single=1", "v1": "v1=1"}
-"""The provider of either version, and the transport with one address."""
+"""The provider of either version, and the single-endpoint transport."""
 OF_V2 = ["v2", "v2-one-address"]
 FILES = {
     "pages/copilotkit-chat.test.js": list(SETUPS),
@@ -38,7 +38,7 @@ class Quiet(SimpleHTTPRequestHandler):
 
 @contextmanager
 def site(folder: Path) -> Iterator[str]:
-    """The origin of a site with the files of a folder: another than the server's, as most pages have it."""
+    """Serve the files of a folder, and yield their origin. It differs from the server's, as for most pages."""
     with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=folder)) as serving:
         thread = threading.Thread(target=serving.serve_forever)
         thread.start()
@@ -49,7 +49,7 @@ def site(folder: Path) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def page_url() -> Iterator[str]:
-    assert (BUILT / "index.html").exists(), "the page is not built: run `make test`"
+    assert (BUILT / "index.html").exists(), "The page is not built: run `make test`"
     with site(BUILT) as url:
         yield url
 
@@ -65,13 +65,13 @@ def allowing(page_url: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(("file", "setup"), [(file, setup) for file, setups in FILES.items() for setup in setups])
-def test_a_person_can_use_it(server: RunningServer, page_url: str, file: str, setup: str) -> None:
+def test_the_page_works_in_a_browser(server: RunningServer, page_url: str, file: str, setup: str) -> None:
     with node(file, "playwright-core", server.url, PAGE_URL=page_url, SETUP=SETUPS[setup]) as process:
         printed, _ = process.communicate(timeout=WITHIN)
     assert process.returncode == 0, printed
 
 
-def test_an_answer_survives_the_server(page_url: str, tmp_path: Path) -> None:
+def test_a_message_survives_a_server_crash(page_url: str, tmp_path: Path) -> None:
     with (
         running_server(PROJECT, tmp_path / "data", env=allowing(page_url)) as server,
         relay_to(server.url) as url,
@@ -80,5 +80,5 @@ def test_an_answer_survives_the_server(page_url: str, tmp_path: Path) -> None:
         killed_when_asked(server, process)
 
 
-def test_no_file_is_left_out() -> None:
+def test_every_test_file_is_run() -> None:
     assert {str(path.relative_to(JS)) for path in (JS / "pages").glob("copilotkit-*.test.js")} == {*FILES, KILLED}

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.anyio
 # -- run, connect, stop ------------------------------------------------------------------------------------------------
 
 
-async def test_a_conversation_is_had_and_found_again(copilotkit: MakePage) -> None:
+async def test_a_conversation_is_stored_and_loaded_again(copilotkit: MakePage) -> None:
     here = copilotkit("chat")
     await here.say("one", "u1")
     await here.say("two", "u2")
@@ -30,7 +30,7 @@ async def test_a_conversation_is_had_and_found_again(copilotkit: MakePage) -> No
     assert other.messages == here.messages
 
 
-async def test_a_stream_is_sent_as_streams_are(http: httpx.AsyncClient) -> None:
+async def test_a_stream_has_the_usual_headers(http: httpx.AsyncClient) -> None:
     response = await http.post(f"{COPILOTKIT}/agent/chat/run", json=hello(str(uuid.uuid4())))
     assert response.headers["content-type"] == "text/event-stream; charset=utf-8"
     assert response.headers["cache-control"] == "no-store"
@@ -38,12 +38,14 @@ async def test_a_stream_is_sent_as_streams_are(http: httpx.AsyncClient) -> None:
     assert b"\r" not in response.content
 
 
-async def test_a_thread_that_nobody_has_made_is_empty(copilotkit: MakePage) -> None:
+async def test_an_unknown_thread_is_empty(copilotkit: MakePage) -> None:
     seen = await copilotkit("chat").connect()
     assert kinds(seen.events) == ["RUN_STARTED", "RUN_FINISHED"]
 
 
-async def test_connecting_to_nothing_makes_nothing(copilotkit: MakePage, http: httpx.AsyncClient) -> None:
+async def test_connecting_to_an_unknown_thread_does_not_create_it(
+    copilotkit: MakePage, http: httpx.AsyncClient
+) -> None:
     here = copilotkit("chat")
     await here.connect()
     assert (await http.get(f"/threads/{thread_id_named(here.thread_id)}")).status_code == 404
@@ -51,7 +53,7 @@ async def test_connecting_to_nothing_makes_nothing(copilotkit: MakePage, http: h
 
 @pytest.mark.parametrize(("choice", "events"), [("error", ["RUN_ERROR"]), ("empty", ["RUN_STARTED", "RUN_FINISHED"])])
 @pytest.mark.parametrize("wire", [Page, CopilotKitPage])
-async def test_what_an_unknown_thread_is_can_be_set(
+async def test_the_handling_of_unknown_threads_is_configurable(
     project: Path, tmp_path: Path, agui: AgUi, choice: str, events: list[str], wire: type[Page]
 ) -> None:
     env = {"THREADWIRE_UNKNOWN_THREAD": choice, "THREADWIRE_STORAGE": "memory"}
@@ -61,7 +63,7 @@ async def test_what_an_unknown_thread_is_can_be_set(
 
 
 @pytest.mark.parametrize("name", ["", "x" * 256, "line\nbreak"])
-async def test_a_thread_that_cannot_be_is_told_in_the_stream(http: httpx.AsyncClient, agui: AgUi, name: str) -> None:
+async def test_an_invalid_thread_id_is_reported_in_the_stream(http: httpx.AsyncClient, agui: AgUi, name: str) -> None:
     response = await http.post(f"{COPILOTKIT}/agent/chat/connect", json=hello(name))
     [event] = agui.check(response.content).events
     assert (event["type"], event["code"]) == ("RUN_ERROR", "422")
@@ -80,24 +82,24 @@ async def test_connecting_attaches_to_a_run_and_leaving_does_not_stop_it(copilot
 
 
 @pytest.mark.parametrize("by", ["header", "body"])
-async def test_a_page_goes_on_from_its_cursor(copilotkit: MakePage, by: str) -> None:
+async def test_a_client_resumes_from_its_cursor(copilotkit: MakePage, by: str) -> None:
     here = copilotkit("chat")
     await here.say("one", "u1")
     seen = await here.connect(here.cursor, by=by)
     assert kinds(seen.events) == ["RUN_STARTED", "RUN_FINISHED"]
 
 
-async def test_a_second_run_on_a_busy_thread_is_refused_in_their_words(
+async def test_a_second_run_on_a_busy_thread_is_rejected_like_the_node_runtime_does(
     http: httpx.AsyncClient, copilotkit: MakePage, gate: Path
 ) -> None:
     here = copilotkit("slow")
     async with here.open(state={"until": str(gate)}) as own:
         await own.until('"wait"')
-        refused = await http.post(f"{COPILOTKIT}/agent/slow/run", json=hello(here.thread_id))
+        response = await http.post(f"{COPILOTKIT}/agent/slow/run", json=hello(here.thread_id))
         await here.stop()
-    assert refused.status_code == 409
-    assert refused.json()["error"] == "Thread already running"
-    assert "already running" in refused.json()["message"]
+    assert response.status_code == 409
+    assert response.json()["error"] == "Thread already running"
+    assert "already running" in response.json()["message"]
 
 
 async def test_a_run_is_stopped_once(copilotkit: MakePage, gate: Path) -> None:
@@ -119,7 +121,7 @@ async def test_a_run_is_stopped_once(copilotkit: MakePage, gate: Path) -> None:
 
 
 @pytest.mark.parametrize("body", [b"", b"  ", b"{}"])
-async def test_a_stop_without_a_run_means_the_thread(http: httpx.AsyncClient, body: bytes) -> None:
+async def test_a_stop_without_a_run_id_stops_the_thread(http: httpx.AsyncClient, body: bytes) -> None:
     response = await http.post(f"{COPILOTKIT}/agent/chat/stop/idle", content=body)
     assert (response.status_code, response.json()["stopped"]) == (200, False)
 
@@ -136,23 +138,23 @@ async def test_a_stop_without_a_run_means_the_thread(http: httpx.AsyncClient, bo
         (b'{"runId": null}', "Invalid runId"),
     ],
 )
-async def test_a_stop_that_is_not_understood_stops_nothing(http: httpx.AsyncClient, body: bytes, error: str) -> None:
+async def test_an_invalid_stop_request_stops_nothing(http: httpx.AsyncClient, body: bytes, error: str) -> None:
     response = await http.post(f"{COPILOTKIT}/agent/chat/stop/idle", content=body)
     assert (response.status_code, response.json()) == (400, {"error": error})
 
 
 @pytest.mark.parametrize("new", [True, False])
-async def test_an_interrupt_outlives_a_reload_and_is_answered(copilotkit: MakePage, new: bool) -> None:
+async def test_an_interrupt_survives_a_reload_and_is_answered(copilotkit: MakePage, new: bool) -> None:
     here = copilotkit("approve")
     await here.run(state={"topic": "tests"})
     late = here.another()
     seen = await late.connect()
-    [asked] = late.interrupts
+    [interrupt] = late.interrupts
     assert [each["name"] for each in seen.events if each["type"] == "CUSTOM"] == ["on_interrupt"]
 
     answer = {"approved": True}
     await late.run(
-        **{"resume": [{"interruptId": asked["id"], "status": "resolved", "payload": answer}]}
+        **{"resume": [{"interruptId": interrupt["id"], "status": "resolved", "payload": answer}]}
         if new
         else {"forwardedProps": {"command": {"resume": answer, "interruptEvent": "whatever"}}}
     )
@@ -161,26 +163,26 @@ async def test_an_interrupt_outlives_a_reload_and_is_answered(copilotkit: MakePa
 
 
 @pytest.mark.parametrize(
-    ("sent", "meant"), [("yes", "yes"), ('{"approved": true}', {"approved": True}), ("42", 42), ([1], [1])]
+    ("sent", "parsed"), [("yes", "yes"), ('{"approved": true}', {"approved": True}), ("42", 42), ([1], [1])]
 )
-async def test_an_answer_of_the_older_kind_is_what_was_meant(copilotkit: MakePage, sent: Any, meant: Any) -> None:
+async def test_a_legacy_answer_is_parsed_if_it_is_json(copilotkit: MakePage, sent: Any, parsed: Any) -> None:
     here = copilotkit("approve")
     await here.run(state={"topic": "tests"})
     await here.run(forwardedProps={"command": {"resume": sent}})
-    assert here.state["answer"] == meant
+    assert here.state["answer"] == parsed
 
 
-async def test_a_run_without_anything_new_asks_again(copilotkit: MakePage) -> None:
-    """Also of a graph that has a place for what the page always sends."""
+async def test_a_run_without_new_input_interrupts_again(copilotkit: MakePage) -> None:
+    """Also for a graph with a channel for what the page always sends."""
     here = copilotkit("approve")
     await here.run(state={"topic": "tests"})
-    [asked] = here.interrupts
+    [interrupt] = here.interrupts
     await here.run(tools=[{"name": "t", "description": "d"}])
-    assert here.interrupts == [asked]
+    assert here.interrupts == [interrupt]
 
 
 @pytest.mark.parametrize("operation", ["run", "suggest"])
-async def test_a_stop_that_overtakes_its_run_waits_for_it(copilotkit: MakePage, gate: Path, operation: str) -> None:
+async def test_a_stop_that_arrives_before_its_run_stops_it(copilotkit: MakePage, gate: Path, operation: str) -> None:
     here = copilotkit("slow")
     assert (await here.stop("mine"))["stopped"] is False
     async with here.open(f"/{operation}", state={"until": str(gate)}, runId="mine") as own:
@@ -189,7 +191,7 @@ async def test_a_stop_that_overtakes_its_run_waits_for_it(copilotkit: MakePage, 
     assert not await asyncio.to_thread(gate.exists)
 
 
-# -- what an agent written for CopilotKit gets -------------------------------------------------------------------------
+# -- what an agent written for CopilotKit receives ---------------------------------------------------------------------
 
 
 async def test_context_and_properties_reach_the_graph(copilotkit: MakePage) -> None:
@@ -201,7 +203,7 @@ async def test_context_and_properties_reach_the_graph(copilotkit: MakePage) -> N
     assert here.state == {"mood": "fine"}
 
 
-async def test_a_tool_of_the_page_goes_there_and_back(copilotkit: MakePage) -> None:
+async def test_a_frontend_tool_call_round_trips(copilotkit: MakePage) -> None:
     here = copilotkit("copilot")
     tools = [{"name": "notify", "description": "Show it.", "parameters": {"type": "object", "properties": {}}}]
     await here.say("tell me", tools=tools)
@@ -226,12 +228,12 @@ SUGGEST = {
 
 
 @pytest.mark.parametrize("operation", ["suggest", "run"])
-async def test_a_suggestion_leaves_nothing_behind(http: httpx.AsyncClient, agui: AgUi, operation: str) -> None:
+async def test_a_suggestion_leaves_no_thread(http: httpx.AsyncClient, agui: AgUi, operation: str) -> None:
     thread_id = str(uuid.uuid4())
     before = await _all_threads(http)
-    asked = hello(thread_id, **SUGGEST)
-    response = await http.post(f"{COPILOTKIT}/agent/copilot/{operation}", json=asked)
-    seen = agui.check(response.content, messages=asked["messages"])
+    body = hello(thread_id, **SUGGEST)
+    response = await http.post(f"{COPILOTKIT}/agent/copilot/{operation}", json=body)
+    seen = agui.check(response.content, messages=body["messages"])
 
     assert seen.events[0]["threadId"] == thread_id
     assert "Go on, please." in seen.messages[-1]["toolCalls"][0]["function"]["arguments"]
@@ -248,7 +250,7 @@ async def test_a_suggestion_does_not_touch_the_thread_it_names(http: httpx.Async
 
 
 @pytest.mark.parametrize("how", ["leave", "stop"])
-async def test_a_suggestion_nobody_waits_for_is_stopped(
+async def test_an_abandoned_suggestion_is_stopped(
     http: httpx.AsyncClient, copilotkit: MakePage, gate: Path, how: str
 ) -> None:
     here = copilotkit("slow")
@@ -259,10 +261,10 @@ async def test_a_suggestion_nobody_waits_for_is_stopped(
             assert (await here.stop())["stopped"] is True
             await own.rest()
 
-    async def gone() -> bool:
+    async def discarded() -> bool:
         return await _all_threads(http) == before
 
-    await eventually(gone)
+    await eventually(discarded)
 
 
 async def _all_threads(http: httpx.AsyncClient) -> int:

@@ -1,4 +1,4 @@
-"""CopilotKit's runtime over HTTP: lists of threads, what can be done with one, and looking at it."""
+"""CopilotKit's runtime over HTTP: listing threads, changing them and inspecting them."""
 
 import uuid
 from pathlib import Path
@@ -18,13 +18,13 @@ pytestmark = pytest.mark.anyio
 # -- threads -----------------------------------------------------------------------------------------------------------
 
 
-async def listed(http: httpx.AsyncClient, agent: str, **query: Any) -> Any:
+async def list_threads(http: httpx.AsyncClient, agent: str, **query: Any) -> Any:
     response = await http.get(f"{COPILOTKIT}/threads", params={"agentId": agent, **query})
     assert response.status_code == 200, response.text
     return response.json()
 
 
-async def test_the_threads_of_an_agent_are_listed_as_pages_call_them(
+async def test_the_threads_of_an_agent_are_listed_by_their_client_ids(
     http: httpx.AsyncClient, copilotkit: MakePage, agent: str
 ) -> None:
     here, other = copilotkit(agent), copilotkit(agent, str(uuid.uuid4()))
@@ -32,7 +32,7 @@ async def test_the_threads_of_an_agent_are_listed_as_pages_call_them(
     await other.say("two")
     await copilotkit("chat").say("of another agent")
     await here.say("three")
-    page_of_threads = await listed(http, agent)
+    page_of_threads = await list_threads(http, agent)
 
     assert page_of_threads["nextCursor"] is None
     assert [each["id"] for each in page_of_threads["threads"]] == [here.thread_id, other.thread_id]
@@ -46,7 +46,7 @@ async def test_the_threads_of_an_agent_are_listed_as_pages_call_them(
     assert first["createdAt"].endswith("Z")
 
 
-async def test_the_list_is_had_in_pages(http: httpx.AsyncClient, copilotkit: MakePage, agent: str) -> None:
+async def test_the_list_is_paginated(http: httpx.AsyncClient, copilotkit: MakePage, agent: str) -> None:
     threads = [copilotkit(agent) for _ in range(5)]
     for thread in threads:
         await thread.say("hello")
@@ -54,7 +54,7 @@ async def test_the_list_is_had_in_pages(http: httpx.AsyncClient, copilotkit: Mak
     cursor: dict[str, str] = {}
     sizes = []
     while True:
-        part = await listed(http, agent, limit=2, **cursor)
+        part = await list_threads(http, agent, limit=2, **cursor)
         sizes.append(len(part["threads"]))
         found += [each["id"] for each in part["threads"]]
         if part["nextCursor"] is None:
@@ -68,7 +68,9 @@ async def test_the_list_is_had_in_pages(http: httpx.AsyncClient, copilotkit: Mak
 async def test_the_default_agent_has_the_threads_of_its_graph(http: httpx.AsyncClient, copilotkit: MakePage) -> None:
     here = copilotkit("echo")
     await here.run(state={"text": "x"})
-    [found] = [each for each in (await listed(http, "default", limit=100))["threads"] if each["id"] == here.thread_id]
+    [found] = [
+        each for each in (await list_threads(http, "default", limit=100))["threads"] if each["id"] == here.thread_id
+    ]
     assert found["agentId"] == "default"
 
 
@@ -88,17 +90,17 @@ async def test_threads_of_all_agents_are_listed_with_their_agents(
     assert without_runs not in found
 
 
-async def test_a_name_in_metadata_that_means_another_thread_is_not_believed(
+async def test_a_client_id_in_metadata_that_names_another_thread_is_ignored(
     http: httpx.AsyncClient, copilotkit: MakePage, agent: str
 ) -> None:
     here = copilotkit(agent)
     await here.say("hello")
     thread_id = thread_id_named(here.thread_id)
     await http.patch(f"/threads/{thread_id}", json={"metadata": {"ag_ui_thread_id": "another"}})
-    assert [each["id"] for each in (await listed(http, agent))["threads"]] == [thread_id]
+    assert [each["id"] for each in (await list_threads(http, agent))["threads"]] == [thread_id]
 
 
-async def test_a_thread_is_named_archived_and_taken_back(
+async def test_a_thread_is_renamed_archived_and_restored(
     http: httpx.AsyncClient, copilotkit: MakePage, agent: str
 ) -> None:
     here = copilotkit(agent, f"with / and % {uuid.uuid4()}")
@@ -109,78 +111,78 @@ async def test_a_thread_is_named_archived_and_taken_back(
     assert (renamed["id"], renamed["name"], renamed["archived"]) == (here.thread_id, "A name", False)
     archived = await http.post(f"{address}/archive", json={"agentId": agent})
     assert archived.json() == {"threadId": here.thread_id, "archived": True}
-    assert (await listed(http, agent))["threads"] == []
-    [found] = (await listed(http, agent, includeArchived="true"))["threads"]
+    assert (await list_threads(http, agent))["threads"] == []
+    [found] = (await list_threads(http, agent, includeArchived="true"))["threads"]
     assert (found["name"], found["archived"]) == ("A name", True)
 
     back = (await http.patch(address, json={"agentId": agent, "archived": False})).json()
     assert (back["name"], back["archived"]) == ("A name", False)
-    assert len((await listed(http, agent))["threads"]) == 1
+    assert len((await list_threads(http, agent))["threads"]) == 1
     unnamed = (await http.patch(address, json={"agentId": agent, "name": None})).json()
     assert unnamed["name"] is None
 
 
-async def test_the_order_of_the_list_is_that_of_runs(http: httpx.AsyncClient, copilotkit: MakePage, agent: str) -> None:
+async def test_the_list_is_ordered_by_last_run(http: httpx.AsyncClient, copilotkit: MakePage, agent: str) -> None:
     first, second = copilotkit(agent), copilotkit(agent)
     await first.say("hello")
     await second.say("hello")
     await http.patch(f"{COPILOTKIT}/threads/{first.thread_id}", json={"agentId": agent, "name": "renamed"})
-    assert [each["id"] for each in (await listed(http, agent))["threads"]] == [second.thread_id, first.thread_id]
+    assert [each["id"] for each in (await list_threads(http, agent))["threads"]] == [second.thread_id, first.thread_id]
 
 
-async def test_a_deleted_thread_is_gone(http: httpx.AsyncClient, copilotkit: MakePage, agent: str) -> None:
+async def test_a_deleted_thread_is_not_listed(http: httpx.AsyncClient, copilotkit: MakePage, agent: str) -> None:
     here = copilotkit(agent)
     await here.say("hello")
     address = f"{COPILOTKIT}/threads/{here.thread_id}"
     deleted = await http.request("DELETE", address, json={"agentId": agent})
 
     assert deleted.json() == {"threadId": here.thread_id, "deleted": True}
-    assert (await listed(http, agent))["threads"] == []
+    assert (await list_threads(http, agent))["threads"] == []
     again = await http.request("DELETE", address, json={"agentId": agent})
     assert (again.status_code, again.json()["error"]) == (404, "Thread not found")
 
 
-@pytest.mark.parametrize(("verb", "more"), [("PATCH", ""), ("DELETE", ""), ("POST", "/archive")])
+@pytest.mark.parametrize(("verb", "path"), [("PATCH", ""), ("DELETE", ""), ("POST", "/archive")])
 async def test_a_thread_of_another_agent_is_not_found(
-    http: httpx.AsyncClient, copilotkit: MakePage, agent: str, verb: str, more: str
+    http: httpx.AsyncClient, copilotkit: MakePage, agent: str, verb: str, path: str
 ) -> None:
     here = copilotkit("chat")
     await here.say("hello")
-    refused = await http.request(
-        verb, f"{COPILOTKIT}/threads/{here.thread_id}{more}", json={"agentId": agent, "name": "x"}
+    response = await http.request(
+        verb, f"{COPILOTKIT}/threads/{here.thread_id}{path}", json={"agentId": agent, "name": "x"}
     )
-    assert refused.status_code == 404
-    assert refused.json() == {"error": "Thread not found", "message": f"Thread '{here.thread_id}' not found"}
+    assert response.status_code == 404
+    assert response.json() == {"error": "Thread not found", "message": f"Thread '{here.thread_id}' not found"}
 
 
-@pytest.mark.parametrize(("verb", "more"), [("PATCH", ""), ("DELETE", ""), ("POST", "/archive")])
-async def test_a_change_that_does_not_say_whose_is_refused(http: httpx.AsyncClient, verb: str, more: str) -> None:
-    refused = await http.request(verb, f"{COPILOTKIT}/threads/any{more}", json={})
-    assert refused.status_code == 400
-    assert refused.json() == {"error": "Invalid request body", "details": '"agentId" is a required property'}
+@pytest.mark.parametrize(("verb", "path"), [("PATCH", ""), ("DELETE", ""), ("POST", "/archive")])
+async def test_a_change_without_an_agent_is_rejected(http: httpx.AsyncClient, verb: str, path: str) -> None:
+    response = await http.request(verb, f"{COPILOTKIT}/threads/any{path}", json={})
+    assert response.status_code == 400
+    assert response.json() == {"error": "Invalid request body", "details": '"agentId" is a required property'}
 
 
 @pytest.mark.parametrize("body", [{"name": 1}, {"name": "x" * 256}, {"archived": "perhaps"}])
-async def test_a_change_that_makes_no_sense_is_refused(http: httpx.AsyncClient, body: dict[str, Any]) -> None:
-    refused = await http.patch(f"{COPILOTKIT}/threads/any", json={"agentId": "chat", **body})
-    assert (refused.status_code, refused.json()["error"]) == (400, "Invalid request body")
+async def test_an_invalid_change_is_rejected(http: httpx.AsyncClient, body: dict[str, Any]) -> None:
+    response = await http.patch(f"{COPILOTKIT}/threads/any", json={"agentId": "chat", **body})
+    assert (response.status_code, response.json()["error"]) == (400, "Invalid request body")
 
 
 @pytest.mark.parametrize("query", [{"limit": 0}, {"limit": "x"}, {"limit": 101}, {"cursor": "x"}, {"cursor": "-1"}])
-async def test_a_list_that_makes_no_sense_is_refused(http: httpx.AsyncClient, query: dict[str, Any]) -> None:
-    refused = await http.get(f"{COPILOTKIT}/threads", params={"agentId": "chat", **query})
-    assert (refused.status_code, refused.json()["error"]) == (400, "Invalid request")
+async def test_an_invalid_list_request_is_rejected(http: httpx.AsyncClient, query: dict[str, Any]) -> None:
+    response = await http.get(f"{COPILOTKIT}/threads", params={"agentId": "chat", **query})
+    assert (response.status_code, response.json()["error"]) == (400, "Invalid request")
 
 
-async def test_what_is_not_offered_says_so(http: httpx.AsyncClient) -> None:
+async def test_unsupported_operations_are_rejected(http: httpx.AsyncClient) -> None:
     for path in ("subscribe", "clear"):
-        refused = await http.post(f"{COPILOTKIT}/threads/{path}", json={})
-        assert (refused.status_code, set(refused.json())) == (422, {"error"})
+        response = await http.post(f"{COPILOTKIT}/threads/{path}", json={})
+        assert (response.status_code, set(response.json())) == (422, {"error"})
     transcribed = await http.post(f"{COPILOTKIT}/transcribe", json={"audio": "", "mimeType": "audio/wav"})
     assert (transcribed.status_code, transcribed.json()["error"]) == (503, "service_not_configured")
 
 
-# -- looking at a thread -----------------------------------------------------------------------------------------------
+# -- inspecting a thread -----------------------------------------------------------------------------------------------
 
 
 async def test_the_messages_of_a_thread_are_flat(http: httpx.AsyncClient, copilotkit: MakePage) -> None:
@@ -206,9 +208,7 @@ async def test_the_state_of_a_thread_is_without_its_messages(
     assert (await http.get(f"{COPILOTKIT}/threads/{unused}/events")).json() == {"events": []}
 
 
-async def test_a_thread_is_looked_at_while_it_is_at_work(
-    http: httpx.AsyncClient, copilotkit: MakePage, gate: Path
-) -> None:
+async def test_a_thread_is_inspected_during_a_run(http: httpx.AsyncClient, copilotkit: MakePage, gate: Path) -> None:
     here = copilotkit("by_hand")
     async with here.open(messages=[{"id": "u1", "role": "user", "content": "x"}], state={"until": str(gate)}) as own:
         await own.until("0.5")
@@ -224,7 +224,7 @@ async def test_a_thread_is_looked_at_while_it_is_at_work(
 async def test_the_events_of_a_thread_replay_it(
     http: httpx.AsyncClient, copilotkit: MakePage, agui: AgUi, agent: str
 ) -> None:
-    """Fewer than were sent, and whoever takes them in ends up with the same."""
+    """There are fewer events than were sent, and a client that applies them ends up with the same data."""
     here = copilotkit(agent)
     sent = len((await here.say("hello", "u1")).events)
     if agent != "everything":
@@ -238,7 +238,7 @@ async def test_the_events_of_a_thread_replay_it(
     assert replayed.interrupts == here.interrupts
 
 
-async def test_the_events_of_failed_runs_are_told_too(
+async def test_the_events_of_failed_runs_are_included(
     http: httpx.AsyncClient, copilotkit: MakePage, agui: AgUi
 ) -> None:
     here = copilotkit("fails")
@@ -253,7 +253,7 @@ def _json(value: Any) -> str:
     return httpx.Request("POST", "http://x", json=value).content.decode()
 
 
-@pytest.mark.parametrize("what", ["messages", "events", "state"])
-async def test_a_thread_that_is_not_there_cannot_be_looked_at(http: httpx.AsyncClient, what: str) -> None:
-    refused = await http.get(f"{COPILOTKIT}/threads/nothing here/{what}")
-    assert (refused.status_code, refused.json()["error"]) == (404, "Thread not found")
+@pytest.mark.parametrize("view", ["messages", "events", "state"])
+async def test_an_unknown_thread_cannot_be_inspected(http: httpx.AsyncClient, view: str) -> None:
+    response = await http.get(f"{COPILOTKIT}/threads/nothing here/{view}")
+    assert (response.status_code, response.json()["error"]) == (404, "Thread not found")

@@ -1,4 +1,4 @@
-"""Crons with the official clients: kept, changed, found, and fired. Those that fire do so every second."""
+"""Crons with the official clients: stored, updated, found and fired. Those that fire do so every second."""
 
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
@@ -19,23 +19,23 @@ FIELDS = {
 
 @pytest.fixture
 async def crons(sdk):
-    """The SDK's client for crons, and an end for all that are made with it."""
-    made = []
+    """The SDK's client for crons. Deletes the crons that were created with it."""
+    created = []
 
-    class Noting:
+    class Recording:
         def __getattr__(self, name):
             async def call(*args, **kwargs):
-                answer = await getattr(sdk.crons, name)(*args, **kwargs)
+                response = await getattr(sdk.crons, name)(*args, **kwargs)
                 if name.startswith("create"):
-                    made.append(answer["cron_id"])
-                return answer
+                    created.append(response["cron_id"])
+                return response
 
             return call
 
-    yield Noting()
-    for cron_id in made:
-        answer = await sdk.crons.search(limit=1000, select=["cron_id"])
-        if {"cron_id": cron_id} in answer:
+    yield Recording()
+    for cron_id in created:
+        response = await sdk.crons.search(limit=1000, select=["cron_id"])
+        if {"cron_id": cron_id} in response:
             await sdk.crons.delete(cron_id)
 
 
@@ -47,7 +47,7 @@ async def fired(sdk, thread_id, count=1):
     return await eventually(check)
 
 
-# -- keeping ----------------------------------------------------------------------------------------------------------
+# -- storing ----------------------------------------------------------------------------------------------------------
 
 
 async def test_a_cron_has_the_shape_clients_expect(crons, sdk):
@@ -70,14 +70,14 @@ async def test_a_cron_has_the_shape_clients_expect(crons, sdk):
     assert await sdk.http.get(f"/runs/crons/{cron_id}") == cron
 
 
-async def test_a_cron_of_a_thread_names_it(crons, sdk):
+async def test_a_cron_of_a_thread_has_its_id(crons, sdk):
     thread_id = await sdk.thread()
     cron = await crons.create_for_thread(thread_id, "echo", schedule="@daily")
     assert (cron["thread_id"], cron["on_run_completed"]) == (thread_id, None)
 
 
-async def test_everything_that_may_be_said_is_kept(crons):
-    said = {
+async def test_every_option_is_stored(crons):
+    options = {
         "input": {"text": 1},
         "metadata": {"m": 1},
         "config": {"tags": ["t"]},
@@ -98,14 +98,14 @@ async def test_everything_that_may_be_said_is_kept(crons):
         timezone=ZoneInfo("Europe/Berlin"),
         end_time=end,
         on_run_completed="keep",
-        **said,
+        **options,
     )
     assert (cron["timezone"], cron["on_run_completed"], cron["enabled"]) == ("Europe/Berlin", "keep", False)
     assert datetime.fromisoformat(cron["end_time"]) == end
     payload = cron["payload"]
     assert payload["config"] == {"configurable": {"cron_id": cron["cron_id"]}, "tags": ["t"]}
-    assert {key: payload[key] for key in said if key != "config"} == {
-        key: value for key, value in said.items() if key != "config"
+    assert {key: payload[key] for key in options if key != "config"} == {
+        key: value for key, value in options.items() if key != "config"
     }
     local = datetime.fromisoformat(cron["next_run_date"]).astimezone(ZoneInfo("Europe/Berlin"))
     assert (local.hour, local.minute) == (8, 30)
@@ -117,7 +117,7 @@ async def test_a_cron_that_has_ended_has_no_next_slot(crons):
     assert (cron["end_time"], cron["next_run_date"]) == ("2020-01-01T00:00:00+00:00", None)
 
 
-async def test_a_cron_is_changed(crons):
+async def test_a_cron_is_updated(crons):
     cron = await crons.create("echo", schedule="0 9 * * *", input={"text": 1}, metadata={"m": 1})
     cron_id = cron["cron_id"]
     moved = await crons.update(cron_id, schedule="0 10 * * *", timezone="Asia/Kolkata")
@@ -158,7 +158,7 @@ async def test_a_cron_is_changed(crons):
     }
 
 
-async def test_an_end_is_set_and_taken_back(crons):
+async def test_an_end_time_is_set_and_removed(crons):
     cron = await crons.create("echo", schedule="0 9 * * *")
     ended = await crons.update(cron["cron_id"], end_time=datetime(2020, 1, 1, tzinfo=UTC))
     assert ended["next_run_date"] is None
@@ -166,13 +166,13 @@ async def test_an_end_is_set_and_taken_back(crons):
     assert (again["end_time"], again["next_run_date"]) == (None, cron["next_run_date"])
 
 
-async def test_a_cron_is_switched_off_and_on(crons):
+async def test_a_cron_is_disabled_and_enabled(crons):
     cron = await crons.create("echo", schedule="0 9 * * *")
     assert (await crons.update(cron["cron_id"], enabled=False))["enabled"] is False
     assert (await crons.update(cron["cron_id"], enabled=True))["enabled"] is True
 
 
-async def test_a_deleted_cron_is_gone(crons, sdk):
+async def test_a_deleted_cron_is_not_found(crons, sdk):
     cron = await crons.create("echo", schedule="0 9 * * *")
     await crons.delete(cron["cron_id"])
     with refused(404, "Not Found"):
@@ -211,17 +211,17 @@ async def test_crons_are_found(crons, sdk, mark):
     assert await crons.count(metadata={"mark": mark}) == 2
 
 
-async def test_a_page_says_how_many_there_are(crons, http, mark):
+async def test_a_search_returns_the_total(crons, http, mark):
     for _ in range(3):
         await crons.create("echo", schedule="0 9 * * *", metadata={"mark": mark})
-    answer = await http.post("/runs/crons/search", json={"metadata": {"mark": mark}, "limit": 2})
-    assert (answer.headers["x-pagination-total"], answer.headers["x-pagination-next"]) == ("3", "2")
+    response = await http.post("/runs/crons/search", json={"metadata": {"mark": mark}, "limit": 2})
+    assert (response.headers["x-pagination-total"], response.headers["x-pagination-next"]) == ("3", "2")
 
 
-# -- refusing ---------------------------------------------------------------------------------------------------------
+# -- rejecting --------------------------------------------------------------------------------------------------------
 
 
-async def test_what_makes_no_sense_is_refused(crons, sdk):
+async def test_invalid_crons_are_rejected(crons, sdk):
     with pytest.raises(Exception, match=r"Invalid cron schedule: 'bogus'\. Reason: expected 5 or 6 fields .*, got 1"):
         await crons.create("echo", schedule="bogus")
     with refused(422, "Invalid timezone: 'nope'. Use IANA timezone format (e.g. 'America/New_York')."):
@@ -241,17 +241,17 @@ async def test_what_makes_no_sense_is_refused(crons, sdk):
     both = {"config": {"configurable": {"greeting": "hi"}}, "context": {"greeting": "hi"}}
     with pytest.raises(Exception, match="Cannot specify both configurable and context"):
         await crons.create("echo", schedule="@daily", **both)
-    for wrong in (
+    for invalid in (
         {"on_run_completed": "burn"},
         {"multitask_strategy": "fight"},
         {"stream_mode": "smoke"},
         {"config": {"configurable": {"__pregel_store": 1}}},
     ):
-        with pytest.raises(Exception, match=next(iter(wrong))):
-            await crons.create("echo", schedule="@daily", **wrong)
+        with pytest.raises(Exception, match=next(iter(invalid))):
+            await crons.create("echo", schedule="@daily", **invalid)
 
 
-async def test_a_change_that_makes_no_sense_is_refused_and_changes_nothing(crons, sdk, http):
+async def test_an_invalid_update_is_rejected_and_changes_nothing(crons, sdk, http):
     cron = await crons.create("echo", schedule="@daily")
     cron_id = cron["cron_id"]
     with pytest.raises(Exception, match="Invalid cron schedule: 'bogus'"):
@@ -264,31 +264,31 @@ async def test_a_change_that_makes_no_sense_is_refused_and_changes_nothing(crons
     cron = await crons.update(cron_id, context={})
     with refused(400, "Request body cannot be empty"):
         await crons.update(cron_id)
-    for wrong in ({"schedule": None}, {"enabled": "maybe"}, {"end_time": "whenever"}, {"end_time": TOO_EARLY}):
-        assert (await http.patch(f"/runs/crons/{cron_id}", json=wrong)).status_code == 422
+    for invalid in ({"schedule": None}, {"enabled": "maybe"}, {"end_time": "whenever"}, {"end_time": TOO_EARLY}):
+        assert (await http.patch(f"/runs/crons/{cron_id}", json=invalid)).status_code == 422
     assert await sdk.http.get(f"/runs/crons/{cron_id}") == cron
     missing = fresh_id()
     with refused(404, f"Cron '{missing}' not found"):
         await crons.update(missing, enabled=False)
 
 
-async def test_a_cron_is_named_by_a_uuid(crons, http):
+async def test_a_cron_id_must_be_a_uuid(crons, http):
     for method in ("GET", "DELETE", "PATCH"):
-        answer = await http.request(method, "/runs/crons/abc", json={"enabled": True} if method == "PATCH" else None)
-        assert (answer.status_code, answer.json()) == (422, {"detail": "Invalid cron ID: must be a UUID"})
+        response = await http.request(method, "/runs/crons/abc", json={"enabled": True} if method == "PATCH" else None)
+        assert (response.status_code, response.json()) == (422, {"detail": "Invalid cron ID: must be a UUID"})
 
 
-async def test_a_search_that_makes_no_sense_is_refused(crons):
+async def test_an_invalid_search_is_rejected(crons):
     with refused(422, "Invalid assistant ID: must be a UUID"):
         await crons.search(assistant_id="nobody")
     with refused(422, "Invalid thread ID: must be a UUID"):
         await crons.count(thread_id="abc")
-    for wrong in ({"limit": 0}, {"sort_by": "luck"}, {"select": ["luck"]}, {"sort_order": "up"}):
-        with pytest.raises(Exception, match=next(iter(wrong))):
-            await crons.search(**wrong)
+    for invalid in ({"limit": 0}, {"sort_by": "luck"}, {"select": ["luck"]}, {"sort_order": "up"}):
+        with pytest.raises(Exception, match=next(iter(invalid))):
+            await crons.search(**invalid)
 
 
-async def test_a_cron_says_what_and_when(http):
+async def test_a_cron_needs_an_assistant_and_a_schedule(http):
     for body in ({"assistant_id": "echo"}, {"schedule": "@daily"}, {"assistant_id": "echo", "schedule": 5}):
         assert (await http.post("/runs/crons", json=body)).status_code == 422
 
@@ -296,7 +296,7 @@ async def test_a_cron_says_what_and_when(http):
 # -- firing -----------------------------------------------------------------------------------------------------------
 
 
-async def test_a_cron_of_a_thread_makes_its_runs_there(crons, sdk):
+async def test_a_cron_of_a_thread_starts_its_runs_there(crons, sdk):
     thread_id = await sdk.thread()
     cron = await crons.create_for_thread(
         thread_id,
@@ -318,7 +318,7 @@ async def test_a_cron_of_a_thread_makes_its_runs_there(crons, sdk):
     assert len({run["created_at"][:19] for run in runs}) == len(runs), "one run for each second"
 
 
-async def test_the_runs_of_a_cron_get_its_context(crons, sdk):
+async def test_the_runs_of_a_cron_receive_its_context(crons, sdk):
     thread_id = await sdk.thread()
     await crons.create_for_thread(
         thread_id, "factory", schedule=EVERY_SECOND, input={"text": "you"}, context={"greeting": "good night"}
@@ -327,19 +327,19 @@ async def test_the_runs_of_a_cron_get_its_context(crons, sdk):
     assert (await sdk.threads.get(thread_id))["values"]["echoed"] == "good night you"
 
 
-async def test_a_cron_without_a_thread_keeps_them_if_told_to(crons, sdk, mark):
+async def test_a_stateless_cron_keeps_its_threads_on_request(crons, sdk, mark):
     await crons.create(
         "echo", schedule=EVERY_SECOND, input={"text": 1}, on_run_completed="keep", metadata={"mark": mark}
     )
 
-    async def kept():
+    async def threads_kept():
         threads = await sdk.threads.search(metadata={"mark": mark})
         return len(threads) >= 2 and threads[-1]["values"] == {"text": 1, "echoed": 1}
 
-    assert await eventually(kept)
+    assert await eventually(threads_kept)
 
 
-async def test_a_cron_without_a_thread_leaves_none(crons, sdk, mark, tmp_path):
+async def test_a_stateless_cron_leaves_no_threads(crons, sdk, mark, tmp_path):
     line = tmp_path / "lines"
     await crons.create("steps", schedule=EVERY_SECOND, input={"count": 1, "file": str(line)}, metadata={"mark": mark})
 
@@ -348,13 +348,13 @@ async def test_a_cron_without_a_thread_leaves_none(crons, sdk, mark, tmp_path):
 
     await eventually(has_run)
 
-    async def gone():
+    async def discarded():
         return await sdk.threads.search(metadata={"mark": mark}) == []
 
-    assert await eventually(gone)
+    assert await eventually(discarded)
 
 
-async def test_a_cron_that_is_switched_off_fires_no_more(crons, sdk):
+async def test_a_disabled_cron_does_not_fire(crons, sdk):
     thread_id = await sdk.thread()
     cron = await crons.create_for_thread(thread_id, "echo", schedule=EVERY_SECOND, input={"text": 1})
     await fired(sdk, thread_id)
@@ -366,7 +366,7 @@ async def test_a_cron_that_is_switched_off_fires_no_more(crons, sdk):
     assert len(await sdk.runs.list(thread_id, limit=100)) == len(before)
 
 
-async def test_a_change_of_input_is_what_the_next_run_gets(crons, sdk):
+async def test_the_next_run_receives_updated_input(crons, sdk):
     thread_id = await sdk.thread()
     cron = await crons.create_for_thread(thread_id, "echo", schedule="@yearly", input={"text": 1})
     await crons.update(cron["cron_id"], input={"text": 2}, schedule=EVERY_SECOND)

@@ -12,8 +12,8 @@ SCRIPTED = {"THREADWIRE_EXAMPLE_MODEL": "scripted"}
 SLOWLY = {"THREADWIRE_EXAMPLE_DELAY": "0.15"}
 
 
-def test_a_person_can_use_it(tmp_path: Path) -> None:
-    assert (EXAMPLES / "dashboard-page" / "dist" / "index.html").exists(), "the page is not built: run `make page`"
+def test_the_page_works_in_a_browser(tmp_path: Path) -> None:
+    assert (EXAMPLES / "dashboard-page" / "dist" / "index.html").exists(), "The page is not built: run `make page`"
     with (
         running_server(EXAMPLES / "langgraph.json", tmp_path / "data", env=SCRIPTED) as server,
         node("pages/dashboard.test.js", "playwright-core", server.url) as process,
@@ -22,7 +22,7 @@ def test_a_person_can_use_it(tmp_path: Path) -> None:
     assert process.returncode == 0, printed
 
 
-def test_it_survives_its_server(tmp_path: Path) -> None:
+def test_the_page_survives_a_server_crash(tmp_path: Path) -> None:
     with (
         running_server(EXAMPLES / "langgraph.json", tmp_path / "data", env=SCRIPTED | SLOWLY) as server,
         relay_to(server.url) as url,

@@ -1,4 +1,4 @@
-"""`threadwire.create_app`: the server inside somebody's own application, under a prefix, and alone under uvicorn."""
+"""`threadwire.create_app`: the server mounted in a host application under a prefix, and alone under uvicorn."""
 
 import json
 import subprocess
@@ -17,7 +17,7 @@ from threadwire.testing.server import running_server
 pytestmark = pytest.mark.anyio
 
 HOST = Path(__file__).with_name("host.py")
-NOWHERE = "01a1e183-0dd8-7743-a540-18f62baab368"
+UNKNOWN_ID = "01a1e183-0dd8-7743-a540-18f62baab368"
 
 
 @pytest.fixture
@@ -38,15 +38,15 @@ async def test_both_clients_work_under_the_prefix(sdk, mounted):
     parts = await collect(sdk.runs.stream(thread_id, "chat", input=human("a b"), stream_mode=["values", "updates"]))
     assert names(parts)[0] == "metadata"
     assert parts[-1].data["messages"][-1]["content"] == "You said: a b"
-    with refused(404, f"Thread with ID {NOWHERE} not found"):
-        await sdk.threads.get(NOWHERE)
+    with refused(404, f"Thread with ID {UNKNOWN_ID} not found"):
+        await sdk.threads.get(UNKNOWN_ID)
     async with httpx.AsyncClient(base_url=mounted.url) as http:
         assert (await http.get("/ok")).json() == "hello"
         assert (await http.get("/agents/ok")).json()["ok"] is True
         assert (await http.get("/info")).status_code == 404
 
 
-async def test_a_stream_under_the_prefix_is_joined_again_after_a_restart(sdk, mounted, gate):
+async def test_a_stream_under_the_prefix_is_resumed_after_a_restart(sdk, mounted, gate):
     thread_id = await sdk.thread()
     parts = []
     async for part in sdk.runs.stream(
@@ -62,7 +62,7 @@ async def test_a_stream_under_the_prefix_is_joined_again_after_a_restart(sdk, mo
 
 
 async def test_waiting_under_the_prefix_survives_a_lost_connection(mounted, gate):
-    """The SDK goes to `Location`, which it puts behind its base URL."""
+    """The SDK follows `Location`, which it appends to its base URL."""
     async with OPENERS["async"](f"{mounted.url}/agents") as sdk:
         thread_id = await sdk.thread()
         async with httpx.AsyncClient(base_url=mounted.url, timeout=30) as http:
@@ -77,7 +77,7 @@ async def test_waiting_under_the_prefix_survives_a_lost_connection(mounted, gate
         assert (await sdk.runs.join(thread_id, run["run_id"]))["steps"] == ["begun", "waited"]
 
 
-async def test_a_shutdown_of_the_host_releases_runs_for_its_next_start(mounted, gate):
+async def test_a_shutdown_of_the_host_releases_runs_until_the_next_start(mounted, gate):
     async with OPENERS["async"](f"{mounted.url}/agents") as sdk:
         run = await sdk.runs.create(await sdk.thread(), "slow", input={"until": str(gate)})
         await has_begun(sdk, run)
@@ -89,7 +89,7 @@ async def test_a_shutdown_of_the_host_releases_runs_for_its_next_start(mounted, 
         await run_is(sdk, run, "success")
 
 
-async def test_it_serves_alone_under_any_asgi_server(project, tmp_path):
+async def test_it_runs_alone_under_any_asgi_server(project, tmp_path):
     with running_server(project, tmp_path / "data", program=HOST, env={"HOST_ALONE": "1"}) as server:
         async with OPENERS["async"](server.url) as sdk:
             assert await sdk.runs.wait(await sdk.thread(), "echo", input={"text": 1}) == {"text": 1, "echoed": 1}
@@ -98,13 +98,13 @@ async def test_it_serves_alone_under_any_asgi_server(project, tmp_path):
 # -- without a process -----------------------------------------------------------------------------------------------
 
 
-def calling(app, **options):
+def client_of(app, **options):
     return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost", **options)
 
 
-async def test_before_and_after_its_lifespan_it_says_so(project):
+async def test_requests_outside_the_lifespan_are_rejected_with_a_reason(project):
     app = create_app(project, storage="memory")
-    async with calling(app) as http:
+    async with client_of(app) as http:
         before = await http.get("/ok")
         assert before.status_code == 503
         assert "pass its lifespan" in before.json()["detail"]
@@ -113,19 +113,19 @@ async def test_before_and_after_its_lifespan_it_says_so(project):
         after = await http.get("/ok")
         assert (after.status_code, after.json()) == (503, {"detail": "Threadwire has stopped."})
         async with app.lifespan():
-            assert (await http.get("/ok")).status_code == 200, "it can be begun again"
+            assert (await http.get("/ok")).status_code == 200, "it can be started again"
 
 
-async def test_hosts_and_origins_are_checked_as_ever(project):
+async def test_hosts_and_origins_are_checked(project):
     app = create_app(project, storage="memory", allowed_hosts={"agents.example"}, allowed_origins={"https://a.example"})
-    async with app.lifespan(), calling(app) as http:
+    async with app.lifespan(), client_of(app) as http:
         for host, status in {"agents.example": 200, "localhost": 200, "evil.example": 421}.items():
             assert (await http.get("/ok", headers={"host": host})).status_code == status
         for origin, status in {"https://a.example": 200, "https://evil.example": 403}.items():
             assert (await http.post("/threads", json={}, headers={"origin": origin})).status_code == status
 
 
-async def test_what_makes_no_sense_is_refused(project, tmp_path):
+async def test_invalid_arguments_are_rejected(project, tmp_path):
     with pytest.raises(ConfigError, match="Invalid setting concurency: "):
         create_app(project, concurency=3)
     with pytest.raises(ConfigError, match="Invalid setting concurrency: "):
@@ -145,22 +145,22 @@ async def test_what_makes_no_sense_is_refused(project, tmp_path):
                 pass
 
 
-async def test_what_is_wrong_in_a_project_is_logged(tmp_path):
+async def test_errors_in_a_project_are_logged(tmp_path):
     graphs = {"good": "./agent.py:graph", "bad": "./agent.py"}
     (tmp_path / "langgraph.json").write_text(json.dumps({"graphs": graphs, "env": True}))
     app = create_app(tmp_path / "langgraph.json", storage="memory")
     with capture_logs() as logs:
         async with app.lifespan():
             pass
-    told = [(each["event"], each.get("graph_id"), each["log_level"]) for each in logs if each["log_level"] == "error"]
-    assert told == [
+    errors = [(each["event"], each.get("graph_id"), each["log_level"]) for each in logs if each["log_level"] == "error"]
+    assert errors == [
         ("graph_load_failed", "good", "error"),
         ("graph_load_failed", "bad", "error"),
         ("config_invalid", None, "error"),
     ]
 
 
-def test_importing_threadwire_brings_nothing_heavy():
+def test_importing_threadwire_imports_nothing_heavy():
     code = "import sys, threadwire; print(sorted({'fastapi', 'langgraph', 'uvicorn', 'pydantic'} & set(sys.modules)))"
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE, check=True)
     assert printed.stdout == "[]\n"

@@ -1,4 +1,4 @@
-"""Processes that a node forks off, as `multiprocessing` does on Linux: none of them is the server."""
+"""Processes that a node forks, as `multiprocessing` does on Linux, do not act as the server."""
 
 import json
 import os
@@ -25,7 +25,7 @@ State = TypedDict("State", {"ended_by": int, "child": int, "stays": bool})
 
 def fork(state: State) -> State:
     if not (child := os.fork()):
-        os.closerange(1, 3)  # the test reads them to their end
+        os.closerange(1, 3)  # the test reads both streams to their end
         time.sleep(60)
         os._exit(0)
     if state.get("stays"):
@@ -50,18 +50,18 @@ def server(tmp_path: Path) -> Iterator[RunningServer]:
 
 def run(server: RunningServer, **state: Any) -> dict[str, Any]:
     body = {"assistant_id": "forking", "input": state}
-    answer = httpx.post(f"{server.url}/runs/wait", json=body, timeout=30)
-    return answer.raise_for_status().json()
+    response = httpx.post(f"{server.url}/runs/wait", json=body, timeout=30)
+    return response.raise_for_status().json()
 
 
-def test_a_signal_to_a_forked_process_is_not_one_to_the_server(server: RunningServer) -> None:
+def test_a_signal_to_a_forked_process_does_not_reach_the_server(server: RunningServer) -> None:
     assert run(server)["ended_by"] == signal.SIGTERM
     assert run(server)["ended_by"] == signal.SIGTERM
     assert "drain_started" not in server.log()
 
 
-def test_a_forked_process_that_outlives_the_server_is_in_nobodys_way(server: RunningServer) -> None:
-    """Neither the data directory nor the port is taken by it."""
+def test_a_forked_process_that_outlives_the_server_does_not_block_a_restart(server: RunningServer) -> None:
+    """It holds neither the data directory nor the port."""
     child = run(server, stays=True)["child"]
     try:
         server.kill()

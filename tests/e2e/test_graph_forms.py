@@ -1,4 +1,4 @@
-"""Every form a graph may have is run, read and described through the server."""
+"""A graph in every supported form is run, read and described through the server."""
 
 import pytest
 from clients import refused
@@ -24,9 +24,9 @@ async def test_a_factory_of_every_form_is_called_for_each_run_and_each_read(sdk,
     thread_id = await sdk.thread()
 
     values = await sdk.runs.wait(thread_id, form, input={"text": "hi"}, context={"greeting": "hello"})
-    [told] = values["told"]
+    [seen] = values["told"]
     assert (
-        told
+        seen
         == {
             "without": {},
             "with_config": {"greeting": "hello"},
@@ -44,14 +44,14 @@ async def test_a_factory_of_every_form_is_called_for_each_run_and_each_read(sdk,
 
     after = await ledger(sdk, form)
     calls = after["opened"][len(before["opened"]) :]
-    knows = signature in ("with_runtime", "with_both")
+    has_runtime = signature in ("with_runtime", "with_both")
     reads = ["threads.read", "threads.read", "threads.update", *["assistants.read"] * 3]
-    assert calls == (["threads.create_run", *reads] if knows else ["unknown"] * 7)
+    assert calls == (["threads.create_run", *reads] if has_runtime else ["unknown"] * 7)
     if "context_manager" in kind:
         assert after["closed"] == len(after["opened"])
 
 
-async def test_a_read_makes_the_graph_that_the_last_run_had(sdk):
+async def test_a_read_builds_the_graph_with_the_configuration_of_the_last_run(sdk):
     thread_id = await sdk.thread()
     await sdk.runs.wait(thread_id, "shaped", input={}, config={"configurable": {"node": "ada"}})
     state = await sdk.threads.get_state(thread_id)
@@ -62,23 +62,23 @@ async def test_a_read_makes_the_graph_that_the_last_run_had(sdk):
     assert moved["checkpoint_id"]
 
 
-async def test_a_factory_is_described_for_the_assistants_own_configuration(sdk):
+async def test_a_factory_is_described_with_the_configuration_of_the_assistant(sdk):
     assistant = await sdk.assistants.create("shaped", context={"node": "grace"})
     assistant_id = assistant["assistant_id"]
     assert "grace" in [node["id"] for node in (await sdk.assistants.get_graph(assistant_id))["nodes"]]
     assert "nobody" in [node["id"] for node in (await sdk.assistants.get_graph("shaped"))["nodes"]]
 
 
-async def test_a_factory_that_fails_is_named_where_it_is_needed(sdk):
+async def test_a_failing_factory_is_reported_where_it_is_needed(sdk):
     assistant_id = assistant_id_of("broken")
     failed = await sdk.runs.wait(await sdk.thread(), "broken", input={}, raise_error=False)
     assert failed == {"__error__": {"error": "ValueError", "message": "no such model"}}
-    for ask in (sdk.assistants.get_schemas, sdk.assistants.get_graph, sdk.assistants.get_subgraphs):
+    for read in (sdk.assistants.get_schemas, sdk.assistants.get_graph, sdk.assistants.get_subgraphs):
         with refused(502, "ValueError: no such model"):
-            await ask(assistant_id)
+            await read(assistant_id)
 
 
-async def test_a_functional_graph_runs_remembers_and_is_described(sdk):
+async def test_a_functional_graph_runs_keeps_its_state_and_is_described(sdk):
     thread_id, assistant_id = await sdk.thread(), assistant_id_of("functional")
     first = await sdk.runs.wait(thread_id, "functional", input={"number": 21})
     assert first == {"doubled": 42, "previous": None}
@@ -88,5 +88,5 @@ async def test_a_functional_graph_runs_remembers_and_is_described(sdk):
     schemas = await sdk.assistants.get_schemas(assistant_id)
     assert schemas["input_schema"] == {"additionalProperties": True, "title": "functional_input", "type": "object"}
     assert list(schemas["state_schema"]["properties"]) == ["__end__"]
-    drawn = await sdk.assistants.get_graph(assistant_id)
-    assert [node["id"] for node in drawn["nodes"]] == ["functional", "__start__", "__end__"]
+    structure = await sdk.assistants.get_graph(assistant_id)
+    assert [node["id"] for node in structure["nodes"]] == ["functional", "__start__", "__end__"]

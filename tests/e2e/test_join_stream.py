@@ -1,4 +1,4 @@
-"""Joining a run that somebody else started, or coming back to one."""
+"""Joining a run that another client started, or rejoining one."""
 
 import anyio
 import pytest
@@ -10,7 +10,7 @@ ALL = ["values", "updates", "messages-tuple", "custom"]
 
 
 async def finished(sdk, mode=ALL, **kwargs):
-    """A finished run with many events, and the parts that its own stream gave."""
+    """Return a finished run with many events, and the parts of its own stream."""
     thread_id = await sdk.thread()
     parts = await collect(
         sdk.runs.stream(
@@ -20,7 +20,7 @@ async def finished(sdk, mode=ALL, **kwargs):
     return thread_id, parts[0].data["run_id"], parts
 
 
-async def test_every_event_has_an_id_and_ids_rise(sdk):
+async def test_every_event_has_an_id_and_ids_increase(sdk):
     _, _, parts = await finished(sdk, stream_subgraphs=True)
     ids = [int(part.id) for part in parts]
     assert ids == sorted(set(ids))
@@ -32,26 +32,26 @@ async def test_a_finished_run_is_replayed_from_the_start(sdk, start):
     assert await collect(sdk.runs.join_stream(thread_id, run_id, last_event_id=start)) == parts
 
 
-async def test_every_event_is_a_place_to_resume_from(sdk):
+async def test_a_run_can_be_resumed_from_every_event(sdk):
     thread_id, run_id, parts = await finished(sdk, stream_subgraphs=True)
     for position in range(len(parts)):
         rest = await collect(sdk.runs.join_stream(thread_id, run_id, last_event_id=parts[position].id))
         assert rest == parts[position + 1 :]
 
 
-async def test_accumulated_messages_are_resumed_with_what_they_had(sdk):
+async def test_accumulated_messages_are_resumed_with_their_content(sdk):
     thread_id, run_id, parts = await finished(sdk, mode="messages", stream_subgraphs=True)
     partial = [part for part in parts if part.event.startswith("messages/partial")][2]
     rest = await collect(sdk.runs.join_stream(thread_id, run_id, last_event_id=partial.id))
     assert rest == parts[parts.index(partial) + 1 :]
 
 
-async def test_a_finished_run_joined_without_an_id_says_nothing(sdk):
+async def test_a_finished_run_joined_without_an_id_sends_nothing(sdk):
     thread_id, run_id, _ = await finished(sdk)
     assert await collect(sdk.runs.join_stream(thread_id, run_id)) == []
 
 
-async def test_a_run_can_be_joined_in_another_mode_than_it_was_started_in(sdk, http):
+async def test_a_run_can_be_joined_in_a_mode_it_was_not_started_with(sdk, http):
     thread_id, run_id, _ = await finished(sdk, mode="values")
     parts = await collect(
         sdk.runs.join_stream(thread_id, run_id, last_event_id="-1", stream_mode=["updates", "custom"])
@@ -64,7 +64,7 @@ async def test_a_run_can_be_joined_in_another_mode_than_it_was_started_in(sdk, h
     assert "event: custom" in in_json.text
 
 
-async def test_a_live_run_joined_without_an_id_is_seen_from_now_on(sdk, gate):
+async def test_a_live_run_joined_without_an_id_is_streamed_from_now_on(sdk, gate):
     thread_id = await sdk.thread()
     run = await sdk.runs.create(thread_id, "slow", input={"until": str(gate)}, stream_mode=["values", "updates"])
     await has_begun(sdk, run)
@@ -76,7 +76,7 @@ async def test_a_live_run_joined_without_an_id_is_seen_from_now_on(sdk, gate):
     with anyio.fail_after(PATIENCE):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(watch)
-            await _is_watched(sdk, thread_id, run["run_id"])
+            await _wait_until_joined(sdk, thread_id, run["run_id"])
             gate.touch()
     assert [(part.event, part.data.get("steps") or part.data) for part in parts] == [
         ("updates", {"wait": {"steps": ["waited"]}}),
@@ -84,7 +84,7 @@ async def test_a_live_run_joined_without_an_id_is_seen_from_now_on(sdk, gate):
     ]
 
 
-async def test_a_live_run_is_caught_up_with_and_followed_to_its_end(sdk, gate):
+async def test_a_live_run_is_replayed_and_then_followed_to_its_end(sdk, gate):
     thread_id = await sdk.thread()
     run = await sdk.runs.create(thread_id, "slow", input={"until": str(gate)}, stream_mode="updates")
     await has_begun(sdk, run)
@@ -101,7 +101,7 @@ async def test_a_live_run_is_caught_up_with_and_followed_to_its_end(sdk, gate):
     ]
 
 
-async def test_everybody_who_watches_a_run_sees_the_same(sdk):
+async def test_all_subscribers_of_a_run_receive_the_same_events(sdk):
     thread_id = await sdk.thread()
     run = await sdk.runs.create(
         thread_id, "chat", input={**human("a b c d e f g"), "delay": 0.02}, stream_mode="messages-tuple"
@@ -119,7 +119,7 @@ async def test_everybody_who_watches_a_run_sees_the_same(sdk):
     assert all(parts == seen[0] for parts in seen.values())
 
 
-async def test_a_stream_that_a_client_leaves_does_not_disturb_the_run(sdk, gate):
+async def test_a_run_continues_when_a_client_leaves_its_stream(sdk, gate):
     thread_id = await sdk.thread()
     run = await sdk.runs.create(thread_id, "slow", input={"until": str(gate)})
     async for part in sdk.runs.join_stream(thread_id, run["run_id"], last_event_id="-1"):
@@ -129,16 +129,16 @@ async def test_a_stream_that_a_client_leaves_does_not_disturb_the_run(sdk, gate)
     assert (await sdk.runs.join(thread_id, run["run_id"]))["steps"] == ["begun", "waited"]
 
 
-async def test_a_position_that_is_none_is_refused(sdk, http):
+async def test_a_malformed_position_is_rejected(sdk, http):
     thread_id, run_id, _ = await finished(sdk)
-    for wrong in ("abc", "-2", "1.5", "9" * 19, "1e3", "0x10"):
-        answer = await http.get(f"/threads/{thread_id}/runs/{run_id}/stream", headers={"Last-Event-ID": wrong})
-        assert answer.status_code == 400
-        assert answer.json() == {"detail": f"Invalid Last-Event-ID: {wrong!r} is not a sequence number"}
+    for malformed in ("abc", "-2", "1.5", "9" * 19, "1e3", "0x10"):
+        response = await http.get(f"/threads/{thread_id}/runs/{run_id}/stream", headers={"Last-Event-ID": malformed})
+        assert response.status_code == 400
+        assert response.json() == {"detail": f"Invalid Last-Event-ID: {malformed!r} is not a sequence number"}
 
 
-async def test_a_position_that_was_never_given_is_refused(sdk, http):
-    """Silence would look like a run that said nothing."""
+async def test_a_position_that_was_never_issued_is_rejected(sdk, http):
+    """An empty stream would look like a run without output."""
     thread_id, run_id, _ = await finished(sdk)
     queued = await sdk.runs.create(thread_id, "echo", input={"text": "later"}, after_seconds=1000)
     for path in (
@@ -146,32 +146,32 @@ async def test_a_position_that_was_never_given_is_refused(sdk, http):
         f"/threads/{thread_id}/runs/{queued['run_id']}",
         f"/runs/{run_id}",
     ):
-        answer = await http.get(f"{path}/stream", headers={"Last-Event-ID": "999999999"})
-        assert answer.status_code == 400
-        assert answer.json()["detail"].startswith(
+        response = await http.get(f"{path}/stream", headers={"Last-Event-ID": "999999999"})
+        assert response.status_code == 400
+        assert response.json()["detail"].startswith(
             "Invalid Last-Event-ID: 999999999 is beyond the last entry of this thread"
         )
 
 
-async def test_a_position_behind_a_run_but_not_behind_the_thread_gives_nothing(sdk):
+async def test_a_position_after_the_run_but_within_the_thread_returns_nothing(sdk):
     thread_id, run_id, _ = await finished(sdk)
     last = (await collect(sdk.runs.stream(thread_id, "echo", input={"text": "more"})))[-1].id
     assert await collect(sdk.runs.join_stream(thread_id, run_id, last_event_id=last)) == []
 
 
-async def test_an_unknown_mode_is_refused(sdk, http):
+async def test_an_unknown_mode_is_rejected(sdk, http):
     thread_id, run_id, _ = await finished(sdk)
-    answer = await http.get(f"/threads/{thread_id}/runs/{run_id}/stream", params={"stream_mode": "nonsense"})
-    assert answer.status_code == 422
-    assert answer.json()["detail"].startswith("stream_mode: 'nonsense' is not one of")
+    response = await http.get(f"/threads/{thread_id}/runs/{run_id}/stream", params={"stream_mode": "nonsense"})
+    assert response.status_code == 422
+    assert response.json()["detail"].startswith("stream_mode: 'nonsense' is not one of")
 
 
-async def _is_watched(sdk, thread_id, run_id):
-    """Return once the join request has been made and answered: requests on another connection come after it."""
+async def _wait_until_joined(sdk, thread_id, run_id):
+    """Wait until the join request has been sent and handled: later requests on another connection follow it."""
 
-    async def asked():
+    async def requested():
         return ("GET", f"/threads/{thread_id}/runs/{run_id}/stream") in sdk.requests
 
-    await eventually(asked)
+    await eventually(requested)
     for _ in range(5):
         await sdk.runs.get(thread_id, run_id)

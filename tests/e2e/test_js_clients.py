@@ -1,6 +1,6 @@
 """The official JavaScript clients, unmodified, against a running server: see tests/js.
 
-Each file of tests/js is one test here, once for each version of the SDK that people have.
+Each file of tests/js is one test here, once for each version of the SDK in use.
 """
 
 import json
@@ -20,7 +20,7 @@ JS = Path(__file__).parent.parent / "js"
 CONFIG = JS / "agents" / "langgraph.json"
 SETTINGS = {"THREADWIRE_ALLOWED_ORIGINS": '["http://localhost:3000"]'}
 IMPATIENT = {"THREADWIRE_DRAIN_SECONDS": "0"}
-"""A server that is told to stop does not wait for its runs."""
+"""A server with these settings does not wait for its runs when it stops."""
 SDKS = ["langgraph-sdk-1", "langgraph-sdk-2"]
 KILL = "KILL THE SERVER"
 WITHIN = 110.0
@@ -46,8 +46,8 @@ def test_the_javascript_sdk_works_unchanged(server: RunningServer, file: str, sd
 @pytest.mark.parametrize(("prefix", "stop"), [("", "kill"), ("/api", "kill"), ("", "terminate")])
 @pytest.mark.parametrize("file", KILLED)
 @pytest.mark.parametrize("sdk", SDKS)
-def test_an_answer_survives_the_server(tmp_path: Path, sdk: str, file: str, prefix: str, stop: str) -> None:
-    """The address stays, as behind a load balancer: 2.0.0 gives up if its one try, after a second, is refused."""
+def test_a_stream_survives_a_server_restart(tmp_path: Path, sdk: str, file: str, prefix: str, stop: str) -> None:
+    """The address stays, as behind a load balancer: 2.0.0 gives up if its only retry, after a second, fails."""
     with (
         running_server(below(prefix, tmp_path / "langgraph.json"), tmp_path / "data", env=IMPATIENT) as server,
         relay_to(server.url) as url,
@@ -57,8 +57,8 @@ def test_an_answer_survives_the_server(tmp_path: Path, sdk: str, file: str, pref
 
 
 def killed_when_asked(server: RunningServer, process: "subprocess.Popen[str]", stop: str = "kill") -> None:
-    """Kill the server, or stop it in another way, and start it again whenever a test asks for that, until the test has
-    ended well."""
+    """Kill or otherwise stop the server, and restart it, whenever the JavaScript test requests it. The test must
+    pass."""
     printed: list[str] = []
     assert process.stdout is not None
     for line in process.stdout:
@@ -71,7 +71,7 @@ def killed_when_asked(server: RunningServer, process: "subprocess.Popen[str]", s
 
 
 def below(prefix: str, copy: Path) -> Path:
-    """The project, with all its routes below a prefix."""
+    """Copy the project, with all its routes below a prefix."""
     content = json.loads(CONFIG.read_text())
     content["dependencies"] = [str(CONFIG.parent)]
     content["graphs"] = {name: str(CONFIG.parent / path) for name, path in content["graphs"].items()}
@@ -81,9 +81,9 @@ def below(prefix: str, copy: Path) -> Path:
 
 @contextmanager
 def node(file: str, sdk: str, url: str, **environment: str) -> "Iterator[subprocess.Popen[str]]":
-    assert (JS / "node_modules" / sdk).is_dir(), "the JavaScript clients are not installed: run `make setup`"
+    assert (JS / "node_modules" / sdk).is_dir(), "The JavaScript clients are not installed: run `make setup`"
     executable = shutil.which("node")
-    assert executable, "these tests need Node 20 or later"
+    assert executable, "These tests need Node 20 or later"
     process = subprocess.Popen(
         [executable, "--test-reporter=spec", file],
         cwd=JS,

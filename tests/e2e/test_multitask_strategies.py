@@ -1,4 +1,4 @@
-"""A second run on a thread that is busy."""
+"""A second run on a busy thread."""
 
 import pytest
 from clients import has_begun, refused, run_is
@@ -15,7 +15,7 @@ async def busy(sdk, gate):
     return thread_id, run
 
 
-async def test_reject_refuses_the_second_run(sdk, gate):
+async def test_reject_rejects_the_second_run(sdk, gate):
     thread_id, first = await busy(sdk, gate)
     for start in (sdk.runs.create, sdk.runs.wait):
         with refused(409, BUSY):
@@ -26,8 +26,8 @@ async def test_reject_refuses_the_second_run(sdk, gate):
     await sdk.runs.wait(thread_id, "echo", input={}, multitask_strategy="reject")
 
 
-@pytest.mark.parametrize("kwargs", [{}, {"multitask_strategy": "enqueue"}], ids=["by-default", "when-asked"])
-async def test_enqueue_starts_the_second_run_when_the_first_is_over(sdk, gate, kwargs):
+@pytest.mark.parametrize("kwargs", [{}, {"multitask_strategy": "enqueue"}], ids=["by-default", "explicitly"])
+async def test_enqueue_starts_the_second_run_when_the_first_has_ended(sdk, gate, kwargs):
     thread_id, first = await busy(sdk, gate)
     second = await sdk.runs.create(thread_id, "slow", input={"seconds": 0}, **kwargs)
     third = await sdk.runs.create(thread_id, "slow", input={"seconds": 0}, **kwargs)
@@ -40,7 +40,7 @@ async def test_enqueue_starts_the_second_run_when_the_first_is_over(sdk, gate, k
     assert (await sdk.runs.join(thread_id, third["run_id"]))["steps"] == ["begun", "waited"] * 3
 
 
-async def test_interrupt_stops_the_first_run_and_keeps_what_it_did(sdk, gate):
+async def test_interrupt_stops_the_first_run_and_keeps_its_progress(sdk, gate):
     thread_id, first = await busy(sdk, gate)
     waiting = await sdk.runs.create(thread_id, "echo", input={})
     values = await sdk.runs.wait(thread_id, "slow", input={"seconds": 0, "until": None}, multitask_strategy="interrupt")
@@ -50,7 +50,7 @@ async def test_interrupt_stops_the_first_run_and_keeps_what_it_did(sdk, gate):
     assert (await sdk.threads.get(thread_id))["status"] == "idle"
 
 
-async def test_rollback_stops_the_first_run_and_undoes_what_it_did(sdk, gate):
+async def test_rollback_stops_the_first_run_and_undoes_it(sdk, gate):
     thread_id, first = await busy(sdk, gate)
     values = await sdk.runs.wait(thread_id, "slow", input={"seconds": 0}, multitask_strategy="rollback")
     assert values["steps"] == ["begun", "waited"]
@@ -62,7 +62,7 @@ async def test_rollback_stops_the_first_run_and_undoes_what_it_did(sdk, gate):
 
 
 async def test_the_next_run_waits_for_a_cancelled_sync_node_to_return(sdk, gate):
-    """Its thread cannot be stopped; two runs of one thread must still never work at the same time."""
+    """Its OS thread cannot be stopped, but two runs of one thread must never execute at the same time."""
     thread_id = await sdk.thread()
     first = await sdk.runs.create(thread_id, "slow_sync", input={"until": str(gate)})
     await has_begun(sdk, first)

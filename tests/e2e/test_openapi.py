@@ -1,5 +1,5 @@
-"""What the server says of itself in /openapi.json is true: requests made from it, sound and unsound, are never answered
-with a defect, nor in a way that it does not describe."""
+"""/openapi.json is correct: requests generated from it, valid and invalid, never cause an unexpected error, nor a
+response that it does not describe."""
 
 import json
 import re
@@ -24,12 +24,12 @@ ROUTES = re.findall(
     (Path(__file__).parents[2] / "docs" / "reference" / "http-api.md").read_text(),
     re.MULTILINE,
 )
-NOWHERE = "6f1d2c4e-0000-4000-8000-000000000000"
+UNKNOWN_ID = "6f1d2c4e-0000-4000-8000-000000000000"
 
 
 @pytest.fixture(scope="module")
 def server(project: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    """One of their own: generated requests change what others rely on."""
+    """A server for this module only: generated requests change what other tests rely on."""
     with running_server(project, tmp_path_factory.mktemp("openapi") / "data") as running:
         yield running
 
@@ -46,8 +46,8 @@ def client(server: RunningServer) -> Iterator[httpx.Client]:
 
 
 @pytest.fixture(scope="module")
-def there(client: httpx.Client) -> dict[str, str]:
-    """Something of each kind, for paths that name one."""
+def existing(client: httpx.Client) -> dict[str, str]:
+    """The ids of existing objects, for paths that contain them."""
     thread = client.post("/threads", json={}).json()["thread_id"]
     run = client.post(f"/threads/{thread}/runs", json={"assistant_id": "echo", "input": {"text": "hi"}}).json()
     client.get(f"/threads/{thread}/runs/{run['run_id']}/join")
@@ -56,8 +56,8 @@ def there(client: httpx.Client) -> dict[str, str]:
     return {**known, "assistant_id": run["assistant_id"], "agent": "echo"}
 
 
-def test_every_list_in_a_body_has_an_end(schema: Any) -> None:
-    """Whoever adds one says how long it may be: a body has room for millions."""
+def test_every_list_in_a_body_has_a_maximum_length(schema: Any) -> None:
+    """A new list needs a maximum length: a body has room for millions of items."""
     described = schema.raw_schema
     bodies = [
         operation["requestBody"]
@@ -71,7 +71,7 @@ def test_every_list_in_a_body_has_an_end(schema: Any) -> None:
 
 
 def within(described: Any, part: Any) -> Iterator[dict[str, Any]]:
-    """All that a description consists of."""
+    """Yield every part of a schema, recursively."""
     if isinstance(part, dict):
         yield part
         if "$ref" in part:
@@ -81,8 +81,8 @@ def within(described: Any, part: Any) -> Iterator[dict[str, Any]]:
 
 
 @pytest.mark.parametrize(("method", "path"), ROUTES, ids=[f"{method} {path}" for method, path in ROUTES])
-def test_every_answer_is_described(
-    client: httpx.Client, schema: Any, there: dict[str, str], method: str, path: str
+def test_every_response_is_described(
+    client: httpx.Client, schema: Any, existing: dict[str, str], method: str, path: str
 ) -> None:
     operation = schema[path][method]
     described = {int(status) for status in operation.definition.raw["responses"]}
@@ -96,14 +96,14 @@ def test_every_answer_is_described(
         phases=[Phase.explicit, Phase.generate],
         suppress_health_check=list(HealthCheck),
     )
-    @given(case=cases, ids=st.sampled_from([there, dict.fromkeys(there, NOWHERE), {}]))
-    def answered(case: Case, ids: dict[str, str]) -> None:
-        with asked(client, case, ids) as (status, body):
+    @given(case=cases, ids=st.sampled_from([existing, dict.fromkeys(existing, UNKNOWN_ID), {}]))
+    def check_response(case: Case, ids: dict[str, str]) -> None:
+        with send(client, case, ids) as (status, body):
             assert status in described, (status, body, case.as_curl_command())
             if status >= 400:
                 jsonschema.validate(json.loads(body), shape_of(schema, operation, status))
 
-    answered()
+    check_response()
 
 
 def shape_of(schema: Any, operation: Any, status: int) -> dict[str, Any]:
@@ -114,15 +114,15 @@ def shape_of(schema: Any, operation: Any, status: int) -> dict[str, Any]:
 
 
 @contextmanager
-def asked(client: httpx.Client, case: Case, ids: dict[str, str]) -> Iterator[tuple[int, bytes]]:
-    """The answer to a generated request, with these ids in its path in place of generated ones."""
+def send(client: httpx.Client, case: Case, ids: dict[str, str]) -> Iterator[tuple[int, bytes]]:
+    """Send a generated request with these ids in its path instead of the generated ones, and yield the response."""
     given = case.as_transport_kwargs(base_url=str(client.base_url))
     case.path_parameters = {**(case.path_parameters or {}), **_present(ids, case)}
     request = client.build_request(
         case.method,
         case.formatted_path,
         params=given.get("params"),
-        json=_soon(given["json"]) if "json" in given else None,
+        json=_without_delay(given["json"]) if "json" in given else None,
         content=given.get("data"),
         headers={name: value for name, value in (given.get("headers") or {}).items() if value.isascii()},
     )
@@ -138,8 +138,8 @@ def _present(ids: dict[str, str], case: Case) -> dict[str, str]:
     return {name: value for name, value in ids.items() if name in (case.path_parameters or {})}
 
 
-def _soon(body: Any) -> Any:
-    """The same request for a run, but for one that exists and begins now."""
+def _without_delay(body: Any) -> Any:
+    """The same request, with an existing assistant and a run that starts now."""
     if not isinstance(body, dict):
         return body
     changed = {"assistant_id": "echo"} if isinstance(body.get("assistant_id"), str) else {}

@@ -1,4 +1,4 @@
-"""The process: how it stops, how it goes on after, and what it refuses to start with."""
+"""The process: how it stops, how it resumes after a restart, and when it does not start."""
 
 import contextlib
 import json
@@ -24,8 +24,8 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-def impatient(project, tmp_path):
-    """A server that does not wait for its runs when it is told to stop."""
+def no_drain(project, tmp_path):
+    """A server that does not wait for its runs when it stops."""
     with running_server(project, tmp_path / "data", env={"THREADWIRE_DRAIN_SECONDS": "0"}) as running:
         yield running
 
@@ -42,8 +42,8 @@ def threadwire(*arguments, env=None, cwd=None):
     )
 
 
-def refusal(*arguments, **kwargs):
-    """The one line that a command ended with."""
+def startup_error(*arguments, **kwargs):
+    """Return the single line with which the command failed."""
     ended = threadwire(*arguments, **kwargs)
     assert ended.returncode == 1
     assert ended.stdout == ""
@@ -51,16 +51,16 @@ def refusal(*arguments, **kwargs):
     return line.removeprefix("threadwire: ")
 
 
-async def test_sigterm_cuts_streams_off_and_the_run_goes_on_after_the_restart(impatient, gate):
-    """A response that ended properly would be taken for the end of the run."""
-    server = impatient
+async def test_sigterm_aborts_streams_and_the_run_resumes_after_the_restart(no_drain, gate):
+    """A client would treat a response that ends cleanly as the end of the run."""
+    server = no_drain
     async with open_async(server.url) as sdk, httpx.AsyncClient(base_url=server.url, timeout=30) as http:
         thread_id = await sdk.thread()
         run = await sdk.runs.create(thread_id, "slow", input={"until": str(gate)}, stream_mode="updates")
         await has_begun(sdk, run)
         pieces = []
         at = f"/threads/{thread_id}/runs/{run['run_id']}"
-        with pytest.raises(httpx.RemoteProtocolError):  # noqa: PT012 - it is the reading that is to be cut off
+        with pytest.raises(httpx.RemoteProtocolError):  # noqa: PT012 - reading the response must fail
             async with http.stream("GET", f"{at}/stream", headers={"Last-Event-ID": "-1"}) as response:
                 async for piece in response.aiter_raw():
                     pieces.append(piece)
@@ -85,9 +85,9 @@ async def test_sigterm_cuts_streams_off_and_the_run_goes_on_after_the_restart(im
         assert (await sdk.threads.get_state(thread_id))["values"]["steps"] == ["begun", "waited"]
 
 
-async def test_a_run_is_not_charged_for_the_servers_restarts(impatient, gate):
+async def test_a_run_is_not_charged_for_the_servers_restarts(no_drain, gate):
     """Three crashes end a run in error; four shutdowns do not."""
-    server = impatient
+    server = no_drain
     async with open_async(server.url) as sdk:
         run = await sdk.runs.create(await sdk.thread(), "slow", input={"until": str(gate)})
         await has_begun(sdk, run)
@@ -103,7 +103,7 @@ async def test_a_run_is_not_charged_for_the_servers_restarts(impatient, gate):
         assert [part.data["attempt"] for part in parts if part.event == "metadata"] == [1, 2, 3, 4, 5]
 
 
-async def test_a_shutdown_lets_runs_end_within_its_grace(project, tmp_path, gate):
+async def test_a_shutdown_lets_runs_end_within_the_grace_period(project, tmp_path, gate):
     with running_server(project, tmp_path / "data", env={"THREADWIRE_DRAIN_SECONDS": "20"}) as server:
         async with open_async(server.url) as sdk:
             run = await sdk.runs.create(await sdk.thread(), "slow", input={"until": str(gate)})
@@ -118,18 +118,18 @@ async def test_a_shutdown_lets_runs_end_within_its_grace(project, tmp_path, gate
 
 
 @pytest.mark.parametrize("graph", ["blocking", "stubborn", "slow_below"])
-async def test_a_shutdown_ends_though_a_node_does_not(impatient, gate, graph):
-    """It blocks the loop of all runs, passes over its cancellation, or waits in a thread that Python would wait for."""
-    server = impatient
+async def test_a_shutdown_ends_even_if_a_node_does_not(no_drain, gate, graph):
+    """The node blocks the loop of all runs, ignores its cancellation, or waits in a thread that Python would join."""
+    server = no_drain
     async with open_async(server.url) as sdk:
         run = await sdk.runs.create(await sdk.thread(), graph, input={"until": str(gate)}, stream_mode="updates")
         await has_begun(sdk, run)
-        beside = await sdk.runs.create(await sdk.thread(), "slow", input={"until": str(gate)})
-        await run_is(sdk, beside, "running")
+        other = await sdk.runs.create(await sdk.thread(), "slow", input={"until": str(gate)})
+        await run_is(sdk, other, "running")
     assert await anyio.to_thread.run_sync(server.terminate) == 0
     assert "Traceback" not in server.log()
     left_behind = [line for line in server.log().splitlines() if "run_stop_timed_out" in line and run["run_id"] in line]
-    if graph == "slow_below":  # LangGraph leaves it, as any sync node
+    if graph == "slow_below":  # LangGraph abandons it like any sync node
         assert left_behind == []
     else:
         assert "nodes=['wait']" in left_behind[0]
@@ -138,9 +138,9 @@ async def test_a_shutdown_ends_though_a_node_does_not(impatient, gate, graph):
 
     gate.touch()
     await anyio.to_thread.run_sync(server.start)
-    assert "run_recovered" not in server.log(), "it was charged"
+    assert "run_recovered" not in server.log(), "the run was charged for a crash"
     async with open_async(server.url) as sdk:
-        await run_is(sdk, beside, "success")
+        await run_is(sdk, other, "success")
         await run_is(sdk, run, "success")
         parts = await collect(sdk.runs.join_stream(run["thread_id"], run["run_id"], last_event_id="-1"))
         assert [part.data for part in parts] == [
@@ -151,7 +151,7 @@ async def test_a_shutdown_ends_though_a_node_does_not(impatient, gate, graph):
         ]
 
 
-async def test_a_second_signal_hurries_the_shutdown(project, tmp_path, gate):
+async def test_a_second_signal_shortens_the_shutdown(project, tmp_path, gate):
     with running_server(project, tmp_path / "data", env={"THREADWIRE_DRAIN_SECONDS": "600"}) as server:
         async with open_async(server.url) as sdk:
             run = await sdk.runs.create(await sdk.thread(), "slow", input={"until": str(gate)})
@@ -161,7 +161,7 @@ async def test_a_second_signal_hurries_the_shutdown(project, tmp_path, gate):
         assert await anyio.to_thread.run_sync(server.terminate) == 0
 
 
-async def test_streams_of_runs_that_end_within_the_grace_are_complete(project, tmp_path, gate):
+async def test_streams_of_runs_that_end_within_the_grace_period_are_complete(project, tmp_path, gate):
     with running_server(project, tmp_path / "data", env={"THREADWIRE_DRAIN_SECONDS": "20"}) as server:
         async with open_async(server.url) as sdk, httpx.AsyncClient(base_url=server.url, timeout=30) as http:
             run = await sdk.runs.create(await sdk.thread(), "slow", input={"until": str(gate)}, stream_mode="updates")
@@ -170,12 +170,14 @@ async def test_streams_of_runs_that_end_within_the_grace_are_complete(project, t
             got = {}
 
             async def get(path):
-                got[path] = await http.get(at + path, headers={"Last-Event-ID": "-1"})  # raises if it is cut off
+                got[path] = await http.get(
+                    at + path, headers={"Last-Event-ID": "-1"}
+                )  # raises if the response is aborted
 
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(get, "/stream")
                 tasks.start_soon(get, "/join")
-                await eventually(partial(streams_are, http, 2))
+                await eventually(partial(open_streams_are, http, 2))
                 server.process.terminate()
                 await anyio.to_thread.run_sync(server.wait_for_log, "drain_started")
                 gate.touch()
@@ -184,13 +186,13 @@ async def test_streams_of_runs_that_end_within_the_grace_are_complete(project, t
         assert got["/join"].json()["steps"] == ["begun", "waited"]
 
 
-async def streams_are(http, count):
-    """Whether so many streams are open."""
+async def open_streams_are(http, count):
+    """Whether exactly `count` streams are open."""
     return f"threadwire_streams {count}\n" in (await http.get("/metrics")).text
 
 
-async def test_a_client_that_does_not_read_does_not_hold_up_a_shutdown(impatient, gate):
-    server = impatient
+async def test_a_client_that_does_not_read_does_not_delay_a_shutdown(no_drain, gate):
+    server = no_drain
     async with open_async(server.url) as sdk:
         given = {**human("word " * 3000), "delay": 0}
         run = await sdk.runs.create(await sdk.thread(), "chat", input=given, stream_mode=["messages", "values"])
@@ -207,8 +209,8 @@ async def test_a_client_that_does_not_read_does_not_hold_up_a_shutdown(impatient
 
 
 @pytest.mark.parametrize("stop", ["terminate", "kill"])
-async def test_both_clients_ride_out_a_restart_without_losing_or_repeating_an_event(impatient, stop):
-    server, seen = impatient, {}
+async def test_both_clients_survive_a_restart_without_losing_or_repeating_an_event(no_drain, stop):
+    server, seen = no_drain, {}
     words = " ".join(f"w{number}" for number in range(100))
     given = {**human(words), "delay": 0.02}
 
@@ -245,13 +247,13 @@ async def test_both_clients_ride_out_a_restart_without_losing_or_repeating_an_ev
 
 
 @pytest.mark.parametrize("opened", ["async", "sync"])
-async def test_those_who_wait_for_a_run_are_answered_by_the_next_server(impatient, gate, opened):
-    server, left = impatient, {}
+async def test_a_client_that_waits_for_a_run_gets_its_result_from_the_next_server(no_drain, gate, opened):
+    server, results = no_drain, {}
 
     async def wait(sdk, thread_id):
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the client says that it comes back
-            left["wait"] = await sdk.runs.wait(thread_id, "slow", input={"until": str(gate)})
+            warnings.simplefilter("ignore")  # the client warns that it reconnects
+            results["wait"] = await sdk.runs.wait(thread_id, "slow", input={"until": str(gate)})
 
     async with OPENERS[opened](server.url) as sdk, open_async(server.url) as other:
         thread_id = await sdk.thread()
@@ -263,24 +265,24 @@ async def test_those_who_wait_for_a_run_are_answered_by_the_next_server(impatien
                 assert await anyio.to_thread.run_sync(server.terminate) == 0
                 gate.touch()
                 await anyio.to_thread.run_sync(server.start)
-    assert left["wait"]["steps"] == ["begun", "waited"]
+    assert results["wait"]["steps"] == ["begun", "waited"]
 
 
-async def test_a_database_that_takes_nothing_is_told_and_the_process_ends_when_its_engine_dies_of_it(project, tmp_path):
-    """A full disk. Requests are refused; but a worker that cannot even claim a run must not be left for dead behind a
-    server that answers."""
+async def test_a_full_disk_is_reported_and_ends_the_process_when_the_engine_fails(project, tmp_path):
+    """Requests are rejected. But a worker that cannot even claim a run must end the process, instead of being dead
+    behind a server that still responds."""
     with running_server(project, tmp_path / "data") as server:
         async with open_async(server.url) as sdk:
             await sdk.runs.create(await sdk.thread(), "echo", input={}, after_seconds=1)
         resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (4096, 4096))
         async with httpx.AsyncClient(base_url=server.url, timeout=10) as http:
-            answer = await http.post("/threads", json={})
-        assert answer.status_code == 503
-        assert answer.json() == {"detail": "The database write failed: disk I/O error"}
+            response = await http.post("/threads", json={})
+        assert response.status_code == 503
+        assert response.json() == {"detail": "The database write failed: disk I/O error"}
         assert await anyio.to_thread.run_sync(server.wait) == 1
 
 
-async def test_the_process_ends_too_when_the_end_of_a_run_cannot_be_written(project, tmp_path, gate):
+async def test_the_process_also_ends_when_the_end_of_a_run_cannot_be_written(project, tmp_path, gate):
     with running_server(project, tmp_path / "data") as server:
         async with open_async(server.url) as sdk:
             run = await sdk.runs.create(await sdk.thread(), "slow", input={"until": str(gate)})
@@ -294,7 +296,7 @@ async def test_the_process_ends_too_when_the_end_of_a_run_cannot_be_written(proj
 
 
 def overwrite(database, *tables):
-    """Damage the page at which each of the tables begins."""
+    """Damage the root page of each table."""
     db = apsw.Connection(str(database), flags=apsw.SQLITE_OPEN_READONLY)
     sql = "SELECT rootpage FROM sqlite_schema WHERE name = ?"
     pages = [db.execute(sql, (table,)).get for table in tables]
@@ -305,27 +307,27 @@ def overwrite(database, *tables):
             file.write(b"\xff" * 4096)
 
 
-async def test_a_database_that_is_damaged_meanwhile_is_told_and_what_can_be_read_is_answered(project, tmp_path):
+async def test_a_database_damaged_at_runtime_is_reported_and_the_readable_rest_is_served(project, tmp_path):
     database = tmp_path / "data" / "threadwire.db"
     with running_server(project, database.parent) as server:
         async with open_async(server.url) as sdk:
             thread_id = await sdk.thread()
-            [begun, *_] = await collect(sdk.runs.stream(thread_id, "echo", input={"text": "hi"}))
+            [started, *_] = await collect(sdk.runs.stream(thread_id, "echo", input={"text": "hi"}))
         assert await anyio.to_thread.run_sync(server.terminate) == 0
         await anyio.to_thread.run_sync(server.start)
         overwrite(database, "threads", "segments")
         async with httpx.AsyncClient(base_url=server.url, timeout=10) as http:
             item = {"namespace": ["a"], "key": "b", "value": {}}
-            await http.put("/store/items", json=item)  # a change has everybody look at the file again
-            path = f"/threads/{thread_id}/runs/{begun.data['run_id']}"
-            for answer in (
+            await http.put("/store/items", json=item)  # a write makes every connection read the file again
+            path = f"/threads/{thread_id}/runs/{started.data['run_id']}"
+            for response in (
                 await http.get(f"/threads/{thread_id}"),
                 await http.post("/threads/search", json={}),
                 await http.get(f"{path}/stream", headers={"Last-Event-ID": "-1"}),
             ):
-                assert answer.status_code == 503
-                assert answer.json()["detail"].startswith("The database or its disk is damaged: database disk image")
-            with pytest.raises(httpx.TransportError):  # it has begun to answer when it finds out
+                assert response.status_code == 503
+                assert response.json()["detail"].startswith("The database or its disk is damaged: database disk image")
+            with pytest.raises(httpx.TransportError):  # the response has already started when the damage is found
                 await http.get(f"{path}/join")
             assert (await http.get(path)).json()["status"] == "success"
             assert (await http.get("/ok")).status_code == 200
@@ -335,70 +337,70 @@ async def test_a_database_that_is_damaged_meanwhile_is_told_and_what_can_be_read
         assert "Traceback" not in log
 
 
-async def test_a_damaged_database_is_refused_in_one_line(project, tmp_path):
+async def test_a_damaged_database_is_rejected_in_one_line(project, tmp_path):
     database = tmp_path / "data" / "threadwire.db"
     with running_server(project, database.parent) as server:
         assert await anyio.to_thread.run_sync(server.terminate) == 0
     overwrite(database, "threads")
-    start = partial(refusal, "serve", "--config", project, "--data", database.parent, "--port", 0)
+    start = partial(startup_error, "serve", "--config", project, "--data", database.parent, "--port", 0)
     assert start().startswith(f"The database {database} is damaged or not a SQLite database: ")
     database.with_name("threadwire.db-wal").write_bytes(database.read_bytes())
     database.unlink()
     assert start().startswith(f"The database {database} is missing, but threadwire.db-wal next to it contains ")
 
 
-async def test_only_one_server_uses_a_data_directory(project, tmp_path, impatient):
-    line = refusal("serve", "--config", project, "--data", impatient.data, "--port", 0)
+async def test_only_one_server_uses_a_data_directory(project, tmp_path, no_drain):
+    line = startup_error("serve", "--config", project, "--data", no_drain.data, "--port", 0)
     assert "is in use by another Threadwire process" in line
 
 
 @pytest.mark.parametrize("below", ["", "data"], ids=["itself", "something-below"])
-def test_a_file_is_no_data_directory(project, tmp_path, below):
+def test_a_file_is_rejected_as_data_directory(project, tmp_path, below):
     (tmp_path / "notes").write_text("mine")
     data = tmp_path / "notes" / below
-    line = refusal("serve", "--config", project, "--data", data, "--port", 0)
+    line = startup_error("serve", "--config", project, "--data", data, "--port", 0)
     assert line.startswith(f"The data directory {data} cannot be used: ")
     assert (tmp_path / "notes").read_text() == "mine"
 
 
-def test_listening_to_everybody_must_be_meant(project, tmp_path):
-    line = refusal("serve", "--config", project, "--data", tmp_path / "data", "--host", "0.0.0.0", "--port", 0)
+def test_listening_beyond_loopback_must_be_explicit(project, tmp_path):
+    line = startup_error("serve", "--config", project, "--data", tmp_path / "data", "--host", "0.0.0.0", "--port", 0)
     assert line.startswith("Refusing to listen on 0.0.0.0")
     assert "--insecure-no-auth" in line
 
 
-def test_a_project_file_that_is_not_there_is_named(tmp_path):
+def test_a_missing_project_file_is_named(tmp_path):
     missing = tmp_path / "nowhere" / "langgraph.json"
-    assert str(missing) in refusal("serve", "--config", missing, "--data", tmp_path / "data", "--port", 0)
+    assert str(missing) in startup_error("serve", "--config", missing, "--data", tmp_path / "data", "--port", 0)
 
 
-def test_a_project_file_that_makes_no_sense_is_refused(tmp_path):
+def test_an_invalid_project_file_is_rejected(tmp_path):
     config = tmp_path / "langgraph.json"
     config.write_text("{nope")
-    assert str(config) in refusal("serve", "--config", config, "--data", tmp_path / "data", "--port", 0)
+    assert str(config) in startup_error("serve", "--config", config, "--data", tmp_path / "data", "--port", 0)
 
 
-def test_a_misspelt_setting_is_refused(project, tmp_path):
+def test_a_misspelt_setting_is_rejected(project, tmp_path):
     arguments = ("serve", "--config", project, "--data", tmp_path / "data", "--port", 0)
-    line = refusal(*arguments, env={"THREADWIRE_CONCURENCY": "3"})
+    line = startup_error(*arguments, env={"THREADWIRE_CONCURENCY": "3"})
     assert line.startswith("THREADWIRE_CONCURENCY is not a Threadwire setting")
 
 
-def test_a_setting_that_makes_no_sense_is_refused(project, tmp_path):
+def test_an_invalid_setting_is_rejected(project, tmp_path):
     arguments = ("serve", "--config", project, "--data", tmp_path / "data")
-    line = refusal(*arguments, "--port", 0, env={"THREADWIRE_CONCURRENCY": "many"})
+    line = startup_error(*arguments, "--port", 0, env={"THREADWIRE_CONCURRENCY": "many"})
     assert line.startswith("Invalid value for THREADWIRE_CONCURRENCY: ")
-    wrong_port = refusal(*arguments, "--port", 99_999)
-    assert wrong_port == "Cannot listen on 127.0.0.1:99999: the port must be between 0 and 65535"
+    invalid_port = startup_error(*arguments, "--port", 99_999)
+    assert invalid_port == "Cannot listen on 127.0.0.1:99999: the port must be between 0 and 65535"
 
 
-def test_a_port_that_is_taken_is_named(project, tmp_path, server):
+def test_a_port_in_use_is_named(project, tmp_path, server):
     port = server.url.rpartition(":")[2]
-    line = refusal("serve", "--config", project, "--data", tmp_path / "data", "--port", port)
+    line = startup_error("serve", "--config", project, "--data", tmp_path / "data", "--port", port)
     assert line == f"Cannot listen on 127.0.0.1:{port}: Address already in use"
 
 
-async def test_a_graph_that_cannot_be_loaded_does_not_stop_the_others(tmp_path):
+async def test_a_graph_that_cannot_be_loaded_does_not_affect_the_others(tmp_path):
     (tmp_path / "good.py").write_text(
         "from langgraph.graph import START, StateGraph\n"
         "graph = StateGraph(dict).add_node('n', lambda s: s).add_edge(START, 'n').compile()\n"
@@ -417,7 +419,7 @@ async def test_a_graph_that_cannot_be_loaded_does_not_stop_the_others(tmp_path):
             assert "not today" in failed["__error__"]["message"]
 
 
-async def test_one_mistake_in_the_project_file_does_not_stop_the_rest(tmp_path):
+async def test_an_error_in_the_project_file_does_not_affect_the_rest(tmp_path):
     (tmp_path / "good.py").write_text(
         "from langgraph.graph import START, StateGraph\n"
         "graph = StateGraph(dict).add_node('n', lambda s: s).add_edge(START, 'n').compile()\n"
@@ -430,8 +432,8 @@ async def test_one_mistake_in_the_project_file_does_not_stop_the_rest(tmp_path):
     }
     (tmp_path / "langgraph.json").write_text(json.dumps(content))
     with running_server(tmp_path / "langgraph.json", tmp_path / "data") as server:
-        told = [line.strip() for line in server.log().splitlines() if "✗" in line]
-        assert [re.split("  +", line, maxsplit=1)[1].partition(":")[0] for line in told] == [
+        errors = [line.strip() for line in server.log().splitlines() if "✗" in line]
+        assert [re.split("  +", line, maxsplit=1)[1].partition(":")[0] for line in errors] == [
             "nameless",
             "dotted",
             "odd",
@@ -443,8 +445,8 @@ async def test_one_mistake_in_the_project_file_does_not_stop_the_rest(tmp_path):
             assert "does not name an object" in failed["__error__"]["message"]
 
 
-async def test_a_module_may_run_an_event_loop_of_its_own_while_it_is_imported(tmp_path):
-    """To fetch its tools, say."""
+async def test_a_module_may_run_its_own_event_loop_while_it_is_imported(tmp_path):
+    """For example, to fetch its tools."""
     (tmp_path / "agent.py").write_text(
         "import asyncio\n"
         "from langgraph.graph import START, StateGraph\n"
@@ -459,7 +461,7 @@ async def test_a_module_may_run_an_event_loop_of_its_own_while_it_is_imported(tm
 
 
 @pytest.mark.parametrize(
-    ("rest", "complaint"),
+    ("rest", "error"),
     [
         ({"auth": {"path": "./auth.py:auth"}}, 'uses "auth", which Threadwire does not support yet'),
         ({"http": {"enable_custom_route_auth": True}}, 'uses "http"."enable_custom_route_auth", which'),
@@ -467,19 +469,19 @@ async def test_a_module_may_run_an_event_loop_of_its_own_while_it_is_imported(tm
         ({"http": {"mount_prefix": "api"}}, '"http"."mount_prefix": must look like "/api".'),
     ],
 )
-def test_a_project_that_asks_for_what_there_is_not_is_not_served(tmp_path, rest, complaint):
+def test_a_project_that_needs_an_unsupported_feature_is_not_served(tmp_path, rest, error):
     config = tmp_path / "langgraph.json"
     config.write_text(json.dumps({"graphs": {"echo": "./agents.py:echo"}, **rest}))
-    line = refusal("serve", "--config", config, "--data", tmp_path / "data", "--port", 0)
+    line = startup_error("serve", "--config", config, "--data", tmp_path / "data", "--port", 0)
     assert line.startswith(str(config))
-    assert complaint in line
+    assert error in line
 
 
-def test_dev_takes_the_next_port_when_nobody_asked_for_one(tmp_path):
+def test_dev_takes_the_next_free_port_by_default(tmp_path):
     config = Path(__file__).parent.parent / "graphs" / "langgraph.json"
     with socket.socket() as taken:
         taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        with contextlib.suppress(OSError):  # somebody else may have it, which serves as well
+        with contextlib.suppress(OSError):  # if another process uses it, the port is taken as well
             taken.bind(("127.0.0.1", 2024))
             taken.listen()
         arguments = ["dev", "--config", str(config), "--data", str(tmp_path / "data")]
@@ -494,7 +496,7 @@ def test_dev_takes_the_next_port_when_nobody_asked_for_one(tmp_path):
         assert 2024 < port <= 2044
 
 
-def test_a_signal_drains_from_the_moment_the_address_is_told(project, tmp_path):
+def test_a_signal_drains_as_soon_as_the_address_is_printed(project, tmp_path):
     arguments = ["serve", "--config", str(project), "--data", str(tmp_path / "data"), "--port", "0"]
     command = [sys.executable, "-m", "threadwire", *arguments]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "NO_COLOR": "1"}) as server:

@@ -14,20 +14,20 @@ def invalid_assistant(name):
     )
 
 
-async def test_wait_gives_the_final_values(sdk):
+async def test_wait_returns_the_final_values(sdk):
     thread_id = await sdk.thread()
     assert await sdk.runs.wait(thread_id, "echo", input={"text": "hi"}) == {"text": "hi", "echoed": "hi"}
 
 
-async def test_wait_gives_only_the_output_schema(sdk):
+async def test_wait_returns_only_the_output_schema(sdk):
     thread_id = await sdk.thread()
-    answer = {"answer": "concluded after thinking about why"}
-    assert await sdk.runs.wait(thread_id, "private", input={"question": "why"}) == answer
+    output = {"answer": "concluded after thinking about why"}
+    assert await sdk.runs.wait(thread_id, "private", input={"question": "why"}) == output
     (run,) = await sdk.runs.list(thread_id)
-    assert await sdk.runs.join(thread_id, run["run_id"]) == answer
+    assert await sdk.runs.join(thread_id, run["run_id"]) == output
 
 
-async def test_an_entrypoint_remembers_its_previous_answer(sdk):
+async def test_an_entrypoint_receives_its_previous_output(sdk):
     thread_id = await sdk.thread()
     first = await sdk.runs.wait(thread_id, "functional", input={"number": 2})
     assert first == {"doubled": 4, "previous": None}
@@ -35,20 +35,20 @@ async def test_an_entrypoint_remembers_its_previous_answer(sdk):
     assert second == {"doubled": 6, "previous": first}
 
 
-async def test_wait_tells_of_an_error_with_status_200(sdk, http):
+async def test_wait_returns_an_error_with_status_200(sdk, http):
     thread_id = await sdk.thread()
     error = {"error": "ValueError", "message": "boom!"}
     assert await sdk.runs.wait(thread_id, "fails", input={}, raise_error=False) == {"__error__": error}
     with pytest.raises(Exception, match="ValueError: boom!"):
         await sdk.runs.wait(thread_id, "fails", input={})
-    answer = await http.post(f"/threads/{thread_id}/runs/wait", json={"assistant_id": "fails"})
-    assert (answer.status_code, answer.json()) == (200, {"__error__": error})
+    response = await http.post(f"/threads/{thread_id}/runs/wait", json={"assistant_id": "fails"})
+    assert (response.status_code, response.json()) == (200, {"__error__": error})
     for run in await sdk.runs.list(thread_id):
         assert run["status"] == "error"
         assert await sdk.runs.join(thread_id, run["run_id"]) == {"__error__": error}
 
 
-async def test_a_run_in_the_background_has_the_shape_clients_expect(sdk):
+async def test_a_background_run_has_the_shape_clients_expect(sdk):
     thread_id = await sdk.thread()
     created = await sdk.runs.create(thread_id, "echo", input={"text": 1}, metadata={"my": "run"})
     assert created["status"] == "pending"
@@ -102,22 +102,22 @@ async def test_runs_are_listed_newest_first_in_pages_and_by_status(sdk):
     ]
 
 
-async def test_a_field_or_a_status_that_runs_do_not_have_is_refused(sdk, http):
+async def test_an_unknown_field_or_status_is_rejected(sdk, http):
     thread_id = await sdk.thread()
     for given in ({"select": "zzz"}, {"select": '["run_id", "zzz"]'}, {"status": "asleep"}, {"limit": "0"}):
-        answer = await http.get(f"/threads/{thread_id}/runs", params=given)
-        assert answer.status_code == 422
-        assert next(iter(given)) in answer.json()["detail"]
+        response = await http.get(f"/threads/{thread_id}/runs", params=given)
+        assert response.status_code == 422
+        assert next(iter(given)) in response.json()["detail"]
 
 
-async def test_the_fields_of_a_list_may_be_named_in_a_json_array(sdk, http):
+async def test_fields_can_be_selected_with_a_json_array(sdk, http):
     thread_id = await sdk.thread()
     await sdk.runs.wait(thread_id, "echo", input={"text": 1})
     listed = await http.get(f"/threads/{thread_id}/runs", params={"select": '["status"]'})
     assert listed.json() == [{"status": "success"}]
 
 
-async def test_a_deleted_run_is_gone_and_its_state_stays(sdk):
+async def test_a_deleted_run_leaves_its_state(sdk):
     thread_id = await sdk.thread()
     await sdk.runs.wait(thread_id, "echo", input={"text": 1})
     (run,) = await sdk.runs.list(thread_id)
@@ -128,7 +128,7 @@ async def test_a_deleted_run_is_gone_and_its_state_stays(sdk):
     assert (await sdk.threads.get_state(thread_id))["values"]["echoed"] == 1
 
 
-async def test_deleting_a_run_that_is_under_way_stops_it(sdk, gate):
+async def test_deleting_a_running_run_stops_it(sdk, gate):
     thread_id = await sdk.thread()
     run = await sdk.runs.create(thread_id, "slow", input={"until": str(gate)})
     await has_begun(sdk, run)
@@ -153,19 +153,19 @@ async def test_configuration_reaches_the_graph(sdk):
     assert failed["__error__"]["error"] == "GraphRecursionError"
 
 
-async def test_a_run_on_a_thread_that_is_not_there_is_refused_or_makes_it(sdk):
+async def test_a_run_on_an_unknown_thread_is_rejected_or_creates_it(sdk):
     missing = fresh_id()
     for start in (sdk.runs.wait, sdk.runs.create):
         with refused(404, "Thread or assistant not found."):
             await start(missing, "echo", input={})
     with refused(404, "Thread or assistant not found."):
         await collect(sdk.runs.stream(missing, "echo", input={}))
-    made = await sdk.runs.wait(missing, "echo", input={"text": 1}, if_not_exists="create")
-    assert made["echoed"] == 1
+    created_values = await sdk.runs.wait(missing, "echo", input={"text": 1}, if_not_exists="create")
+    assert created_values["echoed"] == 1
     assert (await sdk.threads.get(missing))["metadata"]["graph_id"] == "echo"
 
 
-async def test_an_unknown_assistant_is_refused(sdk):
+async def test_an_unknown_assistant_is_rejected(sdk):
     thread_id = await sdk.thread()
     for start in (sdk.runs.wait, sdk.runs.create):
         with refused(422, invalid_assistant("nobody")):
@@ -193,7 +193,7 @@ async def test_an_unknown_run_is_not_found(sdk):
         await sdk.runs.get(thread_id, "abc")
 
 
-async def test_a_run_may_be_told_to_wait_before_it_starts(sdk):
+async def test_a_run_can_be_delayed(sdk):
     thread_id = await sdk.thread()
     started = time.monotonic()
     run = await sdk.runs.create(thread_id, "echo", input={"text": 1}, after_seconds=1)
@@ -209,7 +209,7 @@ async def test_wait_lasts_until_a_delayed_run_has_ended(sdk):
     assert time.monotonic() - started >= 1
 
 
-async def test_a_delayed_run_goes_on_from_what_those_that_passed_it_have_left(sdk):
+async def test_a_delayed_run_continues_from_the_state_of_runs_that_overtook_it(sdk):
     thread_id = await sdk.thread()
     delayed = await sdk.runs.create(thread_id, "chat", input=human("later", "h2"), after_seconds=1)
     await sdk.runs.wait(thread_id, "chat", input=human("now", "h1"))
@@ -220,7 +220,7 @@ async def test_a_delayed_run_goes_on_from_what_those_that_passed_it_have_left(sd
     assert before in [(each["parent_checkpoint"] or {}).get("checkpoint_id") for each in history]
 
 
-async def test_a_delayed_run_is_stopped_before_it_starts(sdk):
+async def test_a_delayed_run_is_cancelled_before_it_starts(sdk):
     thread_id = await sdk.thread()
     run = await sdk.runs.create(thread_id, "echo", input={"text": 1}, after_seconds=300)
     await sdk.runs.cancel(thread_id, run["run_id"], wait=True)
@@ -228,19 +228,19 @@ async def test_a_delayed_run_is_stopped_before_it_starts(sdk):
     assert (await sdk.threads.get(thread_id))["values"] is None
 
 
-async def test_what_is_for_feedback_is_kept_and_does_not_disturb(sdk):
+async def test_feedback_keys_are_stored_and_have_no_effect(sdk):
     thread_id = await sdk.thread()
     parts = await collect(sdk.runs.stream(thread_id, "echo", input={"text": 1}, feedback_keys=["good"]))
-    kept = await sdk.runs.get(thread_id, of(parts, "metadata")[0]["run_id"])
-    assert kept["kwargs"]["feedback_keys"] == ["good"]
+    stored = await sdk.runs.get(thread_id, of(parts, "metadata")[0]["run_id"])
+    assert stored["kwargs"]["feedback_keys"] == ["good"]
 
 
 @pytest.mark.filterwarnings("ignore:`checkpoint_during` is deprecated")
-@pytest.mark.parametrize(("during", "kept"), [(True, 5), (False, 1)])
-async def test_the_old_name_of_durability_is_understood(sdk, during, kept):
+@pytest.mark.parametrize(("during", "count"), [(True, 5), (False, 1)])
+async def test_the_deprecated_form_of_durability_is_accepted(sdk, during, count):
     thread_id = await sdk.thread()
     await sdk.runs.wait(thread_id, "steps", input={"count": 3}, checkpoint_during=during)
-    assert len(await sdk.threads.get_history(thread_id)) == kept
+    assert len(await sdk.threads.get_history(thread_id)) == count
     (run,) = await sdk.runs.list(thread_id)
     assert run["kwargs"]["checkpoint_during"] is during
 
@@ -255,11 +255,11 @@ async def test_a_durable_run_keeps_every_checkpoint(sdk, durability):
 async def test_durability_exit_keeps_only_the_last_checkpoint(sdk):
     thread_id = await sdk.thread()
     await sdk.runs.wait(thread_id, "steps", input={"count": 3}, durability="exit")
-    (kept,) = await sdk.threads.get_history(thread_id)
-    assert kept["values"]["done"] == [1, 2, 3]
+    (checkpoint,) = await sdk.threads.get_history(thread_id)
+    assert checkpoint["values"]["done"] == [1, 2, 3]
 
 
-async def test_conversations_go_on(sdk):
+async def test_a_conversation_continues_over_several_runs(sdk):
     thread_id = await sdk.thread()
     await sdk.runs.wait(thread_id, "chat", input=human("one", "h1"))
     values = await sdk.runs.wait(thread_id, "chat", input=human("two", "h2"))
@@ -280,8 +280,8 @@ async def test_many_threads_run_at_the_same_time(sdk, gate):
         await run_is(sdk, run, "success")
 
 
-async def test_what_a_run_leaves_is_on_the_thread_when_wait_returns(sdk):
-    """Also in lists: whoever waits for a run must not see the thread as it was before."""
+async def test_the_thread_is_up_to_date_when_wait_returns(sdk):
+    """Also in lists: a client that has waited for a run must not see the thread as it was before."""
     for number in range(20):
         thread_id = await sdk.thread()
         await sdk.runs.wait(thread_id, "echo", input={"text": number})
@@ -290,13 +290,13 @@ async def test_what_a_run_leaves_is_on_the_thread_when_wait_returns(sdk):
         assert (await sdk.runs.list(thread_id))[0]["status"] == "success"
 
 
-async def test_a_sync_node_does_not_hold_up_other_runs(sdk, gate):
+async def test_a_sync_node_does_not_delay_other_runs(sdk, gate):
     slow = await sdk.runs.create(await sdk.thread(), "slow_sync", input={"until": str(gate)})
     await has_begun(sdk, slow)
     assert await sdk.runs.wait(await sdk.thread(), "echo", input={"text": 1}) == {"text": 1, "echoed": 1}
     gate.touch()
 
-    async def over():
+    async def has_ended():
         return (await sdk.runs.get(slow["thread_id"], slow["run_id"]))["status"] == "success"
 
-    await eventually(over)
+    await eventually(has_ended)

@@ -1,8 +1,8 @@
-"""Every parameter of every method of the Python SDK arrives at something that the server knows: no parameter, also none
-of a newer SDK, is accepted and dropped.
+"""Every parameter of every method of the Python SDK maps to something the server supports: no parameter, not even one
+of a newer SDK, is accepted and ignored.
 
-Each is sent alone, without a server, and what it changes in the request is looked up in /openapi.json. What the fields
-do is proved in the other tests of this folder, and that they are documented in tests/docs.
+Each parameter is sent alone, without a server, and what it changes in the request must be in /openapi.json. The other
+tests of this folder cover what the fields do, and tests/docs that they are documented.
 """
 
 import json
@@ -105,7 +105,7 @@ SAMPLES: dict[str, Any] = {
     "values": {"a": 1},
     "version": "v2",
     "wait": True,
-    "webhook": "https://example.com/told",
+    "webhook": "https://example.com/hook",
     "xray": True,
 }
 SAMPLES_OF: dict[tuple[str, str], Any] = {
@@ -114,30 +114,30 @@ SAMPLES_OF: dict[tuple[str, str], Any] = {
     ("store.get_item", "namespace"): ["a"],
     ("store.delete_item", "namespace"): ["a"],
 }
-"""Where a name means something else."""
+"""Where a name has another meaning."""
 
-OF_THE_CLIENT = {
+CLIENT_ONLY = {
     "on_run_created": "called by the client",
-    "raise_error": "whether the client raises what it is told",
-    "response_format": "in which form the client gives what it is told",
-    "runs.stream version": "in which form the client gives what it is told",
+    "raise_error": "whether the client raises the error it receives",
+    "response_format": "the form in which the client returns results",
+    "runs.stream version": "the form in which the client returns results",
 }
-"""What never leaves it: by name, or by method and name."""
+"""Parameters that are not sent: by name, or by method and name."""
 
 IGNORED = {
-    "runs.create on_completion": "it is for runs without a thread of their client's; the same on the stock server",
-    "runs.stream on_completion": "likewise",
-    "runs.wait on_completion": "likewise",
+    "runs.create on_completion": "it is for stateless runs; the same on the stock server",
+    "runs.stream on_completion": "the same",
+    "runs.wait on_completion": "the same",
 }
-"""What the server does not look at: see "What is ignored" in docs/reference/http-api.md."""
+"""Parameters that the server ignores: see "What is ignored" in docs/reference/http-api.md."""
 
-ANYTHING = {"headers", "params"}
-"""What a client adds of its own."""
+CUSTOM = {"headers", "params"}
+"""Parameters with arbitrary content."""
 
 
 @dataclass(frozen=True)
-class Asked:
-    """A request as far as the parameters of a method decide it."""
+class Request:
+    """The parts of a request that depend on the parameters of a method."""
 
     method: str
     path: str
@@ -148,9 +148,9 @@ class Asked:
 
 @dataclass
 class Wire:
-    """Takes requests down and answers none of them."""
+    """Records requests and rejects all of them."""
 
-    asked: list[Asked] = field(default_factory=list)
+    requests: list[Request] = field(default_factory=list)
 
     def __call__(self, request: httpx.Request) -> httpx.Response:
         query: dict[str, list[str]] = {}
@@ -158,12 +158,12 @@ class Wire:
             query.setdefault(name, []).append(value)
         body = json.loads(request.content) if request.content else None
         headers = {name: value for name, value in request.headers.items() if not name.startswith("content-")}
-        self.asked.append(Asked(request.method, request.url.path, query, headers, body))
+        self.requests.append(Request(request.method, request.url.path, query, headers, body))
         return httpx.Response(500)
 
 
-async def asked(kind: str, method: str, arguments: dict[str, Any]) -> Asked:
-    """What the client sends first when its method is called so."""
+async def first_request(kind: str, method: str, arguments: dict[str, Any]) -> Request:
+    """Return the first request that the client sends when its method is called with these arguments."""
     wire = Wire()
     transport, url = httpx.MockTransport(wire), "http://sdk"
     client: Any = (
@@ -173,11 +173,13 @@ async def asked(kind: str, method: str, arguments: dict[str, Any]) -> Asked:
     )
     subject, name = method.split(".")
     function = getattr(getattr(client, subject), name)
-    alone = [each.name for each in signature(function).parameters.values() if each.kind == Parameter.POSITIONAL_ONLY]
+    positional = [
+        each.name for each in signature(function).parameters.values() if each.kind == Parameter.POSITIONAL_ONLY
+    ]
     with suppress(httpx.HTTPError):
         result = function(
-            *(arguments[each] for each in alone if each in arguments),
-            **{each: value for each, value in arguments.items() if each not in alone},
+            *(arguments[each] for each in positional if each in arguments),
+            **{each: value for each, value in arguments.items() if each not in positional},
         )
         if isawaitable(result):
             result = await result
@@ -186,8 +188,8 @@ async def asked(kind: str, method: str, arguments: dict[str, Any]) -> Asked:
                 pass
         elif hasattr(result, "__next__"):
             list(result)
-    assert wire.asked, f"{method} sent nothing"
-    return wire.asked[0]
+    assert wire.requests, f"{method} sent nothing"
+    return wire.requests[0]
 
 
 def parameters(kind: str, method: str) -> dict[str, Parameter]:
@@ -197,12 +199,12 @@ def parameters(kind: str, method: str) -> dict[str, Parameter]:
 
 
 def sample(method: str, name: str) -> Any:
-    assert name in SAMPLES, f"{method} has a parameter that is new: {name}. Does the server know it?"
+    assert name in SAMPLES, f"{method} has a new parameter: {name}. Does the server support it?"
     return SAMPLES_OF.get((method, name), SAMPLES[name])
 
 
 def served_methods(kind: str) -> list[str]:
-    """All but those that are known not to be served, and `http`, whose parameters are the request itself."""
+    """All methods except unsupported ones and those of `http`, whose parameters are the request itself."""
     return sorted(each for each in methods(kind) if each not in REFUSED and not each.startswith("http."))
 
 
@@ -212,36 +214,38 @@ def described(server: RunningServer) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("kind", "method"), [(kind, method) for kind in SDK for method in served_methods(kind)])
-async def test_the_server_knows_every_parameter(kind: str, method: str, described: dict[str, Any]) -> None:
-    there = parameters(kind, method)
-    least = {name: sample(method, name) for name, each in there.items() if each.default is Parameter.empty}
-    await _each_is_known(kind, method, least, described, IGNORED)
+async def test_the_server_supports_every_parameter(kind: str, method: str, described: dict[str, Any]) -> None:
+    existing = parameters(kind, method)
+    required = {name: sample(method, name) for name, each in existing.items() if each.default is Parameter.empty}
+    await _check_each_parameter(kind, method, required, described, IGNORED)
 
 
 @pytest.mark.parametrize("kind", SDK)
 @pytest.mark.parametrize("method", ["runs.create", "runs.stream", "runs.wait"])
-async def test_the_server_knows_every_parameter_of_a_run_without_a_thread(
+async def test_the_server_supports_every_parameter_of_a_stateless_run(
     kind: str, method: str, described: dict[str, Any]
 ) -> None:
-    await _each_is_known(kind, method, {"thread_id": None, "assistant_id": ID}, described, {})
+    await _check_each_parameter(kind, method, {"thread_id": None, "assistant_id": ID}, described, {})
 
 
-async def _each_is_known(
-    kind: str, method: str, least: dict[str, Any], described: dict[str, Any], ignored: dict[str, str]
+async def _check_each_parameter(
+    kind: str, method: str, required: dict[str, Any], described: dict[str, Any], ignored: dict[str, str]
 ) -> None:
-    plain = await asked(kind, method, least)
-    known(plain, described)
+    base = await first_request(kind, method, required)
+    supported(base, described)
     for name in parameters(kind, method):
         value = sample(method, name)
-        given = await asked(kind, method, {**least, name: another(value) if least.get(name) == value else value})
+        changed_request = await first_request(
+            kind, method, {**required, name: another(value) if required.get(name) == value else value}
+        )
         place = f"{method} {name}"
-        changed = set(changes(plain, given))
-        if name in OF_THE_CLIENT or place in OF_THE_CLIENT:
+        changed = set(changes(base, changed_request))
+        if name in CLIENT_ONLY or place in CLIENT_ONLY:
             assert not changed, place
-        elif name not in ANYTHING:
+        elif name not in CUSTOM:
             assert changed, f"{place} is not sent"
-            unknown = changed - known(given, described)
-            assert not unknown or place in ignored, f"{place}: {unknown}"
+            unsupported = changed - supported(changed_request, described)
+            assert not unsupported or place in ignored, f"{place}: {unsupported}"
 
 
 def another(value: Any) -> Any:
@@ -255,8 +259,8 @@ def another(value: Any) -> Any:
     return {"another": value}
 
 
-def changes(before: Asked, after: Asked) -> Iterator[str]:
-    """The names of what differs: in the query, the headers and the body; `path` if it goes elsewhere."""
+def changes(before: Request, after: Request) -> Iterator[str]:
+    """Yield the names that differ in the query, the headers and the body, and `path` if the path differs."""
     if (before.method, before.path) != (after.method, after.path):
         yield "path"
     yield from _differing(before.query, after.query)
@@ -273,10 +277,10 @@ def _differing(one: dict[str, Any], other: dict[str, Any]) -> Iterator[str]:
     return (name for name in one.keys() | other.keys() if one.get(name) != other.get(name))
 
 
-def known(request: Asked, described: dict[str, Any]) -> set[str]:
-    """What the server looks at in this request."""
+def supported(request: Request, described: dict[str, Any]) -> set[str]:
+    """Return the names that the server reads from this request."""
     route = next((each for each in routes_of(described) if each.matches(request.method, request.path)), None)
-    assert route is not None, f"{request.method} {request.path} leads nowhere"
+    assert route is not None, f"{request.method} {request.path} has no route"
     return {"path", "body", *route.query, *(route.fields or ()), *_headers(route, described)}
 
 
@@ -285,7 +289,9 @@ def _headers(route: Route, described: dict[str, Any]) -> Iterator[str]:
     return (each["name"].lower() for each in operation.get("parameters", ()) if each["in"] == "header")
 
 
-def test_what_is_ignored_is_still_there() -> None:
-    there = {f"{method} {name}" for kind in SDK for method in served_methods(kind) for name in parameters(kind, method)}
-    assert there >= IGNORED.keys()
-    assert {name.split()[-1] for name in there} >= {name.split()[-1] for name in OF_THE_CLIENT}
+def test_ignored_parameters_still_exist() -> None:
+    existing = {
+        f"{method} {name}" for kind in SDK for method in served_methods(kind) for name in parameters(kind, method)
+    }
+    assert existing >= IGNORED.keys()
+    assert {name.split()[-1] for name in existing} >= {name.split()[-1] for name in CLIENT_ONLY}

@@ -1,4 +1,4 @@
-"""What a project says under `http` in its langgraph.json, and what it puts around the API."""
+"""The `http` section of langgraph.json, custom routes, and what the server reports about itself."""
 
 import json
 import re
@@ -31,9 +31,9 @@ class Word(BaseModel):
 @asynccontextmanager
 async def lifespan(app):
     app.state.counter = 40
-    print("own lifespan begun", flush=True)
+    print("own lifespan started", flush=True)
     yield {"opened": "yes"}
-    print("own lifespan over", flush=True)
+    print("own lifespan ended", flush=True)
 
 
 app = FastAPI(title="Mine", lifespan=lifespan)
@@ -67,7 +67,7 @@ async def mine():
 
 @app.get("/broken")
 async def broken():
-    raise RuntimeError("a mistake of the user's")
+    raise RuntimeError("an error in user code")
 """
 
 CONFIGURED = """
@@ -85,7 +85,7 @@ graph = StateGraph(dict).add_node("show", show).add_edge(START, "show").compile(
 
 @pytest.fixture
 def serving(tmp_path):
-    """Serves a project whose file has this under `http`."""
+    """Serves a project with this `http` section."""
     shutil.copy(AGENTS, tmp_path / "agents.py")
     (tmp_path / "routes.py").write_text(ROUTES)
     (tmp_path / "configured.py").write_text(CONFIGURED)
@@ -103,13 +103,13 @@ def serving(tmp_path):
     return serve
 
 
-def calling(server):
+def client_of(server):
     return httpx.AsyncClient(base_url=server.url, timeout=30)
 
 
 # -- what is served --------------------------------------------------------------------------------------------------
 
-GONE = {
+ROUTES_OF = {
     "assistants": [("POST", "/assistants/search")],
     "threads": [("POST", "/threads"), ("POST", "/threads/search"), ("GET", "/threads/{id}/state")],
     "runs": [("POST", "/threads/{id}/runs"), ("POST", "/threads/{id}/runs/wait"), ("GET", "/threads/{id}/runs")],
@@ -118,31 +118,31 @@ GONE = {
 }
 
 
-async def test_what_is_switched_off_is_not_there_and_the_rest_is(serving):
-    """All in one start for each; what a route answers when it is there is tested elsewhere."""
+async def test_only_disabled_routes_are_not_found(serving):
+    """One server per disabled area. Other tests cover what the enabled routes return."""
     missing = "01a1e183-0dd8-7743-a540-18f62baab368"
-    for switched_off in GONE:
-        with serving({f"disable_{switched_off}": True}) as server:
-            async with calling(server) as http:
-                for area, routes in GONE.items():
+    for disabled in ROUTES_OF:
+        with serving({f"disable_{disabled}": True}) as server:
+            async with client_of(server) as http:
+                for area, routes in ROUTES_OF.items():
                     for method, path in routes:
                         body = {"assistant_id": "chat", "name": "card"}
-                        answer = await http.request(method, path.format(id=missing), json=body)
-                        gone = answer.status_code == 404 and answer.json() == {"detail": "Not Found"}
-                        assert gone == (area == switched_off), (switched_off, method, path)
+                        response = await http.request(method, path.format(id=missing), json=body)
+                        not_found = response.status_code == 404 and response.json() == {"detail": "Not Found"}
+                        assert not_found == (area == disabled), (disabled, method, path)
                 assert (await http.get("/ok")).json()["ok"] is True
 
 
-async def test_everything_is_below_the_prefix_and_both_clients_work_there(serving, tmp_path):
-    """A run's address is told without the prefix, because the SDKs put it behind their own base URL."""
+async def test_all_routes_are_below_the_prefix_and_both_clients_work_there(serving, tmp_path):
+    """The address of a run has no prefix, because the SDKs append it to their base URL."""
     gate = tmp_path / "gate"
     with serving({"mount_prefix": "/api/v1"}, env={"THREADWIRE_DRAIN_SECONDS": "0"}) as server:
         assert f"LangGraph API   {server.url}/api/v1" in server.log()
-        async with calling(server) as http:
+        async with client_of(server) as http:
             assert (await http.get("/ok")).status_code == (await http.get("/api/v1/ok")).status_code == 200
             for path in ("/info", "/threads/search", "/"):
-                answer = await http.get(path)
-                assert (answer.status_code, answer.json()) == (404, {"detail": "Not Found"})
+                response = await http.get(path)
+                assert (response.status_code, response.json()) == (404, {"detail": "Not Found"})
             described = (await http.get("/api/v1/openapi.json")).json()
             assert described["servers"] == [{"url": "/api/v1"}]
             assert "/threads/search" in described["paths"]
@@ -163,17 +163,17 @@ async def test_everything_is_below_the_prefix_and_both_clients_work_there(servin
                     if "begin" in part.data:
                         assert server.terminate() == 0
                         server.start()
-                    elif part.data.get("attempt") == 2:  # the client is back, so the run may end
+                    elif part.data.get("attempt") == 2:  # the client has reconnected, so the run may end
                         gate.touch()
                 assert [next(iter(data)) for data in parts] == ["run_id", "begin", "run_id", "wait"]
                 at = f"/api/v1/threads/{thread_id}/runs/{parts[0]['run_id']}"
                 assert ("GET", f"{at}/stream") in sdk.requests
 
 
-# -- who may call ----------------------------------------------------------------------------------------------------
+# -- origins ---------------------------------------------------------------------------------------------------------
 
 
-async def test_cors_is_as_the_project_says(serving):
+async def test_cors_is_configured_by_the_project(serving):
     cors = {
         "allow_origins": ["https://app.example"],
         "allow_origin_regex": r"https://[a-z]+\.preview\.example",
@@ -183,15 +183,15 @@ async def test_cors_is_as_the_project_says(serving):
         "expose_headers": ["x-own"],
         "max_age": 7,
     }
-    asking = {"access-control-request-method": "POST", "access-control-request-headers": "x-mine"}
+    preflight = {"access-control-request-method": "POST", "access-control-request-headers": "x-mine"}
     with serving({"cors": cors}) as server:
-        async with calling(server) as http:
+        async with client_of(server) as http:
             for origin in ("https://app.example", "https://one.preview.example"):
-                answer = await http.options("/threads", headers={"origin": origin, **asking})
-                assert answer.status_code == 200
-                assert answer.headers["access-control-allow-origin"] == origin
-                assert answer.headers["access-control-allow-credentials"] == "true"
-                assert answer.headers["access-control-max-age"] == "7"
+                response = await http.options("/threads", headers={"origin": origin, **preflight})
+                assert response.status_code == 200
+                assert response.headers["access-control-allow-origin"] == origin
+                assert response.headers["access-control-allow-credentials"] == "true"
+                assert response.headers["access-control-max-age"] == "7"
                 written = await http.post("/threads", headers={"origin": origin}, json={})
                 exposed = written.headers["access-control-expose-headers"].lower().split(", ")
                 assert written.status_code == 200
@@ -199,25 +199,25 @@ async def test_cors_is_as_the_project_says(serving):
                     "location", "content-location", "x-pagination-total", "x-pagination-next", "x-own",
                 }  # fmt: skip
             other = {"origin": "https://elsewhere.example"}
-            assert (await http.options("/threads", headers={**other, **asking})).status_code == 400
+            assert (await http.options("/threads", headers={**other, **preflight})).status_code == 400
             assert (await http.post("/threads", headers=other, json={})).status_code == 403
-            wrong = {"origin": "https://app.example", "access-control-request-method": "DELETE"}
-            assert (await http.options("/threads", headers=wrong)).status_code == 400
+            invalid = {"origin": "https://app.example", "access-control-request-method": "DELETE"}
+            assert (await http.options("/threads", headers=invalid)).status_code == 400
 
 
-async def test_any_origin_may_be_allowed_without_credentials(serving):
+async def test_any_origin_can_be_allowed_without_credentials(serving):
     with serving({"cors": {"allow_origins": ["*"]}}) as server:
-        async with calling(server) as http:
-            answer = await http.post("/threads", headers={"origin": "https://any.example"}, json={})
-            assert answer.status_code == 200
-            assert answer.headers["access-control-allow-origin"] in ("*", "https://any.example")
-            assert "access-control-allow-credentials" not in answer.headers
+        async with client_of(server) as http:
+            response = await http.post("/threads", headers={"origin": "https://any.example"}, json={})
+            assert response.status_code == 200
+            assert response.headers["access-control-allow-origin"] in ("*", "https://any.example")
+            assert "access-control-allow-credentials" not in response.headers
 
 
 # -- headers ---------------------------------------------------------------------------------------------------------
 
 
-async def test_chosen_headers_are_configurable_in_the_graph(serving):
+async def test_selected_headers_are_configurable_in_the_graph(serving):
     headers = {
         "X-Tenant": "blue",
         "x-tenant-secret": "no",
@@ -228,30 +228,30 @@ async def test_chosen_headers_are_configurable_in_the_graph(serving):
     }
     choice = {"includes": ["x-tenant*", "x-body", "auth*", "check*"], "excludes": ["*-secret"]}
     with serving({"configurable_headers": choice}) as server:
-        async with open_async(server.url) as sdk, calling(server) as http:
+        async with open_async(server.url) as sdk, client_of(server) as http:
             thread_id = await sdk.thread()
             body = {"assistant_id": "configured", "input": {}, "config": {"configurable": {"x-body": "body", "x-b": 1}}}
-            answer = await http.post(f"/threads/{thread_id}/runs/wait", json=body, headers=headers)
-            assert answer.json()["shown"] == {"x-tenant": "blue", "x-body": "header", "x-b": 1}
+            response = await http.post(f"/threads/{thread_id}/runs/wait", json=body, headers=headers)
+            assert response.json()["shown"] == {"x-tenant": "blue", "x-body": "header", "x-b": 1}
             (run,) = await sdk.runs.list(thread_id)
-            kept = run["kwargs"]["config"]["configurable"]
-            assert kept["x-tenant"] == "blue"
-            assert not {"authorization", "x-other", "x-tenant-secret", "checkpoint_id"} & set(kept)
+            stored = run["kwargs"]["config"]["configurable"]
+            assert stored["x-tenant"] == "blue"
+            assert not {"authorization", "x-other", "x-tenant-secret", "checkpoint_id"} & set(stored)
             without = await http.post(f"/threads/{thread_id}/runs/wait", json=body)
             assert without.json()["shown"] == {"x-body": "body", "x-b": 1}
 
 
-async def test_no_header_is_configurable_unless_chosen(serving):
+async def test_no_header_is_configurable_unless_selected(serving):
     with serving({}) as server:
         async with open_async(server.url) as sdk:
             values = await sdk.runs.wait(await sdk.thread(), "configured", input={}, headers={"x-tenant": "blue"})
             assert values["shown"] == {}
 
 
-async def test_requests_are_logged_with_the_chosen_headers(serving):
+async def test_requests_are_logged_with_the_selected_headers(serving):
     chosen = {"logging_headers": {"excludes": ["x-secret"]}}
     with serving(chosen, env={"THREADWIRE_LOG_LEVEL": "debug"}) as server:
-        async with calling(server) as http:
+        async with client_of(server) as http:
             headers = {"x-seen": "yes", "x-secret": "hidden-1", "authorization": "hidden-2", "cookie": "hidden-3"}
             assert (await http.get("/threads/none", headers=headers)).status_code == 422
         line = next(line for line in server.wait_for_log(r"request_completed .*/threads/none.*\n").string.splitlines()
@@ -261,7 +261,7 @@ async def test_requests_are_logged_with_the_chosen_headers(serving):
         assert "hidden" not in server.log()
 
 
-# -- the user's own routes -------------------------------------------------------------------------------------------
+# -- custom routes ---------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -270,8 +270,8 @@ def with_routes(serving):
         yield server
 
 
-async def test_own_routes_come_first_but_the_servers_health_is_its_own(with_routes):
-    async with calling(with_routes) as http:
+async def test_custom_routes_take_precedence_except_for_health_and_metrics(with_routes):
+    async with client_of(with_routes) as http:
         assert (await http.get("/hello")).json() == {"counter": 41, "opened": "yes"}
         assert (await http.get("/hello")).json() == {"counter": 42, "opened": "yes"}
         assert (await http.get("/info")).json() == "mine"
@@ -283,8 +283,8 @@ async def test_own_routes_come_first_but_the_servers_health_is_its_own(with_rout
         assert (await http.get("/broken")).status_code == 500
 
 
-async def test_own_middleware_sees_every_request_and_streams_pass_through_it(with_routes):
-    async with calling(with_routes) as http, open_async(with_routes.url) as sdk:
+async def test_custom_middleware_sees_every_request_and_does_not_break_streams(with_routes):
+    async with client_of(with_routes) as http, open_async(with_routes.url) as sdk:
         for path in ("/hello", "/ok", "/docs"):
             assert (await http.get(path)).headers["x-marked"] == "by the user"
         parts = await collect(
@@ -297,10 +297,10 @@ async def test_own_middleware_sees_every_request_and_streams_pass_through_it(wit
             await sdk.threads.get("01a1e183-0dd8-7743-a540-18f62baab368")
 
 
-async def test_a_shutdown_cuts_streams_off_through_own_middleware_too(serving, gate):
-    """Which would otherwise end them properly, and clients would not come back for the rest."""
+async def test_a_shutdown_aborts_streams_through_custom_middleware_too(serving, gate):
+    """Otherwise the middleware would end them cleanly, and clients would not reconnect for the rest."""
     with serving({"app": "./routes.py:app"}, env={"THREADWIRE_DRAIN_SECONDS": "0"}) as server:
-        async with calling(server) as http, open_async(server.url) as sdk:
+        async with client_of(server) as http, open_async(server.url) as sdk:
             run = await sdk.runs.create(await sdk.thread(), "slow", input={"until": str(gate)})
             await has_begun(sdk, run)
             at = f"/threads/{run['thread_id']}/runs/{run['run_id']}"
@@ -315,8 +315,8 @@ async def test_a_shutdown_cuts_streams_off_through_own_middleware_too(serving, g
                 await anyio.to_thread.run_sync(server.start)
 
 
-async def test_both_are_described_together(with_routes):
-    async with calling(with_routes) as http:
+async def test_custom_routes_are_in_the_openapi_document(with_routes):
+    async with client_of(with_routes) as http:
         described = (await http.get("/openapi.json")).json()
         assert described["info"]["title"] == "Threadwire"
         assert {"/hello", "/words", "/threads/{thread_id}/runs/stream"} <= set(described["paths"])
@@ -327,31 +327,31 @@ async def test_both_are_described_together(with_routes):
         assert (await http.get("/redoc")).status_code == 404
 
 
-async def test_own_lifespan_spans_the_servers(with_routes):
-    assert "own lifespan begun" in with_routes.log()
+async def test_the_custom_lifespan_spans_that_of_the_server(with_routes):
+    assert "own lifespan started" in with_routes.log()
     assert with_routes.terminate() == 0
-    assert "own lifespan over" in with_routes.log()
+    assert "own lifespan ended" in with_routes.log()
     assert "Traceback" not in with_routes.log()
 
 
-async def test_own_routes_are_below_the_prefix_too(serving):
+async def test_custom_routes_are_below_the_prefix_too(serving):
     with serving({"app": "./routes.py:app", "mount_prefix": "/api"}) as server:
-        async with calling(server) as http:
+        async with client_of(server) as http:
             assert (await http.get("/api/hello")).json()["counter"] == 41
             assert (await http.get("/hello")).status_code == 404
             assert (await http.post("/api/threads/search", json={})).json() == []
 
 
-async def test_a_foreign_host_is_refused_on_own_routes_too(with_routes):
-    async with calling(with_routes) as http:
-        answer = await http.get("/hello", headers={"host": "evil.example"})
-        assert answer.status_code == 421
+async def test_a_foreign_host_is_rejected_on_custom_routes_too(with_routes):
+    async with client_of(with_routes) as http:
+        response = await http.get("/hello", headers={"host": "evil.example"})
+        assert response.status_code == 421
 
 
-# -- what the server says about itself -------------------------------------------------------------------------------
+# -- what the server reports about itself ----------------------------------------------------------------------------
 
 
-async def test_info_is_as_the_sdks_know_it(server, http):
+async def test_info_has_the_shape_that_the_sdks_expect(server, http):
     info = (await http.get("/info")).json()
     assert set(info) == {"version", "langgraph_py_version", "flags", "host"}
     assert set(info["flags"]) == {
@@ -363,19 +363,19 @@ async def test_info_is_as_the_sdks_know_it(server, http):
     }  # fmt: skip
 
 
-async def test_the_api_describes_itself_as_it_is(server, http):
+async def test_the_openapi_document_and_the_docs_page_are_complete(server, http):
     described = (await http.get("/openapi.json")).json()
     assert described["info"]["title"] == "Threadwire"
     for path, methods in described["paths"].items():
         for method, operation in methods.items():
             assert operation["tags"], (method, path)
-            for status, answer in operation["responses"].items():
+            for status, response in operation["responses"].items():
                 if status >= "400":
-                    shape = answer["content"]["application/json"]["schema"]["$ref"].rpartition("/")[2]
+                    shape = response["content"]["application/json"]["schema"]["$ref"].rpartition("/")[2]
                     assert shape == ("RuntimeProblem" if path.startswith("/copilotkit") else "Problem")
     page = (await http.get("/docs")).text
     assert all(f"</b>{path}<" in page for path in described["paths"])
-    assert "http://" not in page, "nothing is loaded from elsewhere"
+    assert "http://" not in page, "nothing is loaded from another host"
     assert "https://" not in page
 
 
@@ -384,13 +384,13 @@ def samples(text):
     return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines)}
 
 
-async def test_the_metrics_tell_of_runs_streams_and_the_log(serving, tmp_path):
+async def test_metrics_report_runs_streams_and_the_log(serving, tmp_path):
     gate = tmp_path / "gate"
     with serving({}) as server:
-        async with calling(server) as http, open_async(server.url) as sdk:
-            answer = await http.get("/metrics")
-            assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
-            before = samples(answer.text)
+        async with client_of(server) as http, open_async(server.url) as sdk:
+            response = await http.get("/metrics")
+            assert response.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
+            before = samples(response.text)
             thread_id = await sdk.thread()
             async with http.stream(
                 "POST",
@@ -399,9 +399,9 @@ async def test_the_metrics_tell_of_runs_streams_and_the_log(serving, tmp_path):
             ) as response:
                 async for line in response.aiter_lines():
                     if "begin" in line:
-                        waiting = await sdk.runs.create(thread_id, "slow", input={})
+                        queued = await sdk.runs.create(thread_id, "slow", input={})
                         during = samples((await http.get("/metrics")).text)
-                        await sdk.runs.cancel(thread_id, waiting["run_id"], wait=True)
+                        await sdk.runs.cancel(thread_id, queued["run_id"], wait=True)
                         gate.touch()
             after = samples((await http.get("/metrics")).text)
     runs, ended = 'threadwire_runs{{status="{}"}}', 'threadwire_runs_ended_total{{status="{}"}}'

@@ -18,7 +18,7 @@ EMPTY = {
 }
 
 
-async def stepped(sdk, count=3):
+async def thread_after_steps(sdk, count=3):
     thread_id = await sdk.thread()
     await sdk.runs.wait(thread_id, "steps", input={"count": count})
     return thread_id
@@ -30,8 +30,8 @@ async def test_a_thread_without_runs_has_an_empty_state(sdk):
     assert await sdk.threads.get_history(thread_id) == []
 
 
-async def test_the_state_after_a_run_is_what_the_run_left(sdk):
-    thread_id = await stepped(sdk)
+async def test_the_state_after_a_run_is_its_last_checkpoint(sdk):
+    thread_id = await thread_after_steps(sdk)
     (run,) = await sdk.runs.list(thread_id)
     state = await sdk.threads.get_state(thread_id)
     assert state["values"] == {"count": 3, "done": [1, 2, 3]}
@@ -50,7 +50,7 @@ async def test_the_state_after_a_run_is_what_the_run_left(sdk):
 
 
 async def test_history_is_newest_first_and_linked_by_parents(sdk):
-    thread_id = await stepped(sdk)
+    thread_id = await thread_after_steps(sdk)
     history = await sdk.threads.get_history(thread_id)
     assert [(each["metadata"]["source"], each["metadata"]["step"]) for each in history] == [
         ("loop", 3),
@@ -67,7 +67,7 @@ async def test_history_is_newest_first_and_linked_by_parents(sdk):
 
 
 async def test_history_is_limited_and_bounded(sdk):
-    thread_id = await stepped(sdk)
+    thread_id = await thread_after_steps(sdk)
     whole = await sdk.threads.get_history(thread_id)
     assert await sdk.threads.get_history(thread_id, limit=2) == whole[:2]
     for before in (whole[1]["checkpoint"], whole[1]["checkpoint_id"], {"configurable": whole[1]["checkpoint"]}):
@@ -77,42 +77,42 @@ async def test_history_is_limited_and_bounded(sdk):
 
 
 async def test_history_is_filtered_by_metadata(sdk):
-    thread_id = await stepped(sdk)
+    thread_id = await thread_after_steps(sdk)
     whole = await sdk.threads.get_history(thread_id)
     assert await sdk.threads.get_history(thread_id, metadata={"source": "input"}) == whole[-1:]
     assert await sdk.threads.get_history(thread_id, metadata={"step": 2, "source": "loop"}) == [whole[1]]
     assert await sdk.threads.get_history(thread_id, metadata={"step": 99}) == []
 
 
-async def test_history_can_be_read_with_a_get_too(sdk, http):
-    thread_id = await stepped(sdk)
+async def test_history_can_be_read_with_get_too(sdk, http):
+    thread_id = await thread_after_steps(sdk)
     whole = await sdk.threads.get_history(thread_id)
     got = await http.get(f"/threads/{thread_id}/history", params={"limit": 2, "before": whole[0]["checkpoint_id"]})
     assert got.json() == whole[1:3]
 
 
-async def test_the_state_at_a_checkpoint_is_what_it_was_then(sdk):
-    thread_id = await stepped(sdk)
-    for then in await sdk.threads.get_history(thread_id):
-        by_id = await sdk.threads.get_state(thread_id, checkpoint_id=then["checkpoint_id"])
-        by_checkpoint = await sdk.threads.get_state(thread_id, checkpoint=then["checkpoint"])
-        assert by_id["values"] == by_checkpoint["values"] == then["values"]
-        assert by_id["next"] == then["next"]
-        assert by_id["checkpoint_id"] == then["checkpoint_id"]
+async def test_the_state_at_a_checkpoint_is_the_state_of_that_time(sdk):
+    thread_id = await thread_after_steps(sdk)
+    for past in await sdk.threads.get_history(thread_id):
+        by_id = await sdk.threads.get_state(thread_id, checkpoint_id=past["checkpoint_id"])
+        by_checkpoint = await sdk.threads.get_state(thread_id, checkpoint=past["checkpoint"])
+        assert by_id["values"] == by_checkpoint["values"] == past["values"]
+        assert by_id["next"] == past["next"]
+        assert by_id["checkpoint_id"] == past["checkpoint_id"]
 
 
-async def test_a_state_may_be_asked_for_in_parts(sdk, http):
-    thread_id = await stepped(sdk)
+async def test_parts_of_a_state_can_be_selected(sdk, http):
+    thread_id = await thread_after_steps(sdk)
     whole = await sdk.threads.get_state(thread_id)
-    for where in ({}, {"checkpoint": whole["checkpoint"]}, {"checkpoint_id": whole["checkpoint_id"]}):
-        for select, shown in (
+    for position in ({}, {"checkpoint": whole["checkpoint"]}, {"checkpoint_id": whole["checkpoint_id"]}):
+        for select, expected in (
             (["next", "checkpoint"], {key: whole[key] for key in ("next", "checkpoint")}),
             (["values"], {"values": whole["values"]}),
             (["values.done"], {"values": {"done": whole["values"]["done"]}}),
             (["values.done", "values.nope", "next"], {"values": {"done": [1, 2, 3]}, "next": []}),
             (["values", "values.done"], {"values": whole["values"]}),
         ):
-            assert await sdk.threads.get_state(thread_id, **where, select=select) == shown
+            assert await sdk.threads.get_state(thread_id, **position, select=select) == expected
     history = await sdk.threads.get_history(thread_id, select=["values.done", "checkpoint_id"], limit=2)
     assert [each["values"] for each in history] == [{"done": [1, 2, 3]}, {"done": [1, 2]}]
     assert {key for each in history for key in each} == {"values", "checkpoint_id"}
@@ -120,8 +120,8 @@ async def test_a_state_may_be_asked_for_in_parts(sdk, http):
     assert listed.json() == {"next": []}
 
 
-async def test_a_part_that_a_state_does_not_have_is_refused(sdk):
-    thread_id = await stepped(sdk)
+async def test_selecting_an_unknown_part_of_a_state_is_rejected(sdk):
+    thread_id = await thread_after_steps(sdk)
     checkpoint = (await sdk.threads.get_state(thread_id))["checkpoint"]
     for call in (
         lambda: sdk.threads.get_state(thread_id, select=["nope"]),
@@ -148,14 +148,14 @@ async def test_the_history_of_a_subgraph_is_its_own(sdk):
 
 
 async def test_the_state_at_an_unknown_checkpoint_is_empty(sdk):
-    thread_id = await stepped(sdk)
+    thread_id = await thread_after_steps(sdk)
     for checkpoint_id in (fresh_id(), "no-such-checkpoint"):
         state = await sdk.threads.get_state(thread_id, checkpoint_id=checkpoint_id)
         assert (state["values"], state["next"], state["tasks"]) == ({}, [], [])
         assert (state["metadata"], state["created_at"]) == (None, None)
 
 
-async def test_the_state_of_a_paused_subgraph_is_shown_when_asked_for(sdk):
+async def test_the_state_of_an_interrupted_subgraph_is_included_on_request(sdk):
     thread_id = await sdk.thread()
     await sdk.runs.wait(thread_id, "approve_many", input={"answers": []})
     outside = await sdk.threads.get_state(thread_id)
@@ -175,8 +175,8 @@ async def test_the_state_of_a_paused_subgraph_is_shown_when_asked_for(sdk):
     assert by_pointer["next"] == ["ask_deep"]
 
 
-async def test_updating_the_state_makes_a_checkpoint_and_settles_the_thread(sdk):
-    thread_id = await stepped(sdk)
+async def test_updating_the_state_creates_a_checkpoint_and_updates_the_thread(sdk):
+    thread_id = await thread_after_steps(sdk)
     before = await sdk.threads.get_state(thread_id)
     moved = await sdk.threads.update_state(thread_id, {"done": [99]})
     after = await sdk.threads.get_state(thread_id)
@@ -206,7 +206,7 @@ async def test_updating_as_a_node_decides_what_comes_next(sdk):
 
 
 async def test_updating_at_a_checkpoint_forks_from_there(sdk):
-    thread_id = await stepped(sdk)
+    thread_id = await thread_after_steps(sdk)
     history = await sdk.threads.get_history(thread_id)
     early = history[2]
     assert early["values"]["done"] == [1]
@@ -220,7 +220,7 @@ async def test_updating_at_a_checkpoint_forks_from_there(sdk):
 
 
 async def test_a_run_can_fork_from_a_checkpoint(sdk):
-    thread_id = await stepped(sdk)
+    thread_id = await thread_after_steps(sdk)
     history = await sdk.threads.get_history(thread_id)
     early = history[2]
     for kwargs in ({"checkpoint_id": early["checkpoint_id"]}, {"checkpoint": early["checkpoint"]}):
@@ -245,10 +245,10 @@ def no_checkpoint(thread_id, checkpoint_id):
     return refused(404, f"Thread {thread_id} has no checkpoint '{checkpoint_id}'. It may have been pruned.")
 
 
-@pytest.fixture(params=["pruned", "made up"])
-async def gone(request, sdk):
-    """A thread with values, and a checkpoint that it does not have."""
-    thread_id = await stepped(sdk)
+@pytest.fixture(params=["pruned", "unknown"])
+async def missing_checkpoint(request, sdk):
+    """A thread with values, and the id of a checkpoint that it does not have."""
+    thread_id = await thread_after_steps(sdk)
     checkpoint_id = fresh_id()
     if request.param == "pruned":
         checkpoint_id = (await sdk.threads.get_history(thread_id))[1]["checkpoint_id"]
@@ -256,65 +256,65 @@ async def gone(request, sdk):
     return thread_id, checkpoint_id
 
 
-async def test_a_run_from_a_checkpoint_that_is_not_there_is_refused(sdk, gone):
-    thread_id, checkpoint_id = gone
+async def test_a_run_from_a_missing_checkpoint_is_rejected(sdk, missing_checkpoint):
+    thread_id, checkpoint_id = missing_checkpoint
     before = await sdk.threads.get_state(thread_id)
-    for named in (
+    for arguments in (
         {"checkpoint_id": checkpoint_id},
         {"checkpoint": {"checkpoint_id": checkpoint_id, "checkpoint_ns": ""}},
         {"config": {"configurable": {"checkpoint_id": checkpoint_id}}},
     ):
         with no_checkpoint(thread_id, checkpoint_id):
-            await sdk.runs.create(thread_id, "steps", input={"count": 3}, **named)
+            await sdk.runs.create(thread_id, "steps", input={"count": 3}, **arguments)
         with no_checkpoint(thread_id, checkpoint_id):
-            await sdk.runs.wait(thread_id, "steps", input={"count": 3}, **named)
+            await sdk.runs.wait(thread_id, "steps", input={"count": 3}, **arguments)
         with no_checkpoint(thread_id, checkpoint_id):
-            await collect(sdk.runs.stream(thread_id, "steps", input={"count": 3}, **named))
+            await collect(sdk.runs.stream(thread_id, "steps", input={"count": 3}, **arguments))
     assert await sdk.threads.get_state(thread_id) == before
     assert len(await sdk.runs.list(thread_id)) == 1
 
 
-async def test_an_update_at_a_checkpoint_that_is_not_there_is_refused(sdk, gone):
-    thread_id, checkpoint_id = gone
+async def test_an_update_at_a_missing_checkpoint_is_rejected(sdk, missing_checkpoint):
+    thread_id, checkpoint_id = missing_checkpoint
     before = await sdk.threads.get_state(thread_id)
-    for named in ({"checkpoint_id": checkpoint_id}, {"checkpoint": {"checkpoint_id": checkpoint_id}}):
+    for arguments in ({"checkpoint_id": checkpoint_id}, {"checkpoint": {"checkpoint_id": checkpoint_id}}):
         with no_checkpoint(thread_id, checkpoint_id):
-            await sdk.threads.update_state(thread_id, {"done": [9]}, as_node="step", **named)
+            await sdk.threads.update_state(thread_id, {"done": [9]}, as_node="step", **arguments)
     assert await sdk.threads.get_state(thread_id) == before
 
 
-async def test_a_run_whose_checkpoint_is_rolled_back_before_it_begins_ends_in_error(sdk, gate):
+async def test_a_run_whose_checkpoint_is_rolled_back_before_it_starts_ends_in_error(sdk, gate):
     thread_id = await sdk.thread()
     await sdk.runs.wait(thread_id, "slow", input={"seconds": 0})
     before = await sdk.threads.get_state(thread_id)
     first = await sdk.runs.create(thread_id, "slow", input={"until": str(gate)})
     await has_begun(sdk, first)
-    of_the_first = (await sdk.threads.get_state(thread_id))["checkpoint"]
+    first_checkpoint = (await sdk.threads.get_state(thread_id))["checkpoint"]
     values = await sdk.runs.wait(
-        thread_id, "slow", input=None, checkpoint=of_the_first, multitask_strategy="rollback", raise_error=False
+        thread_id, "slow", input=None, checkpoint=first_checkpoint, multitask_strategy="rollback", raise_error=False
     )
     assert values["__error__"]["error"] == "NotFound"
-    assert f"has no checkpoint '{of_the_first['checkpoint_id']}'" in values["__error__"]["message"]
+    assert f"has no checkpoint '{first_checkpoint['checkpoint_id']}'" in values["__error__"]["message"]
     assert (await sdk.threads.get_state(thread_id)) == before
     assert (await sdk.threads.get(thread_id))["status"] == "error"
 
 
-async def test_a_checkpoint_of_a_run_must_make_sense(sdk, http):
-    thread_id = await stepped(sdk)
+async def test_the_checkpoint_of_a_run_must_be_valid(sdk, http):
+    thread_id = await thread_after_steps(sdk)
     for key in ("checkpoint_id", "checkpoint_ns", "checkpoint_map"):
         for body in ({"checkpoint": {key: 5}}, {"config": {"configurable": {key: 5}}}):
-            answer = await http.post(f"/threads/{thread_id}/runs/wait", json={"assistant_id": "steps", **body})
-            assert (answer.status_code, answer.json()) == (422, {"detail": f"{key} has the wrong type"})
+            response = await http.post(f"/threads/{thread_id}/runs/wait", json={"assistant_id": "steps", **body})
+            assert (response.status_code, response.json()) == (422, {"detail": f"{key} has the wrong type"})
 
 
 async def test_an_empty_checkpoint_is_the_newest(sdk):
-    for named in ({"checkpoint_id": ""}, {"checkpoint": {}}, {"config": {"configurable": {"checkpoint_id": ""}}}):
-        thread_id = await stepped(sdk)
-        values = await sdk.runs.wait(thread_id, "steps", input={"count": 4}, **named)
+    for arguments in ({"checkpoint_id": ""}, {"checkpoint": {}}, {"config": {"configurable": {"checkpoint_id": ""}}}):
+        thread_id = await thread_after_steps(sdk)
+        values = await sdk.runs.wait(thread_id, "steps", input={"count": 4}, **arguments)
         assert values["done"] == [1, 2, 3, 4]
 
 
-async def test_the_state_cannot_be_updated_while_a_run_is_under_way(sdk, gate):
+async def test_the_state_cannot_be_updated_during_a_run(sdk, gate):
     thread_id = await sdk.thread()
     run = await sdk.runs.create(thread_id, "slow", input={"until": str(gate)})
     await has_begun(sdk, run)
@@ -322,8 +322,8 @@ async def test_the_state_cannot_be_updated_while_a_run_is_under_way(sdk, gate):
         await sdk.threads.update_state(thread_id, {"steps": ["mine"]})
 
 
-async def test_updates_at_the_same_time_are_all_kept(sdk):
-    thread_id = await stepped(sdk)
+async def test_concurrent_updates_are_all_applied(sdk):
+    thread_id = await thread_after_steps(sdk)
     given = range(100, 120)
     async with anyio.create_task_group() as tasks:
         for number in given:
@@ -336,7 +336,7 @@ async def test_updates_at_the_same_time_are_all_kept(sdk):
     assert parents == [*(each["checkpoint_id"] for each in history[1:]), None]
 
 
-async def test_updates_that_make_no_sense_are_refused(sdk):
+async def test_invalid_updates_are_rejected(sdk):
     thread_id = await sdk.thread()
     with pytest.raises(Exception, match="has no assigned graph ID"):
         await sdk.threads.update_state(thread_id, {"text": 1})
@@ -345,7 +345,7 @@ async def test_updates_that_make_no_sense_are_refused(sdk):
         await sdk.threads.update_state(thread_id, {"text": 1}, as_node="nobody")
 
 
-async def test_values_that_nothing_knows_end_no_run_and_are_read_back_as_they_were_streamed(sdk):
+async def test_unsupported_types_do_not_end_a_run_and_are_read_as_they_were_streamed(sdk):
     thread_id = await sdk.thread()
     *_, last = await collect(sdk.runs.stream(thread_id, "curious", input={"refused": True}, stream_mode="values"))
     assert last.data["found"] == {"wide": str(10**30), "keys": {"1j": "a", "?": "b"}}

@@ -1,4 +1,4 @@
-"""Runs without a thread of the client's: each gets one of its own, which goes with it."""
+"""Stateless runs: each has a temporary thread, which is deleted with the run."""
 
 import httpx
 import pytest
@@ -13,7 +13,7 @@ async def run_by_id(sdk, run_id):
     return await sdk.http.get(f"/runs/{run_id}")
 
 
-async def by_id_until(sdk, run_id, status):
+async def wait_for_run(sdk, run_id, status):
     async def check():
         run = await run_by_id(sdk, run_id)
         return run if run["status"] == status else None
@@ -21,24 +21,24 @@ async def by_id_until(sdk, run_id, status):
     return await eventually(check)
 
 
-async def test_wait_gives_the_final_values(sdk):
+async def test_wait_returns_the_final_values(sdk):
     assert await sdk.runs.wait(None, "echo", input={"text": "hi"}) == {"text": "hi", "echoed": "hi"}
     assert await sdk.runs.wait(None, "private", input={"question": "why"}) == {
         "answer": "concluded after thinking about why"
     }
 
 
-async def test_wait_tells_of_an_error(sdk):
+async def test_wait_returns_an_error(sdk):
     error = {"error": "ValueError", "message": "boom!"}
     assert await sdk.runs.wait(None, "fails", input={}, raise_error=False) == {"__error__": error}
 
 
-async def test_wait_tells_of_an_interrupt(sdk):
-    paused = await sdk.runs.wait(None, "approve", input={"text": "go"})
-    assert paused["__interrupt__"]
+async def test_wait_returns_an_interrupt(sdk):
+    interrupted = await sdk.runs.wait(None, "approve", input={"text": "go"})
+    assert interrupted["__interrupt__"]
 
 
-async def test_a_stream_comes_whole(sdk):
+async def test_a_stream_is_complete(sdk):
     created = []
     stream = sdk.runs.stream(
         None, "chat", input=human("hello"), stream_mode=["messages-tuple", "values"], on_run_created=created.append
@@ -49,10 +49,10 @@ async def test_a_stream_comes_whole(sdk):
     assert [each["content"] for each in of(parts, "values")[-1]["messages"]] == ["hello", "You said: hello"]
     (run,) = created
     assert run["run_id"] == of(parts, "metadata")[0]["run_id"]
-    assert sdk.requests == [("POST", "/runs/stream")]  # nothing made it reconnect
+    assert sdk.requests == [("POST", "/runs/stream")]  # the client did not reconnect
 
 
-async def test_the_headers_say_where_the_run_is(http):
+async def test_the_headers_contain_the_address_of_the_run(http):
     body = {"assistant_id": "echo", "input": {"text": 1}}
     created = await http.post("/runs", json=body)
     run_id = created.json()["run_id"]
@@ -69,19 +69,19 @@ async def test_the_headers_say_where_the_run_is(http):
         assert (await http.get(found)).status_code == 200
 
 
-async def test_a_run_in_the_background_has_the_shape_clients_expect(sdk):
+async def test_a_background_run_has_the_shape_clients_expect(sdk):
     created = await sdk.runs.create(None, "echo", input={"text": 1}, metadata={"my": "run"})
     assert created["status"] == "pending"
     assert created["kwargs"]["temporary"] is True
     assert created["metadata"]["my"] == "run"
-    run = await by_id_until(sdk, created["run_id"], "success")
+    run = await wait_for_run(sdk, created["run_id"], "success")
     assert set(run) == set(created)
     assert run["thread_id"] == created["thread_id"]
 
 
-async def test_its_thread_is_gone_with_the_run_and_the_run_can_still_be_read(sdk):
+async def test_the_temporary_thread_is_deleted_and_the_run_stays_readable(sdk):
     created = await sdk.runs.create(None, "echo", input={"text": 1})
-    await by_id_until(sdk, created["run_id"], "success")
+    await wait_for_run(sdk, created["run_id"], "success")
     thread_id, run_id = created["thread_id"], created["run_id"]
     with refused(404, f"Thread with ID {thread_id} not found"):
         await sdk.threads.get(thread_id)
@@ -98,7 +98,7 @@ async def test_its_thread_is_gone_with_the_run_and_the_run_can_still_be_read(sdk
     ]  # fmt: skip
 
 
-async def test_a_thread_that_is_to_be_kept_is_kept(sdk):
+async def test_a_thread_is_kept_on_request(sdk):
     created = await sdk.runs.create(None, "echo", input={"text": 1}, on_completion="keep")
     assert created["kwargs"]["temporary"] is False
     assert await sdk.runs.join(created["thread_id"], created["run_id"]) == {"text": 1, "echoed": 1}
@@ -124,9 +124,9 @@ async def test_a_stream_is_resumed_by_the_id_of_its_run_alone(http):
     assert b"event: values" in values.content
 
 
-async def test_a_stateless_run_is_stopped_by_its_id_alone(sdk, gate, http):
+async def test_a_stateless_run_is_cancelled_by_its_id_alone(sdk, gate, http):
     created = await sdk.runs.create(None, "slow", input={"until": str(gate)})
-    await by_id_until(sdk, created["run_id"], "running")
+    await wait_for_run(sdk, created["run_id"], "running")
     cancelled = await http.post(f"/runs/{created['run_id']}/cancel", params={"wait": 1})
     assert (cancelled.status_code, cancelled.json()) == (200, {})
     assert (await run_by_id(sdk, created["run_id"]))["status"] == "interrupted"
@@ -134,17 +134,17 @@ async def test_a_stateless_run_is_stopped_by_its_id_alone(sdk, gate, http):
         await sdk.threads.get(created["thread_id"])
 
 
-async def test_a_stateless_run_is_stopped_when_its_client_leaves_if_it_wants_that(sdk, gate, http):
+async def test_a_stateless_run_is_cancelled_on_disconnect_on_request(sdk, gate, http):
     body = {"assistant_id": "slow", "input": {"until": str(gate)}, "on_disconnect": "cancel"}
     async with http.stream("POST", "/runs/stream", json=body) as response:
         run_id = response.headers["content-location"].rpartition("/")[2]
-        await by_id_until(sdk, run_id, "running")
-    await by_id_until(sdk, run_id, "interrupted")
+        await wait_for_run(sdk, run_id, "running")
+    await wait_for_run(sdk, run_id, "interrupted")
 
 
 async def test_a_stateless_run_is_deleted_by_its_id_alone(sdk, http):
     created = await sdk.runs.create(None, "echo", input={"text": 1})
-    await by_id_until(sdk, created["run_id"], "success")
+    await wait_for_run(sdk, created["run_id"], "success")
     assert (await http.delete(f"/runs/{created['run_id']}")).status_code == 204
     with refused(404, "Not Found"):
         await run_by_id(sdk, created["run_id"])
@@ -166,10 +166,10 @@ async def test_an_unknown_run_is_not_found(http):
         ("DELETE", "", "Run not found"),
         ("POST", "/cancel", "No runs found to cancel."),
     ]:
-        answer = await http.request(method, f"/runs/{fresh_id()}{path}")
-        assert (answer.status_code, answer.json()) == (404, {"detail": detail})
-        answer = await http.request(method, f"/runs/abc{path}")
-        assert (answer.status_code, answer.json()) == (422, {"detail": "Invalid run ID: must be a UUID"})
+        response = await http.request(method, f"/runs/{fresh_id()}{path}")
+        assert (response.status_code, response.json()) == (404, {"detail": detail})
+        response = await http.request(method, f"/runs/abc{path}")
+        assert (response.status_code, response.json()) == (422, {"detail": "Invalid run ID: must be a UUID"})
 
 
 async def test_a_resume_needs_a_thread(sdk):
@@ -180,11 +180,11 @@ async def test_a_resume_needs_a_thread(sdk):
         await collect(sdk.runs.stream(None, "approve", command={"resume": "yes"}))
 
 
-async def test_a_command_that_does_not_resume_needs_none(sdk):
+async def test_a_command_without_a_resume_needs_no_thread(sdk):
     assert (await sdk.runs.wait(None, "echo", command={"update": {"text": 5}, "goto": "say_again"}))["echoed"] == 5
 
 
-async def test_what_makes_no_sense_is_refused(sdk, http):
+async def test_invalid_runs_are_rejected(sdk, http):
     for start in (sdk.runs.wait, sdk.runs.create):
         with pytest.raises(Exception, match="Invalid assistant: 'nobody'"):
             await start(None, "nobody", input={})
@@ -194,7 +194,7 @@ async def test_what_makes_no_sense_is_refused(sdk, http):
             await start(None, "echo", input={}, on_completion="burn")
 
 
-async def test_delayed_stateless_runs_are_waited_for_and_stopped(sdk, http):
+async def test_delayed_stateless_runs_are_waited_for_and_cancelled(sdk, http):
     assert (await sdk.runs.wait(None, "echo", input={"text": 1}, after_seconds=1))["echoed"] == 1
     later = await sdk.runs.create(None, "echo", input={"text": 1}, after_seconds=300)
     assert (await run_by_id(sdk, later["run_id"]))["status"] == "pending"
@@ -225,7 +225,7 @@ async def test_a_batch_starts_all_its_runs(sdk):
     assert [run["run_id"] for run in await sdk.runs.list(thread_id)] == [runs[2]["run_id"]]
 
 
-async def test_a_batch_with_a_run_that_cannot_be_had_starts_none(sdk):
+async def test_a_batch_with_an_invalid_run_starts_none(sdk):
     thread_id = await sdk.thread()
     good = {"assistant_id": "echo", "input": {}, "thread_id": thread_id}
     with pytest.raises(Exception, match="Invalid assistant: 'nobody'"):
@@ -239,12 +239,12 @@ async def test_a_batch_with_a_run_that_cannot_be_had_starts_none(sdk):
     assert await sdk.runs.list(thread_id) == []
 
 
-async def test_a_batch_is_a_list_of_runs(http):
+async def test_a_batch_must_be_a_list_of_runs(http):
     for body in ([], {}, [5], [{}], "runs"):
         assert (await http.post("/runs/batch", json=body)).status_code == 422
 
 
-async def test_a_repeated_batch_gives_the_same_runs(sdk):
+async def test_a_repeated_batch_returns_the_same_runs(sdk):
     batch = [{"assistant_id": "echo", "input": {"text": number}} for number in range(3)]
     headers = {"Idempotency-Key": fresh_id()}
     first = await sdk.runs.create_batch(batch, headers=headers)
@@ -252,10 +252,10 @@ async def test_a_repeated_batch_gives_the_same_runs(sdk):
     assert [run["run_id"] for run in again] == [run["run_id"] for run in first]
 
 
-# -- what is left behind ----------------------------------------------------------------------------------------------
+# -- sweeping ---------------------------------------------------------------------------------------------------------
 
 
-async def test_what_a_stateless_run_left_is_swept_after_a_while_also_after_a_crash(project, tmp_path):
+async def test_temporary_threads_are_swept_also_after_a_crash(project, tmp_path):
     with running_server(project, tmp_path / "data") as server:
         async with httpx.AsyncClient(timeout=30) as http:
             waited = await http.post(f"{server.url}/runs/wait", json={"assistant_id": "echo", "input": {"text": 1}})

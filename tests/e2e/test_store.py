@@ -1,4 +1,4 @@
-"""The store, as clients and as graphs use it."""
+"""The store, used by clients and by graphs."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -19,22 +19,22 @@ def keys(found: dict) -> list[str]:
 # -- one item ---------------------------------------------------------------------------------------------------------
 
 
-async def test_an_item_is_put_got_and_deleted(sdk, mark):
+async def test_an_item_is_put_read_and_deleted(sdk, mark):
     assert await sdk.store.put_item(["users", mark], "k", {"likes": ["tea"], "none": None}) is None
     item = await sdk.store.get_item(["users", mark], "k")
-    moments = [datetime.fromisoformat(item.pop(name)) for name in ("created_at", "updated_at")]
-    assert all(datetime.now(UTC) - moment < timedelta(minutes=1) for moment in moments)
+    timestamps = [datetime.fromisoformat(item.pop(name)) for name in ("created_at", "updated_at")]
+    assert all(datetime.now(UTC) - timestamp < timedelta(minutes=1) for timestamp in timestamps)
     assert item == {"namespace": ["users", mark], "key": "k", "value": {"likes": ["tea"], "none": None}}
     assert await sdk.store.delete_item(["users", mark], "k") is None
     assert await sdk.store.get_item(["users", mark], "k") is None
 
 
-async def test_what_is_not_there_is_null_and_deleting_it_is_nothing(sdk, mark):
+async def test_a_missing_item_is_null_and_deleting_it_is_a_no_op(sdk, mark):
     assert await sdk.store.get_item([mark], "nothing") is None
     assert await sdk.store.delete_item([mark], "nothing") is None
 
 
-async def test_putting_again_replaces_the_value_and_keeps_since_when(sdk, mark):
+async def test_putting_an_existing_item_replaces_its_value_and_keeps_created_at(sdk, mark):
     await sdk.store.put_item([mark], "k", {"a": 1, "b": 2})
     first = await sdk.store.get_item([mark], "k")
     await sdk.store.put_item([mark], "k", {"a": 3})
@@ -44,7 +44,7 @@ async def test_putting_again_replaces_the_value_and_keeps_since_when(sdk, mark):
     assert second["updated_at"] >= first["updated_at"]
 
 
-async def test_hostile_keys_are_keys(sdk, mark):
+async def test_hostile_keys_round_trip(sdk, mark):
     for number, key in enumerate(HOSTILE_KEYS):
         await sdk.store.put_item([mark], key, {key: number})
     for number, key in enumerate(HOSTILE_KEYS):
@@ -53,7 +53,7 @@ async def test_hostile_keys_are_keys(sdk, mark):
     assert len((await sdk.store.search_items([mark], limit=1000))["items"]) == len(HOSTILE_KEYS)
 
 
-async def test_hostile_labels_are_labels(sdk, mark):
+async def test_hostile_labels_round_trip(sdk, mark):
     labels = [label for label in HOSTILE_KEYS if label and "." not in label and "\0" not in label]
     for label in labels:
         await sdk.store.put_item([mark, label], "k", {})
@@ -65,7 +65,7 @@ async def test_hostile_labels_are_labels(sdk, mark):
 # -- searching --------------------------------------------------------------------------------------------------------
 
 
-async def test_a_search_filters_and_pages_and_gives_the_newest_first(sdk, mark):
+async def test_a_search_filters_paginates_and_returns_the_newest_first(sdk, mark):
     for number in range(5):
         await sdk.store.put_item(
             [mark, "a" if number < 3 else "b"], f"k{number}", {"n": number, "even": number % 2 == 0}
@@ -79,14 +79,14 @@ async def test_a_search_filters_and_pages_and_gives_the_newest_first(sdk, mark):
     assert keys(await sdk.store.search_items([mark, "nowhere"])) == []
 
 
-async def test_what_is_found_has_a_score_that_is_null_without_an_index(sdk, mark):
+async def test_the_score_is_null_without_an_index(sdk, mark):
     await sdk.store.put_item([mark], "k", {"text": "tea"}, index=["text"])
     (item,) = (await sdk.store.search_items([mark], query="coffee"))["items"]
     assert set(item) == {"namespace", "key", "value", "created_at", "updated_at", "score"}
     assert item["score"] is None
 
 
-async def test_everything_is_found_without_a_prefix(sdk, mark):
+async def test_a_search_without_a_prefix_covers_everything(sdk, mark):
     await sdk.store.put_item([mark], "k", {"mark": mark})
     assert keys(await sdk.store.search_items([], filter={"mark": mark})) == ["k"]
 
@@ -95,66 +95,66 @@ async def test_everything_is_found_without_a_prefix(sdk, mark):
 
 
 async def test_namespaces_are_listed_by_prefix_suffix_and_depth(sdk, mark):
-    there = [[mark, "a", "x"], [mark, "a", "y", "x"], [mark, "b", "x"], [mark, "c"]]
-    for namespace in there:
+    namespaces = [[mark, "a", "x"], [mark, "a", "y", "x"], [mark, "b", "x"], [mark, "c"]]
+    for namespace in namespaces:
         await sdk.store.put_item(namespace, "k", {})
 
-    async def listed(**how):
-        return (await sdk.store.list_namespaces(**how))["namespaces"]
+    async def listed(**query):
+        return (await sdk.store.list_namespaces(**query))["namespaces"]
 
-    assert await listed(prefix=[mark]) == there
-    assert await listed(prefix=[mark, "a"]) == there[:2]
-    assert await listed(prefix=[mark], suffix=["x"]) == there[:3]
-    assert await listed(prefix=[mark, "*", "x"]) == [there[0], there[2]]
+    assert await listed(prefix=[mark]) == namespaces
+    assert await listed(prefix=[mark, "a"]) == namespaces[:2]
+    assert await listed(prefix=[mark], suffix=["x"]) == namespaces[:3]
+    assert await listed(prefix=[mark, "*", "x"]) == [namespaces[0], namespaces[2]]
     assert await listed(prefix=[mark], max_depth=2) == [[mark, "a"], [mark, "b"], [mark, "c"]]
-    assert await listed(prefix=[mark], limit=1, offset=2) == [there[2]]
+    assert await listed(prefix=[mark], limit=1, offset=2) == [namespaces[2]]
     assert await listed(prefix=[mark, "nowhere"]) == []
-    await sdk.store.delete_item(there[3], "k")
-    assert await listed(prefix=[mark]) == there[:3]
+    await sdk.store.delete_item(namespaces[3], "k")
+    assert await listed(prefix=[mark]) == namespaces[:3]
 
 
-# -- what is refused --------------------------------------------------------------------------------------------------
+# -- what is rejected -------------------------------------------------------------------------------------------------
 
-NO_LABEL = "Namespace label '{}' must be a non-empty string without periods"
+INVALID_LABEL = "Namespace label '{}' must be a non-empty string without periods"
 
 
-async def test_a_label_with_a_period_or_nothing_in_it_is_refused(sdk, http, mark):
-    for wrong in ("a.b", ""):
-        with refused(422, NO_LABEL.format(wrong)):
-            await sdk.store.search_items([mark, wrong])
-        with refused(422, NO_LABEL.format(wrong)):
-            await sdk.store.delete_item([mark, wrong], "k")
-        with refused(422, NO_LABEL.format(wrong)):
-            await sdk.store.list_namespaces(prefix=[wrong])
-        with refused(422, NO_LABEL.format(wrong)):
-            await sdk.store.list_namespaces(suffix=[wrong])
-        answer = await http.put("/store/items", json={"namespace": [wrong], "key": "k", "value": {}})
-        assert (answer.status_code, answer.json()) == (422, {"detail": NO_LABEL.format(wrong)})
-    with refused(422, NO_LABEL.format("")):
+async def test_an_empty_label_or_one_with_a_period_is_rejected(sdk, http, mark):
+    for invalid in ("a.b", ""):
+        with refused(422, INVALID_LABEL.format(invalid)):
+            await sdk.store.search_items([mark, invalid])
+        with refused(422, INVALID_LABEL.format(invalid)):
+            await sdk.store.delete_item([mark, invalid], "k")
+        with refused(422, INVALID_LABEL.format(invalid)):
+            await sdk.store.list_namespaces(prefix=[invalid])
+        with refused(422, INVALID_LABEL.format(invalid)):
+            await sdk.store.list_namespaces(suffix=[invalid])
+        response = await http.put("/store/items", json={"namespace": [invalid], "key": "k", "value": {}})
+        assert (response.status_code, response.json()) == (422, {"detail": INVALID_LABEL.format(invalid)})
+    with refused(422, INVALID_LABEL.format("")):
         await sdk.store.put_item([""], "k", {})
-    with refused(422, NO_LABEL.format("")):
+    with refused(422, INVALID_LABEL.format("")):
         await sdk.store.get_item(["a", ""], "k")
-    with refused(422, NO_LABEL.format("")):
+    with refused(422, INVALID_LABEL.format("")):
         await sdk.store.get_item([], "k")
 
 
-async def test_a_namespace_that_is_none_is_refused(sdk):
+async def test_an_invalid_namespace_is_rejected(sdk):
     with refused(400, "Namespace cannot be empty."):
         await sdk.store.put_item([], "k", {})
     with refused(400, "Root label for namespace cannot be \"langgraph\". Got: ('langgraph',)"):
         await sdk.store.put_item(["langgraph"], "k", {})
 
 
-async def test_a_condition_that_means_nothing_is_refused(sdk, mark):
+async def test_an_invalid_condition_is_rejected(sdk, mark):
     with refused(400, "Unsupported operator: $in"):
         await sdk.store.search_items([mark], filter={"n": {"$in": [1]}})
     with refused(400, "$gt requires a number or a string"):
         await sdk.store.search_items([mark], filter={"n": {"$gt": None}})
 
 
-async def test_pages_have_bounds(sdk, mark):
-    for wrong in ({"limit": 0}, {"limit": 1001}, {"offset": -1}):
-        for call in (sdk.store.search_items([mark], **wrong), sdk.store.list_namespaces(**wrong)):
+async def test_limit_and_offset_have_bounds(sdk, mark):
+    for invalid in ({"limit": 0}, {"limit": 1001}, {"offset": -1}):
+        for call in (sdk.store.search_items([mark], **invalid), sdk.store.list_namespaces(**invalid)):
             with pytest.raises(httpx.HTTPStatusError) as caught:
                 await call
             assert caught.value.response.status_code == 422
@@ -174,28 +174,28 @@ async def test_pages_have_bounds(sdk, mark):
         ({"namespace": ["a"], "key": "k", "value": {}, "index": True}, "index: Input should be False"),
     ],
 )
-async def test_an_item_that_makes_no_sense_is_refused(http, body, detail):
-    answer = await http.put("/store/items", json=body)
-    assert answer.status_code == 422
-    assert answer.json()["detail"].startswith(detail)
+async def test_an_invalid_item_is_rejected(http, body, detail):
+    response = await http.put("/store/items", json=body)
+    assert response.status_code == 422
+    assert response.json()["detail"].startswith(detail)
 
 
-async def test_a_name_in_a_query_is_whole_and_given_once(http):
+async def test_a_query_needs_one_namespace_and_one_key(http):
     for query, detail in (
         ("namespace=a", '"key" is a required property'),
         ("key=k", '"namespace" is a required property'),
         ("namespace=a&namespace=b&key=k", "namespace must be given once, with its labels joined by dots"),
         ("namespace=a&key=k&refresh_ttl=banana", "refresh_ttl: Input should be a valid boolean"),
     ):
-        answer = await http.get(f"/store/items?{query}")
-        assert answer.status_code == 422
-        assert answer.json()["detail"].startswith(detail)
+        response = await http.get(f"/store/items?{query}")
+        assert response.status_code == 422
+        assert response.json()["detail"].startswith(detail)
 
 
 # -- graphs -----------------------------------------------------------------------------------------------------------
 
 
-async def test_a_graph_keeps_and_finds_and_clients_see_it(sdk, mark):
+async def test_clients_see_the_items_of_graphs_and_graphs_those_of_clients(sdk, mark):
     values = await sdk.runs.wait(await sdk.thread(), "memory", input={"user": mark, "fact": "likes tea"})
     assert values["found"] == [
         [["facts", mark, "length"], "last", {"length": 9}],
@@ -214,7 +214,7 @@ async def test_a_tool_and_a_factory_have_the_store(sdk, mark):
     assert (await sdk.store.get_item(["notes"], mark))["value"] == {"text": mark}
 
 
-async def test_a_graphs_own_saver_and_store_are_not_used_and_it_is_said(sdk, server, mark):
+async def test_the_checkpointer_and_store_of_a_graph_are_not_used_which_is_logged(sdk, server, mark):
     await sdk.runs.wait(await sdk.thread(), "memory", input={"user": mark})
     server.wait_for_log(r"graph_store_ignored\s.*graph_id=memory")
     server.wait_for_log(r"graph_checkpointer_ignored\s.*graph_id=memory")

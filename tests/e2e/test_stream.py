@@ -1,4 +1,4 @@
-"""What a run's stream says, mode by mode."""
+"""The stream of a run, mode by mode."""
 
 import json
 
@@ -27,7 +27,7 @@ def without_namespace(parts):
     return {part.event.partition("|")[0] for part in parts}
 
 
-async def test_values_shows_the_whole_state_after_each_step(sdk):
+async def test_values_sends_the_whole_state_after_each_step(sdk):
     parts = await streamed(sdk, "steps", {"count": 2}, "values")
     assert [(part.event, part.data) for part in parts] == [
         ("values", {"count": 2, "done": []}),
@@ -42,7 +42,7 @@ async def test_values_is_the_default(sdk):
     assert names(parts) == ["metadata", "values", "values"]
 
 
-async def test_updates_shows_what_each_node_returned(sdk):
+async def test_updates_sends_what_each_node_returned(sdk):
     parts = await streamed(sdk, "steps", {"count": 2}, "updates")
     assert [(part.event, part.data) for part in parts] == [
         ("updates", {"step": {"done": [1]}}),
@@ -50,7 +50,7 @@ async def test_updates_shows_what_each_node_returned(sdk):
     ]
 
 
-async def test_messages_tuple_shows_each_token_with_its_metadata(sdk):
+async def test_messages_tuple_sends_each_token_with_its_metadata(sdk):
     parts = await streamed(sdk, "chat", human("good morning"), "messages-tuple")
     assert set(names(parts)) == {"messages"}
     chunks = [part.data[0] for part in parts]
@@ -71,7 +71,7 @@ async def test_messages_tuple_shows_each_token_with_its_metadata(sdk):
     assert all(part.data[1] == metadata for part in parts)
 
 
-async def test_messages_shows_the_message_grow_and_its_metadata_once(sdk):
+async def test_messages_sends_the_growing_message_and_its_metadata_once(sdk):
     parts = await streamed(sdk, "chat", human("good morning"), "messages")
     assert names(parts) == ["messages/metadata", *["messages/partial"] * 5]
     ((message_id, described),) = parts[0].data.items()
@@ -110,12 +110,12 @@ async def test_messages_accumulates_tool_calls_and_completes_results(sdk):
     assert (result["type"], result["content"]) == ("tool", "42")
 
 
-async def test_custom_shows_what_nodes_wrote(sdk):
+async def test_custom_sends_what_nodes_wrote(sdk):
     parts = await streamed(sdk, "nested", human("hi"), "custom")
     assert [(part.event, part.data) for part in parts] == [("custom", {"at": "before"}), ("custom", {"at": "after"})]
 
 
-async def test_events_shows_every_callback(sdk):
+async def test_events_sends_every_callback(sdk):
     parts = await streamed(sdk, "chat", human("hi"), "events")
     assert set(names(parts)) == {"events"}
     kinds = [part.data["event"] for part in parts]
@@ -126,15 +126,15 @@ async def test_events_shows_every_callback(sdk):
     assert "".join(tokens) == "You said: hi"
 
 
-async def test_tasks_shows_each_task_begin_and_end(sdk):
-    begun, ended = [part.data for part in await streamed(sdk, "echo", {"text": 1}, "tasks")]
-    assert (begun["name"], begun["input"]) == ("say_again", {"text": 1})
-    assert begun["triggers"] == ["branch:to:say_again"]
-    assert (ended["id"], ended["name"], ended["result"]) == (begun["id"], "say_again", {"echoed": 1})
+async def test_tasks_sends_the_start_and_end_of_each_task(sdk):
+    started, ended = [part.data for part in await streamed(sdk, "echo", {"text": 1}, "tasks")]
+    assert (started["name"], started["input"]) == ("say_again", {"text": 1})
+    assert started["triggers"] == ["branch:to:say_again"]
+    assert (ended["id"], ended["name"], ended["result"]) == (started["id"], "say_again", {"echoed": 1})
     assert (ended["error"], ended["interrupts"]) == (None, [])
 
 
-async def test_checkpoints_shows_each_checkpoint(sdk):
+async def test_checkpoints_sends_each_checkpoint(sdk):
     parts = await streamed(sdk, "echo", {"text": 1}, "checkpoints")
     assert [(part.data["metadata"]["step"], part.data["next"]) for part in parts] == [
         (-1, ["__start__"]),
@@ -144,7 +144,7 @@ async def test_checkpoints_shows_each_checkpoint(sdk):
     assert {"config", "parent_config", "values", "metadata", "next", "tasks"} <= set(parts[0].data)
 
 
-async def test_debug_shows_checkpoints_tasks_and_results(sdk):
+async def test_debug_sends_checkpoints_tasks_and_results(sdk):
     parts = await streamed(sdk, "echo", {"text": 1}, "debug")
     assert [part.data["type"] for part in parts] == ["checkpoint", "checkpoint", "task", "task_result", "checkpoint"]
     assert all({"step", "timestamp", "payload"} <= set(part.data) for part in parts)
@@ -152,22 +152,22 @@ async def test_debug_shows_checkpoints_tasks_and_results(sdk):
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("subgraphs", [False, True], ids=["without-subgraphs", "with-subgraphs"])
-async def test_a_stream_says_nothing_but_what_its_mode_says(sdk, mode, subgraphs):
+async def test_a_stream_contains_only_the_events_of_its_mode(sdk, mode, subgraphs):
     parts = await streamed(sdk, "everything", human("hi"), mode, stream_subgraphs=subgraphs)
     assert without_namespace(parts) == WIRE_NAMES.get(mode, {mode})
-    below = [part for part in parts if "|" in part.event]
-    # Callback events and accumulated messages have no namespace in their name; the others do, if they are wanted.
-    assert bool(below) == (subgraphs and mode not in ("messages", "events"))
+    nested = [part for part in parts if "|" in part.event]
+    # Callback events and accumulated messages have no namespace in their name; the others do, if requested.
+    assert bool(nested) == (subgraphs and mode not in ("messages", "events"))
 
 
-async def test_without_subgraphs_only_their_results_are_seen(sdk):
+async def test_without_subgraphs_only_their_results_are_sent(sdk):
     parts = await streamed(sdk, "nested", human("hi"), ["values", "updates", "custom", "messages-tuple"])
     assert all("|" not in part.event for part in parts)
     assert [part.data[0]["content"] for part in parts if part.event == "messages"] == ["You said: hi"]
     assert [list(part.data) for part in parts if part.event == "updates"] == [["before"], ["inner"], ["after"]]
 
 
-async def test_with_subgraphs_their_events_carry_the_path(sdk):
+async def test_with_subgraphs_their_events_have_a_path(sdk):
     modes = ["values", "updates", "custom", "messages-tuple"]
     parts = await streamed(sdk, "nested", human("hi"), modes, stream_subgraphs=True)
     paths = {part.event.partition("|")[2] for part in parts}
@@ -182,7 +182,7 @@ async def test_with_subgraphs_their_events_carry_the_path(sdk):
     assert of(parts, f"values|{path}")[-1]["mood"] == "calm"
 
 
-async def test_modes_asked_for_together_come_in_the_order_in_which_things_happened(sdk):
+async def test_several_modes_are_sent_in_order_of_occurrence(sdk):
     parts = await streamed(sdk, "echo", {"text": 1}, ["values", "updates", "tasks", "checkpoints", "debug"])
     order = [(part.event, part.data.get("type")) if part.event == "debug" else part.event for part in parts]
     assert order.index("updates") < len(order) - 1 - order[::-1].index("values")
@@ -191,7 +191,7 @@ async def test_modes_asked_for_together_come_in_the_order_in_which_things_happen
     assert [each for each in order if each == "checkpoints"] == ["checkpoints"] * 3
 
 
-async def test_all_modes_together_give_each_what_it_gives_alone(sdk):
+async def test_all_modes_together_send_the_same_as_each_alone(sdk):
     everything = await streamed(sdk, "nested", human("hi"), MODES, stream_subgraphs=True)
     assert without_namespace(everything) == {
         "values",
@@ -218,7 +218,7 @@ async def test_an_error_is_the_last_event(sdk):
 
 
 @pytest.mark.parametrize("graph", ["chat", "approve", "fails"])
-async def test_the_run_is_over_before_its_stream_ends_so_that_clients_do_not_reconnect(sdk, graph):
+async def test_the_run_has_ended_before_its_stream_ends_so_clients_do_not_reconnect(sdk, graph):
     thread_id = await sdk.thread()
     given = human("hi") if graph == "chat" else {}
     await collect(sdk.runs.stream(thread_id, graph, input=given, stream_resumable=True))
@@ -226,20 +226,20 @@ async def test_the_run_is_over_before_its_stream_ends_so_that_clients_do_not_rec
     assert streams == [f"/threads/{thread_id}/runs/stream"]
 
 
-async def test_on_run_created_is_told_the_ids_from_the_headers(sdk):
-    thread_id, told = await sdk.thread(), []
-    parts = await collect(sdk.runs.stream(thread_id, "echo", input={"text": 1}, on_run_created=told.append))
-    assert told == [{"run_id": parts[0].data["run_id"], "thread_id": thread_id}]
+async def test_on_run_created_receives_the_ids_from_the_headers(sdk):
+    thread_id, received = await sdk.thread(), []
+    parts = await collect(sdk.runs.stream(thread_id, "echo", input={"text": 1}, on_run_created=received.append))
+    assert received == [{"run_id": parts[0].data["run_id"], "thread_id": thread_id}]
 
 
-async def test_a_stream_shows_only_the_output_schema(sdk):
-    """What the state holds besides is the graph's own; the official server shows none of it."""
+async def test_a_stream_contains_only_the_output_schema(sdk):
+    """The rest of the state is private to the graph; the stock server does not send it either."""
     parts = await streamed(sdk, "private", {"question": "why"}, ["values", "updates"])
-    answer = {"answer": "concluded after thinking about why"}
+    output = {"answer": "concluded after thinking about why"}
     assert [(part.event, part.data) for part in parts] == [
         ("updates", {"think": None}),
-        ("updates", {"conclude": answer}),
-        ("values", answer),
+        ("updates", {"conclude": output}),
+        ("values", output),
     ]
 
 
@@ -251,11 +251,13 @@ async def test_functional_and_factory_graphs_stream_like_any_other(sdk):
         ("updates", {"functional": {"doubled": 8, "previous": None}}),
         ("values", {"doubled": 8, "previous": None}),
     ]
-    made = await streamed(sdk, "factory", {"text": "you"}, "updates", config={"configurable": {"greeting": "hey"}})
-    assert [part.data for part in made] == [{"greet": {"echoed": "hey you"}}]
+    from_factory = await streamed(
+        sdk, "factory", {"text": "you"}, "updates", config={"configurable": {"greeting": "hey"}}
+    )
+    assert [part.data for part in from_factory] == [{"greet": {"echoed": "hey you"}}]
 
 
-async def test_the_headers_are_those_of_the_official_server(sdk, http):
+async def test_the_headers_are_those_of_the_stock_server(sdk, http):
     thread_id = await sdk.thread()
     body = {"assistant_id": "echo", "input": {"text": 1}}
     async with http.stream("POST", f"/threads/{thread_id}/runs/stream", json=body) as response:

@@ -1,4 +1,4 @@
-"""Threads that begin with a past, and threads that lose theirs."""
+"""Copies, threads created from supersteps, pruning, and the storage and metadata of threads."""
 
 import pytest
 from clients import fresh_id, has_begun, human, refused
@@ -6,7 +6,7 @@ from clients import fresh_id, has_begun, human, refused
 pytestmark = pytest.mark.anyio
 
 
-async def gone(sdk, thread_id):
+async def assert_deleted(sdk, thread_id):
     with refused(404, f"Thread with ID {thread_id} not found"):
         await sdk.threads.get(thread_id)
 
@@ -14,7 +14,7 @@ async def gone(sdk, thread_id):
 # -- copies -----------------------------------------------------------------------------------------------------------
 
 
-async def test_a_copy_has_the_past_and_the_state_of_its_source(sdk):
+async def test_a_copy_has_the_history_and_the_state_of_its_source(sdk):
     source = await sdk.thread(metadata={"topic": "x"})
     await sdk.runs.wait(source, "steps", input={"count": 3}, config={"tags": ["t"]})
     copied = await sdk.threads.copy(source)
@@ -31,18 +31,18 @@ async def test_a_copy_has_the_past_and_the_state_of_its_source(sdk):
     assert await sdk.runs.list(copied["thread_id"]) == []
 
 
-async def test_a_copy_goes_its_own_way(sdk):
+async def test_a_copy_is_independent_of_its_source(sdk):
     source = await sdk.thread()
     await sdk.runs.wait(source, "chat", input=human("one", "h1"))
     copy = (await sdk.threads.copy(source))["thread_id"]
-    went_on = await sdk.runs.wait(copy, "chat", input=human("two", "h2"))
-    assert [each["content"] for each in went_on["messages"]] == ["one", "You said: one", "two", "You said: two"]
+    continued = await sdk.runs.wait(copy, "chat", input=human("two", "h2"))
+    assert [each["content"] for each in continued["messages"]] == ["one", "You said: one", "two", "You said: two"]
     assert len((await sdk.threads.get(source))["values"]["messages"]) == 2
     await sdk.threads.delete(source)
     assert len((await sdk.threads.get_state(copy))["values"]["messages"]) == 4
 
 
-async def test_a_copy_of_a_paused_thread_can_be_answered(sdk):
+async def test_a_copy_of_an_interrupted_thread_can_be_answered(sdk):
     source = await sdk.thread()
     await sdk.runs.wait(source, "approve", input={"topic": "x"})
     copy = await sdk.threads.copy(source)
@@ -52,7 +52,7 @@ async def test_a_copy_of_a_paused_thread_can_be_answered(sdk):
     assert (await sdk.threads.get(source))["status"] == "interrupted"
 
 
-async def test_a_copy_of_a_thread_on_which_nothing_happened_is_as_empty(sdk):
+async def test_a_copy_of_an_empty_thread_is_empty(sdk):
     copy = await sdk.threads.copy(await sdk.thread(metadata={"a": 1}))
     assert (copy["metadata"], copy["values"], copy["status"]) == ({"a": 1}, None, "idle")
     assert (await sdk.threads.get_state(copy["thread_id"]))["checkpoint"] is None
@@ -70,7 +70,7 @@ async def test_a_busy_thread_is_copied_in_its_newest_state(sdk, gate):
     assert (await sdk.runs.join(source, run["run_id"]))["steps"] == ["begun", "waited"]
 
 
-async def test_a_thread_that_is_not_there_cannot_be_copied(sdk):
+async def test_an_unknown_thread_cannot_be_copied(sdk):
     unknown = fresh_id()
     with refused(404, f"Thread with ID {unknown} not found"):
         await sdk.threads.copy(unknown)
@@ -81,12 +81,12 @@ async def test_a_thread_that_is_not_there_cannot_be_copied(sdk):
 # -- from supersteps --------------------------------------------------------------------------------------------------
 
 INPUT = {"updates": [{"values": {"topic": "x"}, "as_node": "__input__"}]}
-ASKED = {"updates": [{"values": {"topic": "x"}, "as_node": "__start__"}]}
+STARTED = {"updates": [{"values": {"topic": "x"}, "as_node": "__start__"}]}
 ANSWERED = {"updates": [{"values": {"answer": "yes"}, "as_node": "ask"}]}
 
 
-async def test_a_thread_can_begin_with_the_state_that_updates_lead_to(sdk):
-    thread = await sdk.threads.create(graph_id="approve", metadata={"a": 1}, supersteps=[INPUT, ASKED, ANSWERED])
+async def test_a_thread_can_be_created_from_supersteps(sdk):
+    thread = await sdk.threads.create(graph_id="approve", metadata={"a": 1}, supersteps=[INPUT, STARTED, ANSWERED])
     assert thread["metadata"] == {"a": 1, "graph_id": "approve"}
     assert (thread["status"], thread["values"]) == ("interrupted", {"topic": "x", "answer": "yes"})
     assert (thread["config"], thread["error"], thread["interrupts"]) == ({}, None, {})
@@ -100,38 +100,38 @@ async def test_a_thread_can_begin_with_the_state_that_updates_lead_to(sdk):
     assert (await sdk.runs.wait(thread["thread_id"], "approve", input=None))["done"] is True
 
 
-async def test_a_conversation_can_be_carried_over_from_its_history(sdk):
+async def test_a_conversation_can_be_recreated_from_its_messages(sdk):
     source = await sdk.thread()
     await sdk.runs.wait(source, "chat", input=human("one", "h1"))
-    said = (await sdk.threads.get_state(source))["values"]["messages"]
+    messages = (await sdk.threads.get_state(source))["values"]["messages"]
     steps = [
-        {"updates": [{"values": {"messages": said[:1]}, "as_node": "__input__"}]},
-        {"updates": [{"values": {"messages": said[:1]}, "as_node": "__start__"}]},
-        {"updates": [{"values": {"messages": said[1:]}, "as_node": "model"}]},
+        {"updates": [{"values": {"messages": messages[:1]}, "as_node": "__input__"}]},
+        {"updates": [{"values": {"messages": messages[:1]}, "as_node": "__start__"}]},
+        {"updates": [{"values": {"messages": messages[1:]}, "as_node": "model"}]},
     ]
     thread = await sdk.threads.create(graph_id="chat", supersteps=steps)
     assert thread["status"] == "idle"
     assert [each["content"] for each in thread["values"]["messages"]] == ["one", "You said: one"]
-    went_on = await sdk.runs.wait(thread["thread_id"], "chat", input=human("two", "h2"))
-    assert [each["content"] for each in went_on["messages"]][-1] == "You said: two"
+    continued = await sdk.runs.wait(thread["thread_id"], "chat", input=human("two", "h2"))
+    assert [each["content"] for each in continued["messages"]][-1] == "You said: two"
 
 
-async def test_an_update_may_be_the_command_of_a_node(sdk):
+async def test_an_update_can_be_the_command_of_a_node(sdk):
     command = {"values": None, "command": {"update": {"answer": "by command"}, "goto": "act"}, "as_node": "ask"}
-    thread = await sdk.threads.create(graph_id="approve", supersteps=[ASKED, {"updates": [command]}])
+    thread = await sdk.threads.create(graph_id="approve", supersteps=[STARTED, {"updates": [command]}])
     assert thread["values"] == {"topic": "x", "answer": "by command"}
     assert (await sdk.threads.get_state(thread["thread_id"]))["next"] == ["act"]
 
 
-async def test_whether_the_id_is_taken_decides_before_any_update(sdk):
+async def test_an_existing_id_is_checked_before_any_update(sdk):
     chosen = fresh_id()
-    made = await sdk.threads.create(thread_id=chosen, graph_id="approve", supersteps=[ASKED])
+    created = await sdk.threads.create(thread_id=chosen, graph_id="approve", supersteps=[STARTED])
     with refused(409, f"Thread with ID {chosen} already exists"):
-        await sdk.threads.create(thread_id=chosen, graph_id="approve", supersteps=[ASKED, ANSWERED])
+        await sdk.threads.create(thread_id=chosen, graph_id="approve", supersteps=[STARTED, ANSWERED])
     again = await sdk.threads.create(
-        thread_id=chosen, graph_id="approve", supersteps=[ASKED, ANSWERED], if_exists="do_nothing"
+        thread_id=chosen, graph_id="approve", supersteps=[STARTED, ANSWERED], if_exists="do_nothing"
     )
-    assert again == made
+    assert again == created
     assert len(await sdk.threads.get_history(chosen)) == 1
 
 
@@ -144,9 +144,9 @@ async def test_whether_the_id_is_taken_decides_before_any_update(sdk):
             400,
             "Node nobody does not exist",
         ),
-        ({"graph_id": "approve"}, [ASKED, {"updates": []}], 400, "No updates provided"),
-        ({"graph_id": "nope"}, [ASKED], 404, "Graph 'nope' not found. Expected one of:"),
-        ({}, [ASKED], 400, "has no assigned graph ID"),
+        ({"graph_id": "approve"}, [STARTED, {"updates": []}], 400, "No updates provided"),
+        ({"graph_id": "nope"}, [STARTED], 404, "Graph 'nope' not found. Expected one of:"),
+        ({}, [STARTED], 400, "has no assigned graph ID"),
         ({"graph_id": "approve"}, [{"updates": [{"values": {}}]}], 422, '"as_node" is a required property'),
         ({"graph_id": "approve"}, [{"updates": [{"as_node": "ask", "command": {"goto": 5}}]}], 422, "goto must be"),
         (
@@ -158,18 +158,18 @@ async def test_whether_the_id_is_taken_decides_before_any_update(sdk):
         ({"graph_id": "approve"}, [5], 422, "supersteps"),
     ],
 )
-async def test_of_updates_that_fail_nothing_is_left(http, metadata, steps, status, detail):
+async def test_updates_that_fail_leave_nothing(http, metadata, steps, status, detail):
     chosen = fresh_id()
-    answer = await http.post("/threads", json={"thread_id": chosen, "metadata": metadata, "supersteps": steps})
-    assert answer.status_code == status
-    assert detail in answer.json()["detail"]
+    response = await http.post("/threads", json={"thread_id": chosen, "metadata": metadata, "supersteps": steps})
+    assert response.status_code == status
+    assert detail in response.json()["detail"]
     assert (await http.get(f"/threads/{chosen}")).status_code == 404
-    made = await http.post("/threads", json={"thread_id": chosen, "metadata": {"graph_id": "approve"}})
-    assert made.status_code == 200
+    created = await http.post("/threads", json={"thread_id": chosen, "metadata": {"graph_id": "approve"}})
+    assert created.status_code == 200
     assert (await http.get(f"/threads/{chosen}/state")).json()["values"] == {}
 
 
-async def test_no_supersteps_make_an_ordinary_thread(http):
+async def test_no_supersteps_create_an_ordinary_thread(http):
     thread = (await http.post("/threads", json={"supersteps": []})).json()
     assert (thread["values"], thread["status"]) == (None, "idle")
 
@@ -181,7 +181,7 @@ async def test_pruned_threads_are_deleted(sdk):
     threads = [await sdk.thread() for _ in range(3)]
     assert await sdk.threads.prune([*threads[:2], threads[0], fresh_id()]) == {"pruned_count": 2}
     for thread_id in threads[:2]:
-        await gone(sdk, thread_id)
+        await assert_deleted(sdk, thread_id)
     assert (await sdk.threads.get(threads[2]))["status"] == "idle"
     assert await sdk.threads.prune([]) == {"pruned_count": 0}
 
@@ -194,9 +194,9 @@ async def test_pruning_can_keep_the_latest_checkpoint(sdk):
     thread = await sdk.threads.get(thread_id)
     assert await sdk.threads.prune([thread_id, fresh_id()], strategy="keep_latest") == {"pruned_count": 1}
     assert await sdk.threads.get(thread_id) == thread
-    (kept,) = await sdk.threads.get_history(thread_id, limit=100)
-    assert kept["checkpoint_id"] == before[0]["checkpoint_id"]
-    assert kept["values"] == before[0]["values"] == (await sdk.threads.get_state(thread_id))["values"]
+    (remaining,) = await sdk.threads.get_history(thread_id, limit=100)
+    assert remaining["checkpoint_id"] == before[0]["checkpoint_id"]
+    assert remaining["values"] == before[0]["values"] == (await sdk.threads.get_state(thread_id))["values"]
     assert len(await sdk.runs.list(thread_id)) == 2
     assert (await sdk.runs.wait(thread_id, "steps", input={"count": 6}))["count"] == 6
 
@@ -210,7 +210,7 @@ async def test_an_interrupted_thread_can_be_answered_after_pruning(sdk):
     assert (await sdk.runs.wait(thread_id, "approve", command={"resume": "two"}))["answer"] == "two"
 
 
-async def test_a_thread_with_a_run_under_way_keeps_its_checkpoints(sdk, gate):
+async def test_a_thread_with_a_running_run_keeps_its_checkpoints(sdk, gate):
     thread_id = await sdk.thread()
     run = await sdk.runs.create(thread_id, "slow", input={"until": str(gate)})
     await has_begun(sdk, run)
@@ -218,10 +218,10 @@ async def test_a_thread_with_a_run_under_way_keeps_its_checkpoints(sdk, gate):
     assert await sdk.threads.prune([thread_id], strategy="keep_latest") == {"pruned_count": 0}
     assert await sdk.threads.get_history(thread_id) == before
     assert await sdk.threads.prune([thread_id]) == {"pruned_count": 1}
-    await gone(sdk, thread_id)
+    await assert_deleted(sdk, thread_id)
 
 
-async def test_prunings_that_make_no_sense_are_refused(sdk, http):
+async def test_invalid_prune_requests_are_rejected(sdk, http):
     with refused(422, "Invalid thread ID: must be a UUID"):
         await sdk.threads.prune(["nope"])
     for body in ({}, {"thread_ids": "x"}, {"thread_ids": [], "strategy": "nope"}):
@@ -231,7 +231,7 @@ async def test_prunings_that_make_no_sense_are_refused(sdk, http):
 # -- storage, metadata ------------------------------------------------------------------------------------------------
 
 
-async def test_a_thread_tells_what_its_checkpoints_take_up(sdk, http):
+async def test_a_thread_reports_the_size_of_its_checkpoints(sdk, http):
     thread_id = await sdk.thread()
     empty = (await http.get(f"/threads/{thread_id}/storage")).json()
     assert empty == {
@@ -242,46 +242,46 @@ async def test_a_thread_tells_what_its_checkpoints_take_up(sdk, http):
         "pending_writes": {"count": 0, "bytes": 0},
     }
     await sdk.runs.wait(thread_id, "chat", input=human("x" * 1000))
-    told = (await http.get(f"/threads/{thread_id}/storage")).json()
+    storage = (await http.get(f"/threads/{thread_id}/storage")).json()
     history = await sdk.threads.get_history(thread_id, limit=100)
-    values = told["channel_values"]
-    assert told["checkpoints"]["count"] == len(history)
+    values = storage["channel_values"]
+    assert storage["checkpoints"]["count"] == len(history)
     assert values["by_channel"]["messages"]["bytes"] > 1000
     assert values["bytes"] == sum(each["bytes"] for each in values["by_channel"].values())
     assert values["count"] == sum(each["versions"] for each in values["by_channel"].values())
     parts = ("checkpoints", "channel_values", "pending_writes")
-    assert told["total_bytes"] == sum(told[part]["bytes"] for part in parts)
+    assert storage["total_bytes"] == sum(storage[part]["bytes"] for part in parts)
     await sdk.threads.prune([thread_id], strategy="keep_latest")
-    assert (await http.get(f"/threads/{thread_id}/storage")).json()["total_bytes"] < told["total_bytes"]
+    assert (await http.get(f"/threads/{thread_id}/storage")).json()["total_bytes"] < storage["total_bytes"]
     unknown = fresh_id()
-    answer = await http.get(f"/threads/{unknown}/storage")
-    assert (answer.status_code, answer.json()) == (404, {"detail": f"Thread with ID {unknown} not found"})
+    response = await http.get(f"/threads/{unknown}/storage")
+    assert (response.status_code, response.json()) == (404, {"detail": f"Thread with ID {unknown} not found"})
 
 
 async def test_patching_the_state_patches_the_metadata_of_the_thread(sdk, http):
     thread_id = await sdk.thread(metadata={"a": 1, "b": 1})
-    answer = await http.patch(f"/threads/{thread_id}/state", json={"metadata": {"b": 2, "c": 3}})
-    assert answer.status_code == 200
+    response = await http.patch(f"/threads/{thread_id}/state", json={"metadata": {"b": 2, "c": 3}})
+    assert response.status_code == 200
     assert (await sdk.threads.get(thread_id))["metadata"] == {"a": 1, "b": 2, "c": 3}
     assert (await http.patch(f"/threads/{fresh_id()}/state", json={"metadata": {}})).status_code == 404
     assert (await http.patch(f"/threads/{thread_id}/state", json={"metadata": 5})).status_code == 422
 
 
-async def test_an_update_answers_with_little_if_that_is_preferred(sdk, http):
+async def test_an_update_returns_no_body_if_preferred(sdk, http):
     thread_id = await sdk.thread()
     assert await sdk.threads.update(thread_id, metadata={"a": 1}, return_minimal=True) is None
     assert (await sdk.threads.update(thread_id, metadata={"b": 1}))["metadata"] == {"a": 1, "b": 1}
     for prefer in ("return=minimal", "respond-async, Return=Minimal", "return=minimal; foo"):
-        answer = await http.patch(f"/threads/{thread_id}", json={"metadata": {"c": 1}}, headers={"prefer": prefer})
-        assert (answer.status_code, answer.content) == (204, b"")
-    answer = await http.patch(f"/threads/{thread_id}", json={}, headers={"prefer": "return=representation"})
-    assert answer.status_code == 200
+        response = await http.patch(f"/threads/{thread_id}", json={"metadata": {"c": 1}}, headers={"prefer": prefer})
+        assert (response.status_code, response.content) == (204, b"")
+    response = await http.patch(f"/threads/{thread_id}", json={}, headers={"prefer": "return=representation"})
+    assert response.status_code == 200
     unknown = fresh_id()
     with refused(404, f"Thread with ID {unknown} not found"):
         await sdk.threads.update(unknown, metadata={}, return_minimal=True)
 
 
-async def test_a_thread_shows_how_its_runs_were_configured_but_not_what_was_configurable(sdk):
+async def test_a_thread_shows_the_config_of_its_runs_but_not_configurable(sdk):
     thread_id = await sdk.thread()
     config = {"tags": ["a"], "recursion_limit": 7, "configurable": {"secret": 1}}
     await sdk.runs.wait(thread_id, "echo", input={"text": 1}, config=config)

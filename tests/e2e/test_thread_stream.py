@@ -1,4 +1,4 @@
-"""Watching a thread over many runs."""
+"""Streaming a thread over many runs."""
 
 import inspect
 import re
@@ -13,11 +13,11 @@ pytestmark = pytest.mark.anyio
 
 
 class Listener:
-    """What a thread's stream has said so far."""
+    """The parts of a thread's stream received so far."""
 
     def __init__(self):
         self.parts = []
-        self.over = False
+        self.ended = False
         self._grew = anyio.Event()
 
     def add(self, part):
@@ -25,15 +25,15 @@ class Listener:
         self._grew.set()
 
     def end(self):
-        self.over = True
+        self.ended = True
         self._grew.set()
 
     @property
-    def said(self):
+    def events(self):
         return [(part.event, part.data) for part in self.parts]
 
     async def until(self, enough):
-        """Wait until it has said enough."""
+        """Wait until enough parts have been received."""
         with anyio.fail_after(PATIENCE):
             while not enough(self):
                 self._grew = anyio.Event()
@@ -43,8 +43,8 @@ class Listener:
 
 @asynccontextmanager
 async def listening(sdk, thread_id, **kwargs):
-    """The SDK's own thread stream, read in the background. Afterwards the thread is deleted, which ends the stream: one
-    that a thread of control waits for cannot be left otherwise."""
+    """Read the SDK's thread stream in the background. On exit the thread is deleted, which ends the stream: a stream
+    that an OS thread is reading cannot be left otherwise."""
     listener, open_streams = Listener(), anyio.Event()
 
     async def listen():
@@ -60,13 +60,13 @@ async def listening(sdk, thread_id, **kwargs):
         tasks.start_soon(listen)
         await open_streams.wait()
         yield listener
-        if not listener.over:
+        if not listener.ended:
             await sdk.threads.prune([thread_id])
 
 
-def done(*runs):
+def all_done(*runs):
     return lambda listener: (
-        listener.said[-1:] == [run_done(runs[-1])] and all(run_done(run) in listener.said for run in runs)
+        listener.events[-1:] == [run_done(runs[-1])] and all(run_done(run) in listener.events for run in runs)
     )
 
 
@@ -74,12 +74,12 @@ def run_done(run_id):
     return ("metadata", {"status": "run_done", "run_id": run_id})
 
 
-def begun(run_id):
+def run_started(run_id):
     return ("metadata", {"run_id": run_id, "attempt": 1})
 
 
-async def ran(sdk, thread_id, graph="echo", **kwargs):
-    """The id of a run that has ended."""
+async def finished_run(sdk, thread_id, graph="echo", **kwargs):
+    """Execute a run and return its id."""
     kwargs.setdefault("input", {"text": 1})
     run = await sdk.runs.create(thread_id, graph, **kwargs)
     await sdk.runs.join(thread_id, run["run_id"])
@@ -88,43 +88,43 @@ async def ran(sdk, thread_id, graph="echo", **kwargs):
 
 async def test_a_thread_is_followed_from_one_run_to_the_next(sdk):
     thread_id = await sdk.thread()
-    first = await ran(sdk, thread_id, stream_mode=["updates"])
+    first = await finished_run(sdk, thread_id, stream_mode=["updates"])
     async with listening(sdk, thread_id, last_event_id="-") as listener:
-        await listener.until(done(first))
-        second = await ran(sdk, thread_id, input={"text": "two"})
-        failed = await ran(sdk, thread_id, "fails", input={"text": "three"})
-        await listener.until(done(failed))
-    assert listener.said == [
-        begun(first),
+        await listener.until(all_done(first))
+        second = await finished_run(sdk, thread_id, input={"text": "two"})
+        failed = await finished_run(sdk, thread_id, "fails", input={"text": "three"})
+        await listener.until(all_done(failed))
+    assert listener.events == [
+        run_started(first),
         ("updates", {"say_again": {"echoed": 1}}),
         run_done(first),
-        begun(second),
+        run_started(second),
         ("values", {"text": "two", "echoed": 1}),
         ("values", {"text": "two", "echoed": "two"}),
         run_done(second),
-        begun(failed),
+        run_started(failed),
         ("values", {"text": "three", "echoed": "two"}),
         ("error", {"error": "ValueError", "message": "boom!"}),
         run_done(failed),
     ]
 
 
-async def test_without_a_position_only_what_comes_is_shown(sdk):
+async def test_without_a_position_only_new_events_are_sent(sdk):
     thread_id = await sdk.thread()
-    await ran(sdk, thread_id)
+    await finished_run(sdk, thread_id)
     async with listening(sdk, thread_id) as listener:
-        later = await ran(sdk, thread_id)
-        await listener.until(done(later))
-    assert listener.said[0] == begun(later)
+        later = await finished_run(sdk, thread_id)
+        await listener.until(all_done(later))
+    assert listener.events[0] == run_started(later)
 
 
 @pytest.mark.parametrize("start", ["-", "-1", "0"])
-async def test_the_start_has_three_names(sdk, start):
+async def test_the_start_has_three_forms(sdk, start):
     thread_id = await sdk.thread()
-    run_id = await ran(sdk, thread_id)
+    run_id = await finished_run(sdk, thread_id)
     async with listening(sdk, thread_id, last_event_id=start) as listener:
-        await listener.until(done(run_id))
-    assert listener.said[0] == begun(run_id)
+        await listener.until(all_done(run_id))
+    assert listener.events[0] == run_started(run_id)
 
 
 @pytest.mark.parametrize(
@@ -132,14 +132,16 @@ async def test_the_start_has_three_names(sdk, start):
     [["run_modes"], ["lifecycle"], ["lifecycle", "state_update"], ["run_modes", "state_update"]],
     ids="+".join,
 )
-async def test_one_who_comes_back_gets_exactly_what_he_missed(http, server, modes):
-    """4.4: bytes, from every position, also in the middle of a run."""
+async def test_a_client_that_reconnects_receives_exactly_what_it_missed(http, server, modes):
+    """Spec 4.4: the same bytes, from every position, also in the middle of a run."""
     async with open_async(server.url) as sdk:
         thread_id = await sdk.thread()
-        shown = {"stream_mode": ["values", "messages"], "stream_subgraphs": True}
-        await ran(sdk, thread_id, "nested", input=human("hi"), **shown)
-        await sdk.threads.update_state(thread_id, {"notes": ["by hand"]}, as_node="after")
-        last = await ran(sdk, thread_id, "chat", input=human("again", "h2"), stream_mode=["messages-tuple", "updates"])
+        options = {"stream_mode": ["values", "messages"], "stream_subgraphs": True}
+        await finished_run(sdk, thread_id, "nested", input=human("hi"), **options)
+        await sdk.threads.update_state(thread_id, {"notes": ["updated"]}, as_node="after")
+        last = await finished_run(
+            sdk, thread_id, "chat", input=human("again", "h2"), stream_mode=["messages-tuple", "updates"]
+        )
     whole = await frames_until(http, thread_id, modes, "-", f'"run_done","run_id":"{last}"')
     positions = [frame.rpartition(b"\r\nid: ")[2] for frame in whole[:-1] if b"\r\nid: " in frame]
     assert len(positions) >= 3
@@ -150,7 +152,7 @@ async def test_one_who_comes_back_gets_exactly_what_he_missed(http, server, mode
 
 
 async def frames_until(http, thread_id, modes, position, end):
-    """The frames from a position on, up to the one that says `end`: a thread's stream does not end by itself."""
+    """Return the frames from a position up to the one that contains `end`: a thread's stream does not end."""
     received = b""
     query, headers = {"stream_mode": modes}, {"last-event-id": position}
     async with http.stream("GET", f"/threads/{thread_id}/stream", params=query, headers=headers) as response:
@@ -162,48 +164,48 @@ async def frames_until(http, thread_id, modes, position, end):
     return received.split(b"\r\n\r\n")[:-1]
 
 
-async def test_a_live_run_is_joined_in_the_middle(sdk, gate):
+async def test_a_running_run_is_joined_in_the_middle(sdk, gate):
     thread_id = await sdk.thread()
     run = await sdk.runs.create(thread_id, "slow", input={"until": str(gate)}, stream_mode=["values"])
     await has_begun(sdk, run)
     async with listening(sdk, thread_id) as listener:
         gate.touch()
-        await listener.until(done(run["run_id"]))
-    events = [event for event, _ in listener.said]
+        await listener.until(all_done(run["run_id"]))
+    events = [event for event, _ in listener.events]
     assert events == ["values", "metadata"]
-    assert listener.said[0][1]["steps"] == ["begun", "waited"]
+    assert listener.events[0][1]["steps"] == ["begun", "waited"]
 
 
-async def test_queued_runs_follow_one_another(sdk, gate):
+async def test_queued_runs_are_sent_one_after_the_other(sdk, gate):
     thread_id = await sdk.thread()
     running = await sdk.runs.create(thread_id, "slow", input={"until": str(gate)})
     queued = await sdk.runs.create(thread_id, "echo", input={"text": "queued"})
     stopped = await sdk.runs.create(thread_id, "echo", input={"text": "stopped"})
     async with listening(sdk, thread_id, last_event_id="-", stream_mode="lifecycle") as listener:
         await sdk.runs.cancel(thread_id, stopped["run_id"])
-        await listener.until(lambda listener: run_done(stopped["run_id"]) in listener.said)
+        await listener.until(lambda listener: run_done(stopped["run_id"]) in listener.events)
         gate.touch()
-        await listener.until(done(queued["run_id"]))
-    assert listener.said == [
-        begun(running["run_id"]),
+        await listener.until(all_done(queued["run_id"]))
+    assert listener.events == [
+        run_started(running["run_id"]),
         run_done(stopped["run_id"]),
         run_done(running["run_id"]),
-        begun(queued["run_id"]),
+        run_started(queued["run_id"]),
         run_done(queued["run_id"]),
     ]
 
 
-async def test_the_lifecycle_is_beginnings_and_ends_alone(sdk):
+async def test_the_lifecycle_mode_sends_only_starts_and_ends(sdk):
     thread_id = await sdk.thread()
-    runs = [await ran(sdk, thread_id), await ran(sdk, thread_id, "fails", input={})]
+    runs = [await finished_run(sdk, thread_id), await finished_run(sdk, thread_id, "fails", input={})]
     async with listening(sdk, thread_id, last_event_id="-", stream_mode="lifecycle") as listener:
-        await listener.until(done(*runs))
-    assert listener.said == [begun(runs[0]), run_done(runs[0]), begun(runs[1]), run_done(runs[1])]
+        await listener.until(all_done(*runs))
+    assert listener.events == [run_started(runs[0]), run_done(runs[0]), run_started(runs[1]), run_done(runs[1])]
 
 
-async def test_state_updates_tell_of_every_change_of_the_state(sdk, gate):
+async def test_state_updates_report_every_change_of_the_state(sdk, gate):
     thread_id = await sdk.thread()
-    run_id = await ran(sdk, thread_id, input={"text": 1}, stream_mode=["custom"])
+    run_id = await finished_run(sdk, thread_id, input={"text": 1}, stream_mode=["custom"])
     async with listening(sdk, thread_id, last_event_id="-", stream_mode="state_update") as listener:
         moved = await sdk.threads.update_state(thread_id, {"text": "moved"})
         rolled = await sdk.runs.create(thread_id, "slow", input={"until": str(gate)})
@@ -211,10 +213,10 @@ async def test_state_updates_tell_of_every_change_of_the_state(sdk, gate):
         await sdk.runs.cancel(thread_id, rolled["run_id"], wait=True, action="rollback")
         await sdk.threads.prune([thread_id], strategy="keep_latest")
         last = {"cause": "rollback", "run_id": rolled["run_id"]}
-        await listener.until(lambda listener: ("state_update", last) in listener.said)
-    assert {event for event, _ in listener.said} == {"state_update"}
-    told = [data for _, data in listener.said]
-    assert told[:3] == [
+        await listener.until(lambda listener: ("state_update", last) in listener.events)
+    assert {event for event, _ in listener.events} == {"state_update"}
+    updates = [data for _, data in listener.events]
+    assert updates[:3] == [
         {"values": {"text": 1}, "cause": "run", "run_id": run_id},
         {"values": {"text": 1, "echoed": 1}, "cause": "run", "run_id": run_id},
         {
@@ -223,109 +225,109 @@ async def test_state_updates_tell_of_every_change_of_the_state(sdk, gate):
             "checkpoint_id": moved["checkpoint_id"],
         },
     ]
-    assert told[-1] == last
+    assert updates[-1] == last
 
 
-async def test_a_copy_and_supersteps_begin_with_their_state(sdk):
+async def test_copies_and_supersteps_start_with_their_state(sdk):
     source = await sdk.thread()
-    await ran(sdk, source)
+    await finished_run(sdk, source)
     copy = await sdk.threads.copy(source)
-    steps = [{"updates": [{"values": {"text": "made"}, "as_node": "__start__"}]}]
-    made = await sdk.threads.create(graph_id="echo", supersteps=steps)
-    for thread, cause in ((copy, "copy"), (made, "supersteps")):
+    steps = [{"updates": [{"values": {"text": "created"}, "as_node": "__start__"}]}]
+    created = await sdk.threads.create(graph_id="echo", supersteps=steps)
+    for thread, cause in ((copy, "copy"), (created, "supersteps")):
         async with listening(sdk, thread["thread_id"], last_event_id="-", stream_mode="state_update") as listener:
             await listener.until(lambda listener: listener.parts)
             state = await sdk.threads.get_state(thread["thread_id"])
-        told = {"values": thread["values"], "cause": cause, "checkpoint_id": state["checkpoint_id"]}
-        assert listener.said == [("state_update", told)]
+        update = {"values": thread["values"], "cause": cause, "checkpoint_id": state["checkpoint_id"]}
+        assert listener.events == [("state_update", update)]
 
 
 async def test_modes_can_be_combined(sdk):
     thread_id = await sdk.thread()
-    run_id = await ran(sdk, thread_id, stream_mode=["values"])
+    run_id = await finished_run(sdk, thread_id, stream_mode=["values"])
     modes = ["run_modes", "state_update", "lifecycle"]
     async with listening(sdk, thread_id, last_event_id="-", stream_mode=modes) as listener:
-        await listener.until(done(run_id))
-    events = [event for event, _ in listener.said]
+        await listener.until(all_done(run_id))
+    events = [event for event, _ in listener.events]
     assert events == ["metadata", "state_update", "values", "state_update", "values", "metadata"]
-    numbers = [int(part.id) for part in listener.parts]  # one that has none is given the one before it, by the SDK
+    numbers = [int(part.id) for part in listener.parts]  # the SDK gives a part without an id that of the part before it
     assert [now - before for before, now in pairwise(numbers)][::2] == [0, 0, numbers[-1] - numbers[-2]]
 
 
-async def test_watchers_of_one_thread_see_the_same(sdk):
+async def test_all_subscribers_of_a_thread_receive_the_same_events(sdk):
     thread_id = await sdk.thread()
-    await ran(sdk, thread_id)
+    await finished_run(sdk, thread_id)
     async with (
-        listening(sdk, thread_id) as now,
+        listening(sdk, thread_id) as live,
         listening(sdk, thread_id, last_event_id="-") as early,
-        listening(sdk, thread_id) as too,
+        listening(sdk, thread_id) as other,
     ):
-        run_id = await ran(sdk, thread_id, "chat", input=human("hi"), stream_mode=["messages-tuple", "values"])
-        for listener in (now, early, too):
-            await listener.until(done(run_id))
-    assert now.said == too.said
-    assert early.said[-len(now.said) :] == now.said
-    assert early.said[0] != now.said[0]
+        run_id = await finished_run(sdk, thread_id, "chat", input=human("hi"), stream_mode=["messages-tuple", "values"])
+        for listener in (live, early, other):
+            await listener.until(all_done(run_id))
+    assert live.events == other.events
+    assert early.events[-len(live.events) :] == live.events
+    assert early.events[0] != live.events[0]
 
 
 async def test_the_stream_ends_with_its_thread(sdk):
     thread_id = await sdk.thread()
-    run_id = await ran(sdk, thread_id)
+    run_id = await finished_run(sdk, thread_id)
     async with listening(sdk, thread_id, last_event_id="-") as listener:
-        await listener.until(done(run_id))
+        await listener.until(all_done(run_id))
         await sdk.threads.delete(thread_id)
-        await listener.until(lambda listener: listener.over)
+        await listener.until(lambda listener: listener.ended)
 
 
-async def test_a_position_of_a_thread_that_was_deleted_is_refused_by_the_one_made_anew(sdk, http):
-    """Or a page that had been further would be told nothing of what now happens."""
+async def test_a_position_of_a_deleted_thread_is_rejected_by_a_new_one_with_its_id(sdk, http):
+    """Otherwise a client with a later position would receive nothing of the new thread."""
     thread_id = await sdk.thread()
-    run_id = await ran(sdk, thread_id)
-    async with listening(sdk, thread_id, last_event_id="-") as listener:  # which deletes it in the end
-        await listener.until(done(run_id))
+    run_id = await finished_run(sdk, thread_id)
+    async with listening(sdk, thread_id, last_event_id="-") as listener:  # deletes the thread on exit
+        await listener.until(all_done(run_id))
         position = listener.parts[-1].id
     await sdk.threads.create(thread_id=thread_id)
-    answer = await http.get(f"/threads/{thread_id}/stream", headers={"Last-Event-ID": position})
-    assert answer.status_code == 400
-    assert answer.json()["detail"].startswith(
+    response = await http.get(f"/threads/{thread_id}/stream", headers={"Last-Event-ID": position})
+    assert response.status_code == 400
+    assert response.json()["detail"].startswith(
         f"Invalid Last-Event-ID: {position} is beyond the last entry of this thread"
     )
 
 
-async def test_what_cannot_be_followed_is_refused(sdk, http):
+async def test_invalid_requests_are_rejected(sdk, http):
     thread_id, unknown = await sdk.thread(), fresh_id()
 
-    async def answer(path, position=None):
+    async def get(path, position=None):
         headers = {} if position is None else {"last-event-id": position}
         response = await http.get(path, headers=headers)
         return response.status_code, response.json()["detail"]
 
-    assert await answer(f"/threads/{unknown}/stream") == (404, f"Thread with ID {unknown} not found")
-    assert await answer("/threads/nope/stream") == (422, "Invalid thread ID: must be a UUID")
+    assert await get(f"/threads/{unknown}/stream") == (404, f"Thread with ID {unknown} not found")
+    assert await get("/threads/nope/stream") == (422, "Invalid thread ID: must be a UUID")
     for position in ("nope", "--", "1794784655149-0", "1" * 19, "1.5", "", "1", "999999"):
-        status, detail = await answer(f"/threads/{thread_id}/stream", position)
+        status, detail = await get(f"/threads/{thread_id}/stream", position)
         assert (status, detail[:21]) == (400, "Invalid Last-Event-ID"), position
     for query in ("stream_mode=nope", "stream_modes=values", 'stream_mode=["run_modes","nope"]'):
-        status, detail = await answer(f"/threads/{thread_id}/stream?{query}")
+        status, detail = await get(f"/threads/{thread_id}/stream?{query}")
         assert (status, detail) == (
             422,
             f"stream_mode: {re.search('nope|values', query)[0]!r} is not one of lifecycle, run_modes, state_update",
         )
 
 
-async def test_at_the_last_position_what_follows_is_waited_for(sdk):
+async def test_a_stream_from_the_last_position_waits_for_new_events(sdk):
     thread_id = await sdk.thread()
-    first = await ran(sdk, thread_id)
+    first = await finished_run(sdk, thread_id)
     async with listening(sdk, thread_id, last_event_id="-") as early:
-        await early.until(done(first))
+        await early.until(all_done(first))
         end = int(early.parts[-1].id)
         async with listening(sdk, thread_id, last_event_id=str(end)) as listener:
-            second = await ran(sdk, thread_id)
-            await listener.until(done(second))
+            second = await finished_run(sdk, thread_id)
+            await listener.until(all_done(second))
             assert all(int(part.id) > end for part in listener.parts)
 
 
-async def test_an_idle_thread_shows_that_it_is_alive(http):
+async def test_the_stream_of_an_idle_thread_sends_heartbeats(http):
     thread = (await http.post("/threads", json={})).json()
     received = b""
     with anyio.fail_after(20):

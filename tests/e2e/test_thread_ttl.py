@@ -1,4 +1,4 @@
-"""How long threads are kept."""
+"""The time to live of threads."""
 
 import json
 from datetime import datetime, timedelta
@@ -12,8 +12,8 @@ from threadwire.testing.server import running_server
 
 pytestmark = pytest.mark.anyio
 
-MOMENT = 0.001
-"""Minutes: sixty milliseconds."""
+SHORT = 0.001
+"""In minutes: sixty milliseconds."""
 
 
 async def ttl_of(sdk, thread_id):
@@ -26,7 +26,7 @@ async def ttl_of(sdk, thread_id):
     return None
 
 
-async def test_a_thread_tells_how_long_it_is_kept_only_when_asked(sdk):
+async def test_the_ttl_of_a_thread_is_returned_only_on_request(sdk):
     thread = await sdk.threads.create(ttl=60)
     assert "ttl" not in thread
     assert "ttl" not in await sdk.threads.get(thread["thread_id"])
@@ -41,7 +41,7 @@ async def test_a_ttl_is_minutes_or_minutes_and_a_strategy(sdk, http):
     assert await ttl_of(sdk, plain["thread_id"]) == (30, "delete")
 
 
-async def test_an_update_may_change_the_ttl_and_otherwise_keeps_it(sdk):
+async def test_an_update_can_change_the_ttl_and_otherwise_keeps_it(sdk):
     thread_id = await sdk.thread()
     await sdk.threads.update(thread_id, metadata={}, ttl={"ttl": 5, "strategy": "keep_latest"})
     assert await ttl_of(sdk, thread_id) == (5, "keep_latest")
@@ -51,7 +51,7 @@ async def test_an_update_may_change_the_ttl_and_otherwise_keeps_it(sdk):
     assert await ttl_of(sdk, thread_id) == (7, "delete")
 
 
-async def test_null_takes_the_ttl_off(sdk, http):
+async def test_null_removes_the_ttl(sdk, http):
     thread_id = await sdk.thread(ttl=60, metadata={"a": 1})
     updated = await http.patch(f"/threads/{thread_id}", json={"ttl": None})
     assert (updated.status_code, updated.json()["metadata"]) == (200, {"a": 1})
@@ -65,7 +65,7 @@ async def test_copies_and_supersteps_have_a_ttl_too(sdk):
     assert await ttl_of(sdk, await sdk.thread(graph_id="echo", supersteps=steps, ttl=5)) == (5, "delete")
 
 
-async def test_a_ttl_that_makes_no_sense_is_refused(sdk, http):
+async def test_an_invalid_ttl_is_rejected(sdk, http):
     thread_id = await sdk.thread()
     for ttl in (
         0,
@@ -78,12 +78,12 @@ async def test_a_ttl_that_makes_no_sense_is_refused(sdk, http):
         {"ttl": 1e300},
         [],
     ):
-        for answer in (
+        for response in (
             await http.post("/threads", json={"ttl": ttl}),
             await http.patch(f"/threads/{thread_id}", json={"ttl": ttl}),
         ):
-            assert answer.status_code == 422, ttl
-            assert "ttl" in answer.json()["detail"]
+            assert response.status_code == 422, ttl
+            assert "ttl" in response.json()["detail"]
     with refused(422, "include: 'nope' is not one of ttl"):
         await sdk.threads.get(thread_id, include=["ttl", "nope"])
     unknown = fresh_id()
@@ -91,12 +91,12 @@ async def test_a_ttl_that_makes_no_sense_is_refused(sdk, http):
         await sdk.threads.get(unknown, include=["ttl"])
 
 
-# -- with the server that carries it out ------------------------------------------------------------------------------
+# -- sweeping ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def sweeping(tmp_path, project):
-    """A project whose threads live a moment unless they say otherwise, and are looked at several times a second."""
+    """Writes a project with this thread TTL that is swept several times a second."""
 
     def config(**ttl):
         content = json.loads(project.read_text())
@@ -112,41 +112,41 @@ def sweeping(tmp_path, project):
     return config
 
 
-async def gone(sdk, thread_id):
+async def wait_until_deleted(sdk, thread_id):
     async def check():
         return await sdk.threads.search(ids=[thread_id]) == []
 
     await eventually(check)
 
 
-async def test_threads_that_have_outlived_their_time_are_removed_and_busy_ones_are_not(sweeping, tmp_path: Path, gate):
-    with running_server(sweeping(default_ttl=MOMENT), tmp_path / "data") as server:
+async def test_expired_threads_are_deleted_and_busy_ones_are_not(sweeping, tmp_path: Path, gate):
+    with running_server(sweeping(default_ttl=SHORT), tmp_path / "data") as server:
         async with open_async(server.url) as sdk:
-            kept = await sdk.thread(ttl=60)
-            for_ever = (await sdk.http.post("/threads", json={"ttl": None}))["thread_id"]
+            long_lived = await sdk.thread(ttl=60)
+            permanent = (await sdk.http.post("/threads", json={"ttl": None}))["thread_id"]
             busy = await sdk.thread(ttl=60)
             run = await sdk.runs.create(busy, "slow", input={"until": str(gate)})
             await has_begun(sdk, run)
-            await sdk.threads.update(busy, metadata={}, ttl=MOMENT)
+            await sdk.threads.update(busy, metadata={}, ttl=SHORT)
             short = await sdk.thread()
-            brought = fresh_id()
-            await sdk.runs.wait(brought, "echo", input={"text": 1}, if_not_exists="create")
-            await gone(sdk, short)
-            await gone(sdk, brought)
+            created_by_run = fresh_id()
+            await sdk.runs.wait(created_by_run, "echo", input={"text": 1}, if_not_exists="create")
+            await wait_until_deleted(sdk, short)
+            await wait_until_deleted(sdk, created_by_run)
             assert (await sdk.threads.get(busy))["status"] == "busy"
             gate.touch()
-            await gone(sdk, busy)
-            for thread_id in (kept, for_ever):
+            await wait_until_deleted(sdk, busy)
+            for thread_id in (long_lived, permanent):
                 assert (await sdk.threads.get(thread_id))["status"] == "idle"
 
 
-async def test_a_thread_may_lose_its_past_and_keep_its_state(sweeping, tmp_path: Path):
+async def test_a_thread_can_expire_its_history_and_keep_its_state(sweeping, tmp_path: Path):
     with running_server(sweeping(), tmp_path / "data") as server:
         async with open_async(server.url) as sdk:
             thread_id = await sdk.thread()
             await sdk.runs.wait(thread_id, "steps", input={"count": 3})
             assert len(await sdk.threads.get_history(thread_id)) == 5
-            await sdk.threads.update(thread_id, metadata={}, ttl={"ttl": MOMENT, "strategy": "keep_latest"})
+            await sdk.threads.update(thread_id, metadata={}, ttl={"ttl": SHORT, "strategy": "keep_latest"})
 
             async def pruned():
                 return len(await sdk.threads.get_history(thread_id)) == 1
@@ -157,14 +157,14 @@ async def test_a_thread_may_lose_its_past_and_keep_its_state(sweeping, tmp_path:
             await eventually(pruned)
 
 
-async def test_what_became_due_while_the_server_was_down_is_removed_at_its_start(sweeping, tmp_path: Path):
+async def test_threads_that_expired_while_the_server_was_down_are_deleted_at_startup(sweeping, tmp_path: Path):
     config = sweeping(sweep_interval_minutes=60)
     with running_server(config, tmp_path / "data") as server:
         async with open_async(server.url) as sdk:
-            thread_id = await sdk.thread(ttl=MOMENT)
-            await anyio.sleep(2 * MOMENT * 60)
+            thread_id = await sdk.thread(ttl=SHORT)
+            await anyio.sleep(2 * SHORT * 60)
             assert (await sdk.threads.get(thread_id))["status"] == "idle"
         server.kill()
         server.start()
         async with open_async(server.url) as sdk:
-            await gone(sdk, thread_id)
+            await wait_until_deleted(sdk, thread_id)

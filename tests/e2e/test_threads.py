@@ -10,8 +10,8 @@ pytestmark = pytest.mark.anyio
 async def test_a_new_thread_is_idle_and_empty(sdk):
     thread = await sdk.threads.create(metadata={"who": "me"})
     assert uuid.UUID(thread["thread_id"]).version == 7
-    moments = [datetime.fromisoformat(thread.pop(name)) for name in ("created_at", "updated_at", "state_updated_at")]
-    assert all(datetime.now(UTC) - moment < timedelta(minutes=1) for moment in moments)
+    timestamps = [datetime.fromisoformat(thread.pop(name)) for name in ("created_at", "updated_at", "state_updated_at")]
+    assert all(datetime.now(UTC) - timestamp < timedelta(minutes=1) for timestamp in timestamps)
     assert thread == {
         "thread_id": thread["thread_id"],
         "metadata": {"who": "me"},
@@ -22,14 +22,14 @@ async def test_a_new_thread_is_idle_and_empty(sdk):
     assert (await sdk.threads.get(thread["thread_id"]))["metadata"] == {"who": "me"}
 
 
-async def test_a_client_may_choose_the_id_of_a_thread(sdk):
+async def test_a_client_can_choose_the_id_of_a_thread(sdk):
     chosen = fresh_id()
     assert (await sdk.threads.create(thread_id=chosen))["thread_id"] == chosen
-    shouted = fresh_id()
-    assert (await sdk.threads.create(thread_id=shouted.upper()))["thread_id"] == shouted
+    lowercase = fresh_id()
+    assert (await sdk.threads.create(thread_id=lowercase.upper()))["thread_id"] == lowercase
 
 
-async def test_a_thread_that_exists_is_refused_or_returned_as_asked(sdk):
+async def test_an_existing_thread_is_rejected_or_returned_as_requested(sdk):
     thread = await sdk.threads.create(metadata={"first": True})
     with refused(409, f"Thread with ID {thread['thread_id']} already exists"):
         await sdk.threads.create(thread_id=thread["thread_id"])
@@ -46,12 +46,12 @@ async def test_metadata_is_merged_key_by_key(sdk):
     assert (await sdk.threads.get(thread_id))["metadata"] == updated["metadata"]
 
 
-async def test_a_deleted_thread_is_gone_with_all_it_had(sdk):
+async def test_a_deleted_thread_is_not_found_nor_anything_it_had(sdk):
     thread_id = await sdk.thread()
     await sdk.runs.wait(thread_id, "echo", input={"text": 1})
     (run,) = await sdk.runs.list(thread_id)
     await sdk.threads.delete(thread_id)
-    gone = f"Thread with ID {thread_id} not found"
+    not_found = f"Thread with ID {thread_id} not found"
     for call in (
         lambda: sdk.threads.get(thread_id),
         lambda: sdk.threads.delete(thread_id),
@@ -61,7 +61,7 @@ async def test_a_deleted_thread_is_gone_with_all_it_had(sdk):
         lambda: sdk.threads.update_state(thread_id, {}),
         lambda: sdk.runs.list(thread_id),
     ):
-        with refused(404, gone):
+        with refused(404, not_found):
             await call()
     with refused(404, "Not Found"):
         await sdk.runs.get(thread_id, run["run_id"])
@@ -72,7 +72,7 @@ async def test_deleting_a_thread_stops_its_run(sdk, gate):
     run = await sdk.runs.create(thread_id, "slow", input={"until": str(gate)})
     await has_begun(sdk, run)
     await sdk.threads.delete(thread_id)
-    # The id can be used again, and nothing of the old run shows up on it.
+    # The id can be reused, and nothing of the old run appears on the new thread.
     await sdk.threads.create(thread_id=thread_id)
     assert await sdk.runs.wait(thread_id, "echo", input={"text": "new"}) == {"text": "new", "echoed": "new"}
     assert len(await sdk.runs.list(thread_id)) == 1
@@ -109,26 +109,26 @@ async def test_threads_are_found_by_their_values(sdk, mark):
 
 
 async def test_threads_are_found_by_status(sdk, mark, gate):
-    made = {status: await sdk.thread(metadata={"mark": mark}) for status in ("idle", "busy", "interrupted", "error")}
-    await sdk.runs.create(made["busy"], "slow", input={"until": str(gate)})
-    await sdk.runs.wait(made["interrupted"], "approve", input={"topic": "x"})
-    await sdk.runs.wait(made["error"], "fails", input={}, raise_error=False)
-    for status, thread_id in made.items():
+    created = {status: await sdk.thread(metadata={"mark": mark}) for status in ("idle", "busy", "interrupted", "error")}
+    await sdk.runs.create(created["busy"], "slow", input={"until": str(gate)})
+    await sdk.runs.wait(created["interrupted"], "approve", input={"topic": "x"})
+    await sdk.runs.wait(created["error"], "fails", input={}, raise_error=False)
+    for status, thread_id in created.items():
         found = await sdk.threads.search(metadata={"mark": mark}, status=status)
         assert [each["thread_id"] for each in found] == [thread_id]
         assert found[0]["status"] == status
         assert await sdk.threads.count(metadata={"mark": mark}, status=status) == 1
 
 
-async def test_threads_are_sorted_and_come_in_pages(sdk, http, mark):
-    made = sorted([await sdk.thread(metadata={"mark": mark}) for _ in range(5)])
+async def test_threads_are_sorted_and_paginated(sdk, http, mark):
+    created = sorted([await sdk.thread(metadata={"mark": mark}) for _ in range(5)])
 
     async def page(**kwargs):
         return [each["thread_id"] for each in await sdk.threads.search(metadata={"mark": mark}, **kwargs)]
 
-    assert await page(sort_by="thread_id", sort_order="asc") == made
-    assert await page(sort_by="thread_id", sort_order="desc") == made[::-1]
-    assert await page(sort_by="thread_id", sort_order="asc", limit=2, offset=1) == made[1:3]
+    assert await page(sort_by="thread_id", sort_order="asc") == created
+    assert await page(sort_by="thread_id", sort_order="desc") == created[::-1]
+    assert await page(sort_by="thread_id", sort_order="asc", limit=2, offset=1) == created[1:3]
     assert await page(sort_by="thread_id", sort_order="asc", offset=5) == []
     for sort_by in ("created_at", "updated_at", "state_updated_at"):
         rows = await sdk.threads.search(metadata={"mark": mark}, sort_by=sort_by, sort_order="asc")
@@ -144,13 +144,13 @@ async def test_threads_are_sorted_and_come_in_pages(sdk, http, mark):
     assert "x-pagination-next" not in last.headers
 
 
-async def test_a_search_may_ask_for_some_fields_only(sdk, mark):
+async def test_a_search_can_select_fields(sdk, mark):
     thread_id = await sdk.thread(metadata={"mark": mark})
     found = await sdk.threads.search(metadata={"mark": mark}, select=["thread_id", "status"])
     assert found == [{"thread_id": thread_id, "status": "idle"}]
 
 
-async def test_a_thread_shows_what_its_last_run_left(sdk):
+async def test_a_thread_shows_the_result_of_its_last_run(sdk):
     thread_id = await sdk.thread()
     await sdk.runs.wait(thread_id, "echo", input={"text": "hello"})
     thread = await sdk.threads.get(thread_id)
@@ -162,7 +162,7 @@ async def test_a_thread_shows_what_its_last_run_left(sdk):
     assert thread["metadata"] == {"graph_id": "echo", "assistant_id": "046b5dc7-2108-582c-9c6c-31d556d138f0"}
 
 
-async def test_a_thread_is_busy_while_a_run_is_under_way(sdk, gate):
+async def test_a_thread_is_busy_during_a_run(sdk, gate):
     thread_id = await sdk.thread()
     run = await sdk.runs.create(thread_id, "slow", input={"until": str(gate)})
     assert (await sdk.threads.get(thread_id))["status"] == "busy"
@@ -184,8 +184,8 @@ async def test_a_failed_run_leaves_its_error_on_the_thread(sdk):
     state = await sdk.threads.get_state(thread_id)
     assert state["tasks"][0]["error"] == "ValueError('boom!')"
     await sdk.runs.wait(thread_id, "echo", input={"text": 1})
-    healed = await sdk.threads.get(thread_id)
-    assert (healed["status"], healed["error"]) == ("idle", None)
+    recovered = await sdk.threads.get(thread_id)
+    assert (recovered["status"], recovered["error"]) == ("idle", None)
 
 
 async def test_a_thread_id_must_be_a_uuid(sdk):

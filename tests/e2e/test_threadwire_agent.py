@@ -11,15 +11,15 @@ from threadwire.testing.server import RunningServer, running_server
 PACKAGE = JS.parent.parent / "js" / "packages" / "ag-ui" / "dist" / "index.js"
 
 
-def test_its_streams_outlive_their_connections(server: RunningServer) -> None:
-    assert PACKAGE.exists(), "the package is not built: run `make test`"
+def test_streams_survive_lost_connections(server: RunningServer) -> None:
+    assert PACKAGE.exists(), "The package is not built: run `make test`"
     with node("threadwire-agent/thread.test.js", "@ag-ui/client", server.url) as process:
         printed, _ = process.communicate(timeout=WITHIN)
     assert process.returncode == 0, printed
 
 
 @pytest.mark.parametrize("stop", ["kill", "terminate"])
-def test_an_answer_survives_the_server(project: Path, tmp_path: Path, stop: str) -> None:
+def test_a_stream_survives_a_server_restart(project: Path, tmp_path: Path, stop: str) -> None:
     with (
         running_server(project, tmp_path / "data", env=IMPATIENT) as server,
         relay_to(server.url) as url,

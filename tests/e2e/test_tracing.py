@@ -1,4 +1,4 @@
-"""Where a run is traced to: LangSmith, played here by a server that writes down what it is told."""
+"""Tracing of runs to LangSmith, which is simulated by a server that records what it receives."""
 
 import json
 from collections.abc import Iterator
@@ -25,25 +25,25 @@ INFO = {
         "scale_down_nempty_trigger": 4,
     },
 }
-USUAL, CHOSEN = "the-usual-project", "the-chosen-project"
+DEFAULT, CHOSEN = "the-default-project", "the-chosen-project"
 
 
 @contextmanager
 def langsmith() -> Iterator[tuple[str, list[bytes]]]:
-    """Its address, and what was said to it."""
-    told: list[bytes] = []
+    """Yield its address and the request bodies it has received."""
+    received: list[bytes] = []
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            self._answer(json.dumps(INFO).encode())
+            self._respond(json.dumps(INFO).encode())
 
         def do_POST(self) -> None:
-            told.append(self.rfile.read(int(self.headers["content-length"])))
-            self._answer(b"{}")
+            received.append(self.rfile.read(int(self.headers["content-length"])))
+            self._respond(b"{}")
 
         do_PATCH = do_POST
 
-        def _answer(self, body: bytes) -> None:
+        def _respond(self, body: bytes) -> None:
             self.send_response(200)
             self.send_header("content-type", "application/json")
             self.send_header("content-length", str(len(body)))
@@ -56,7 +56,7 @@ def langsmith() -> Iterator[tuple[str, list[bytes]]]:
         serving = Thread(target=listening.serve_forever, daemon=True)
         serving.start()
         try:
-            yield f"http://127.0.0.1:{listening.server_port}", told
+            yield f"http://127.0.0.1:{listening.server_port}", received
         finally:
             listening.shutdown()
             serving.join()
@@ -67,39 +67,39 @@ def environment(address: str) -> dict[str, str]:
         "LANGSMITH_TRACING": "true",
         "LANGSMITH_ENDPOINT": address,
         "LANGSMITH_API_KEY": "none",
-        "LANGSMITH_PROJECT": USUAL,
+        "LANGSMITH_PROJECT": DEFAULT,
         "LANGSMITH_DISABLE_RUN_COMPRESSION": "true",
     }
 
 
-async def test_a_run_is_traced_to_the_project_and_example_that_its_client_names(project: Path, tmp_path: Path) -> None:
+async def test_a_run_is_traced_to_the_project_and_example_chosen_by_the_client(project: Path, tmp_path: Path) -> None:
     example = fresh_id()
     with (
-        langsmith() as (address, told),
+        langsmith() as (address, received),
         running_server(project, tmp_path / "data", env=environment(address)) as server,
     ):
         async with open_async(server.url) as sdk:
             tracing = {"project_name": CHOSEN, "example_id": example}
-            usual = await sdk.runs.create(None, "echo", input={"text": 1})
+            default = await sdk.runs.create(None, "echo", input={"text": 1})
             chosen = await sdk.runs.create(None, "echo", input={"text": 1}, langsmith_tracing=tracing)
 
-            async def both_are_told() -> bool:
-                return {usual["run_id"], chosen["run_id"]} <= traced(told).keys()
+            async def both_are_traced() -> bool:
+                return {default["run_id"], chosen["run_id"]} <= traced(received).keys()
 
-            await eventually(both_are_told)
-            assert traced(told) == {usual["run_id"]: {(USUAL, None)}, chosen["run_id"]: {(CHOSEN, example)}}
+            await eventually(both_are_traced)
+            assert traced(received) == {default["run_id"]: {(DEFAULT, None)}, chosen["run_id"]: {(CHOSEN, example)}}
 
 
-def traced(told: list[bytes]) -> dict[str, set[tuple[str, str | None]]]:
-    """Of each run the projects and examples that its root was sent to."""
+def traced(received: list[bytes]) -> dict[str, set[tuple[str, str | None]]]:
+    """Return for each run the projects and examples to which its root was sent."""
     found: dict[str, set[tuple[str, str | None]]] = {}
-    for part in b"".join(told).decode(errors="replace").split("\r\n"):
+    for part in b"".join(received).decode(errors="replace").split("\r\n"):
         if '"session_name"' in part and (run := json.loads(part))["id"] == run["trace_id"]:
             found.setdefault(run["id"], set()).add((run["session_name"], run.get("reference_example_id")))
     return found
 
 
-async def test_where_nothing_is_traced_it_does_not_disturb(sdk) -> None:
+async def test_tracing_options_have_no_effect_without_tracing(sdk) -> None:
     thread_id = await sdk.thread()
     tracing = {"project_name": CHOSEN, "example_id": fresh_id()}
     assert (await sdk.runs.wait(thread_id, "echo", input={"text": 1}, langsmith_tracing=tracing))["echoed"] == 1
@@ -107,6 +107,6 @@ async def test_where_nothing_is_traced_it_does_not_disturb(sdk) -> None:
     assert run["kwargs"]["langsmith_tracer"] == tracing
 
 
-async def test_an_example_that_cannot_be_one_is_refused(sdk) -> None:
+async def test_an_invalid_example_id_is_rejected(sdk) -> None:
     with refused(422, "langsmith_tracer.example_id: must be a UUID"):
         await sdk.runs.create(None, "echo", langsmith_tracing={"example_id": "one"})

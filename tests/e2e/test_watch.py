@@ -1,4 +1,4 @@
-"""`threadwire watch` in a process of its own, its output in a pipe."""
+"""`threadwire watch` in its own process, with its output in a pipe."""
 
 import codecs
 import os
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Watch:
-    """What a watching process has printed."""
+    """The output of a `threadwire watch` process."""
 
     def __init__(self, process):
         self.process = process
@@ -42,7 +42,7 @@ class Watch:
             while not re.search(pattern, self.text):
                 assert self._grew.wait(max(0, deadline - time.monotonic())), f"no {pattern!r} in:\n{self.text}"
 
-    async def shows(self, pattern):
+    async def wait_for(self, pattern):
         await anyio.to_thread.run_sync(self.until, pattern)
 
 
@@ -65,15 +65,15 @@ def watching(thread_id, url, *options, before=None, **env):
             watch.reader.join(PATIENCE)
 
 
-def interrupted(watch):
-    """How it ends on Ctrl-C."""
+def interrupt(watch):
+    """Send Ctrl-C, and return the exit code and stderr."""
     watch.process.send_signal(signal.SIGINT)
     ended = watch.process.wait(PATIENCE)
     watch.reader.join(PATIENCE)
     return ended, watch.process.stderr.read()
 
 
-def refusal(thread_id, url):
+def error_of(thread_id, url):
     ended = subprocess.run(
         [sys.executable, "-m", "threadwire", "watch", thread_id, "--url", url],
         capture_output=True,
@@ -85,17 +85,17 @@ def refusal(thread_id, url):
     return ended.stderr
 
 
-async def test_many_runs_are_shown_as_they_happen_and_ctrl_c_ends_it(server):
+async def test_several_runs_are_shown_as_they_happen_and_ctrl_c_ends_it(server):
     async with open_async(server.url) as sdk:
         thread_id = await sdk.thread()
         with watching(thread_id, server.url) as watch:
-            await watch.shows(rf"^thread {thread_id} · idle\n")
+            await watch.wait_for(rf"^thread {thread_id} · idle\n")
             await sdk.runs.wait(thread_id, "tools", input=human("add, please"))
             await sdk.runs.wait(thread_id, "nested", input={})
             await sdk.runs.wait(thread_id, "fails", input={}, raise_error=False)
             await sdk.runs.wait(thread_id, "approve", input={})
-            await watch.shows("waiting for an answer\n")
-            assert await anyio.to_thread.run_sync(interrupted, watch) == (0, b"")
+            await watch.wait_for("waiting for an answer\n")
+            assert await anyio.to_thread.run_sync(interrupt, watch) == (0, b"")
     blocks = re.split(r"^run \S+ · ", watch.text, flags=re.MULTILINE)
     assert [block.partition("\n")[0] for block in blocks[1:]] == ["tools", "nested", "fails", "approve"]
     assert blocks[1] == (
@@ -115,45 +115,45 @@ async def test_many_runs_are_shown_as_they_happen_and_ctrl_c_ends_it(server):
     assert "\x1b" not in watch.text, "colours are for terminals"
 
 
-@pytest.mark.parametrize("moment", ["a run is under way", "nothing happens", "the server is away"])
-async def test_one_ctrl_c_ends_it_at_any_moment(project, tmp_path, gate, moment):
+@pytest.mark.parametrize("situation", ["during a run", "idle", "server down"])
+async def test_one_ctrl_c_ends_it_at_any_time(project, tmp_path, gate, situation):
     with running_server(project, tmp_path / "data", env={"THREADWIRE_DRAIN_SECONDS": "0"}) as server:
         async with open_async(server.url) as sdk:
             thread_id = await sdk.thread()
-            if moment != "nothing happens":
+            if situation != "idle":
                 await has_begun(sdk, await sdk.runs.create(thread_id, "slow", input={"until": str(gate)}))
         with watching(thread_id, server.url) as watch:
-            await watch.shows("idle\n" if moment == "nothing happens" else r"✓ begin \(steps\)\n")
-            if moment == "the server is away":
+            await watch.wait_for("idle\n" if situation == "idle" else r"✓ begin \(steps\)\n")
+            if situation == "server down":
                 await anyio.to_thread.run_sync(server.kill)
-                await watch.shows("connection lost")
-            assert await anyio.to_thread.run_sync(interrupted, watch) == (0, b"")
+                await watch.wait_for("connection lost")
+            assert await anyio.to_thread.run_sync(interrupt, watch) == (0, b"")
     assert watch.text.endswith("\n")
 
 
-async def test_ctrl_c_ends_it_also_where_a_shell_had_it_ignored(server):
-    """As shells without job control do with what they start in the background."""
+async def test_ctrl_c_ends_it_even_if_the_shell_ignores_the_signal(server):
+    """Shells without job control ignore it for background processes."""
     async with open_async(server.url) as sdk:
         thread_id = await sdk.thread()
     with watching(thread_id, server.url, before=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN)) as watch:
-        await watch.shows("idle\n")
-        assert await anyio.to_thread.run_sync(interrupted, watch) == (0, b"")
+        await watch.wait_for("idle\n")
+        assert await anyio.to_thread.run_sync(interrupt, watch) == (0, b"")
 
 
-async def test_tokens_come_one_by_one_from_a_run_that_is_under_way(server):
+async def test_tokens_of_a_running_run_are_shown_one_by_one(server):
     async with open_async(server.url) as sdk:
         thread_id = await sdk.thread()
         words = " ".join(f"w{number}" for number in range(40))
         await sdk.runs.create(thread_id, "chat", input={**human(words), "delay": 0.05})
         with watching(thread_id, server.url) as watch:
-            await watch.shows("w2 ")
+            await watch.wait_for("w2 ")
             early = watch.text
-            await watch.shows("── success\n")
+            await watch.wait_for("── success\n")
         assert "w39" not in early
         assert f"model: You said: {words}\n" in watch.text
 
 
-async def test_it_begins_with_the_last_run_and_shows_what_it_missed_while_the_server_was_away(project, tmp_path, gate):
+async def test_it_starts_with_the_last_run_and_catches_up_after_the_server_was_down(project, tmp_path, gate):
     with running_server(project, tmp_path / "data", env={"THREADWIRE_DRAIN_SECONDS": "0"}) as server:
         async with open_async(server.url) as sdk:
             thread_id = await sdk.thread()
@@ -162,44 +162,44 @@ async def test_it_begins_with_the_last_run_and_shows_what_it_missed_while_the_se
             run = await sdk.runs.create(thread_id, "slow", input={"until": str(gate)})
             await has_begun(sdk, run)
             with watching(thread_id, server.url) as watch:
-                await watch.shows(r"✓ begin \(steps\)\n")
+                await watch.wait_for(r"✓ begin \(steps\)\n")
                 for attempt, stop in {2: server.terminate, 3: server.kill}.items():
                     await anyio.to_thread.run_sync(stop)
                     await anyio.to_thread.run_sync(server.start)
-                    await watch.shows(f"attempt {attempt}, resuming from the last checkpoint\n")
+                    await watch.wait_for(f"attempt {attempt}, resuming from the last checkpoint\n")
                 gate.touch()
-                await watch.shows("── success\n")
+                await watch.wait_for("── success\n")
                 async with open_async(server.url) as again:
                     await again.runs.wait(thread_id, "chat", input=human("third", "third"))
-                await watch.shows("You said: third\n")
+                await watch.wait_for("You said: third\n")
     assert "connection lost" in watch.text
     assert "first" not in watch.text
     assert "second" not in watch.text
     assert watch.text.count("✓ begin") == watch.text.count("✓ wait") == 1
 
 
-async def test_a_run_that_was_taken_back_is_told(server, gate):
+async def test_a_rolled_back_run_is_shown(server, gate):
     async with open_async(server.url) as sdk:
         thread_id = await sdk.thread()
         run = await sdk.runs.create(thread_id, "slow", input={"until": str(gate)})
         await has_begun(sdk, run)
         with watching(thread_id, server.url) as watch:
-            await watch.shows("✓ begin")
+            await watch.wait_for("✓ begin")
             await sdk.runs.cancel(thread_id, run["run_id"], action="rollback", wait=True)
-            await watch.shows("── rolled back or deleted\n")
+            await watch.wait_for("── rolled back or deleted\n")
 
 
-async def test_a_run_that_waits_for_its_time_does_not_hold_up_the_others(server):
+async def test_a_delayed_run_does_not_delay_the_others(server):
     async with open_async(server.url) as sdk:
         thread_id = await sdk.thread()
         await sdk.runs.create(thread_id, "echo", input={}, after_seconds=3600)
         with watching(thread_id, server.url) as watch:
-            await watch.shows("busy")
+            await watch.wait_for("busy")
             await sdk.runs.create(thread_id, "chat", input=human("now"), multitask_strategy="interrupt")
-            await watch.shows("You said: now\n")
+            await watch.wait_for("You said: now\n")
 
 
-async def test_a_reader_that_goes_away_ends_it_quietly(server):
+async def test_a_closed_pipe_ends_it_quietly(server):
     async with open_async(server.url) as sdk:
         thread_id = await sdk.thread()
         await sdk.runs.wait(thread_id, "echo", input={"text": "on"})
@@ -208,16 +208,16 @@ async def test_a_reader_that_goes_away_ends_it_quietly(server):
     assert (ended.stdout.decode(), ended.stderr) == (f"thread {thread_id} · idle\n", b"")
 
 
-async def test_the_address_and_the_key_may_come_from_the_environment(server):
+async def test_the_address_and_the_key_can_come_from_the_environment(server):
     async with open_async(server.url) as sdk:
         thread_id = await sdk.thread()
     with watching(thread_id, None, THREADWIRE_URL=server.url, THREADWIRE_API_KEY="k") as watch:
-        await watch.shows("idle\n")
+        await watch.wait_for("idle\n")
 
 
-def test_a_thread_or_server_that_is_not_there_is_one_line_and_exit_code_1(server):
+def test_an_unknown_thread_or_server_is_reported_in_one_line_with_exit_code_1(server):
     missing = fresh_id()
-    assert refusal(missing, server.url) == f"threadwire: Thread with ID {missing} not found\n"
-    assert refusal("nonsense", server.url) == "threadwire: Invalid thread ID: must be a UUID\n"
-    assert refusal(missing, "http://127.0.0.1:1").startswith("threadwire: Cannot reach http://127.0.0.1:1: ")
-    assert refusal(missing, "no url").startswith("threadwire: Cannot reach no%20url")
+    assert error_of(missing, server.url) == f"threadwire: Thread with ID {missing} not found\n"
+    assert error_of("nonsense", server.url) == "threadwire: Invalid thread ID: must be a UUID\n"
+    assert error_of(missing, "http://127.0.0.1:1").startswith("threadwire: Cannot reach http://127.0.0.1:1: ")
+    assert error_of(missing, "no url").startswith("threadwire: Cannot reach no%20url")

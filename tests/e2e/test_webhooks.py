@@ -1,4 +1,4 @@
-"""Webhooks with the official clients, and a receiver on loopback, which a project must allow."""
+"""Webhooks with the official clients and a receiver on loopback, which a project must allow."""
 
 import json
 import threading
@@ -18,22 +18,22 @@ BLOCKED = "Webhook host blocked: loopback IP range"
 
 
 class Receiver(ThreadingHTTPServer):
-    """Keeps what it was told, by path. A path that is failing answers 500."""
+    """Records deliveries by path. A path in `failing` returns 500."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
-        self.told: dict[str, list[tuple[dict[str, str], dict]]] = {}
+        self.deliveries: dict[str, list[tuple[dict[str, str], dict]]] = {}
         self.failing: set[str] = set()
 
     def url(self, path: str) -> str:
         return f"http://127.0.0.1:{self.server_address[1]}{path}"
 
-    async def is_told(self, path: str, times: int = 1) -> dict:
+    async def wait_for_delivery(self, path: str, times: int = 1) -> dict:
         async def check():
-            return len(self.told.get(path, [])) >= times
+            return len(self.deliveries.get(path, [])) >= times
 
         await eventually(check)
-        return self.told[path][-1][1]
+        return self.deliveries[path][-1][1]
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -41,7 +41,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        self.server.told.setdefault(self.path, []).append(({k.lower(): v for k, v in self.headers.items()}, body))
+        self.server.deliveries.setdefault(self.path, []).append(({k.lower(): v for k, v in self.headers.items()}, body))
         self.send_response(500 if self.path in self.server.failing else 200)
         self.end_headers()
 
@@ -81,109 +81,118 @@ async def open_sdk(request, open_server):
         yield opened
 
 
-async def test_a_run_that_ends_is_told(open_sdk, receiver, mark):
+async def test_the_end_of_a_run_is_delivered(open_sdk, receiver, mark):
     sdk, path = open_sdk, f"/{mark}?q=1"
     thread_id = await sdk.thread()
     run = await sdk.runs.create(thread_id, "private", input={"question": "why"}, webhook=receiver.url(path))
     assert run["kwargs"]["webhook"] == receiver.url(path)
-    told = await receiver.is_told(path)
+    delivered = await receiver.wait_for_delivery(path)
     row = await sdk.runs.get(thread_id, run["run_id"])
-    assert {key: told[key] for key in row} == row
-    assert set(told) - set(row) == {"run_started_at", "run_ended_at", "webhook_sent_at", "values"}
-    assert told["status"] == "success"
-    assert told["created_at"] <= told["run_started_at"] <= told["run_ended_at"] <= told["webhook_sent_at"]
-    assert told["values"] == (await sdk.threads.get(thread_id))["values"]
-    headers = receiver.told[path][0][0]
+    assert {key: delivered[key] for key in row} == row
+    assert set(delivered) - set(row) == {"run_started_at", "run_ended_at", "webhook_sent_at", "values"}
+    assert delivered["status"] == "success"
+    assert (
+        delivered["created_at"]
+        <= delivered["run_started_at"]
+        <= delivered["run_ended_at"]
+        <= delivered["webhook_sent_at"]
+    )
+    assert delivered["values"] == (await sdk.threads.get(thread_id))["values"]
+    headers = receiver.deliveries[path][0][0]
     assert headers["content-type"] == "application/json"
     assert (headers["x-project"], headers["authorization"]) == ("mine", "Bearer secret")
 
 
-async def test_streaming_and_waiting_runs_tell_too(open_sdk, receiver, mark):
+async def test_webhooks_of_streams_and_waits_are_delivered(open_sdk, receiver, mark):
     sdk = open_sdk
     thread_id = await sdk.thread()
     await sdk.runs.wait(thread_id, "echo", input={"text": 1}, webhook=receiver.url(f"/{mark}/wait"))
     async for _ in sdk.runs.stream(thread_id, "echo", input={"text": 2}, webhook=receiver.url(f"/{mark}/stream")):
         pass
-    assert (await receiver.is_told(f"/{mark}/wait"))["values"]["echoed"] == 1
-    assert (await receiver.is_told(f"/{mark}/stream"))["values"]["echoed"] == 2
+    assert (await receiver.wait_for_delivery(f"/{mark}/wait"))["values"]["echoed"] == 1
+    assert (await receiver.wait_for_delivery(f"/{mark}/stream"))["values"]["echoed"] == 2
 
 
-async def test_a_run_that_fails_tells_why(open_sdk, receiver, mark):
+async def test_the_error_of_a_failed_run_is_delivered(open_sdk, receiver, mark):
     thread_id = await open_sdk.thread()
     await open_sdk.runs.create(thread_id, "fails", input={}, webhook=receiver.url(f"/{mark}"))
-    told = await receiver.is_told(f"/{mark}")
-    assert (told["status"], told["error"]) == ("error", {"error": "ValueError", "message": "boom!"})
+    delivered = await receiver.wait_for_delivery(f"/{mark}")
+    assert (delivered["status"], delivered["error"]) == ("error", {"error": "ValueError", "message": "boom!"})
 
 
-async def test_a_run_that_asks_tells_that_it_has_ended(open_sdk, receiver, mark):
+async def test_the_end_of_an_interrupted_run_is_delivered(open_sdk, receiver, mark):
     thread_id = await open_sdk.thread()
     await open_sdk.runs.create(thread_id, "approve", input={"text": "go"}, webhook=receiver.url(f"/{mark}"))
-    assert (await receiver.is_told(f"/{mark}"))["status"] in ("success", "interrupted")
+    assert (await receiver.wait_for_delivery(f"/{mark}"))["status"] in ("success", "interrupted")
 
 
-async def test_a_run_that_is_cancelled_tells_too(open_sdk, receiver, mark, gate):
+async def test_the_end_of_a_cancelled_run_is_delivered(open_sdk, receiver, mark, gate):
     sdk = open_sdk
     thread_id = await sdk.thread()
     run = await sdk.runs.create(thread_id, "slow", input={"until": str(gate)}, webhook=receiver.url(f"/{mark}/a"))
     await has_begun(sdk, run)
     await sdk.runs.cancel(thread_id, run["run_id"])
-    told = await receiver.is_told(f"/{mark}/a")
-    assert (told["status"], told["error"]["error"]) == ("interrupted", "UserInterrupt")
+    delivered = await receiver.wait_for_delivery(f"/{mark}/a")
+    assert (delivered["status"], delivered["error"]["error"]) == ("interrupted", "UserInterrupt")
     later = await sdk.runs.create(thread_id, "echo", after_seconds=300, webhook=receiver.url(f"/{mark}/b"))
     await sdk.runs.cancel(thread_id, later["run_id"], action="rollback")
-    told = await receiver.is_told(f"/{mark}/b")
-    assert (told["run_started_at"], told["values"], told["error"]["error"]) == (None, None, "UserRollback")
+    delivered = await receiver.wait_for_delivery(f"/{mark}/b")
+    assert (delivered["run_started_at"], delivered["values"], delivered["error"]["error"]) == (
+        None,
+        None,
+        "UserRollback",
+    )
 
 
-async def test_a_stateless_run_tells_with_its_values(open_sdk, receiver, mark):
+async def test_the_values_of_a_stateless_run_are_delivered(open_sdk, receiver, mark):
     await open_sdk.runs.create(None, "echo", input={"text": 7}, webhook=receiver.url(f"/{mark}"))
-    told = await receiver.is_told(f"/{mark}")
-    assert (told["kwargs"]["temporary"], told["values"]) == (True, {"text": 7, "echoed": 7})
+    delivered = await receiver.wait_for_delivery(f"/{mark}")
+    assert (delivered["kwargs"]["temporary"], delivered["values"]) == (True, {"text": 7, "echoed": 7})
 
 
-async def test_a_batch_tells_for_each_run(open_sdk, receiver, mark):
+async def test_each_run_of_a_batch_is_delivered(open_sdk, receiver, mark):
     await open_sdk.runs.create_batch(
         [{"assistant_id": "echo", "input": {"text": n}, "webhook": receiver.url(f"/{mark}")} for n in range(3)]
     )
-    await receiver.is_told(f"/{mark}", times=3)
-    assert sorted(body["values"]["echoed"] for _, body in receiver.told[f"/{mark}"]) == [0, 1, 2]
+    await receiver.wait_for_delivery(f"/{mark}", times=3)
+    assert sorted(body["values"]["echoed"] for _, body in receiver.deliveries[f"/{mark}"]) == [0, 1, 2]
 
 
-async def test_the_runs_of_a_cron_tell(open_sdk, receiver, mark):
+async def test_the_runs_of_a_cron_are_delivered(open_sdk, receiver, mark):
     cron = await open_sdk.crons.create("echo", schedule="* * * * * *", webhook=receiver.url(f"/{mark}/a"))
     try:
         assert cron["payload"]["webhook"] == receiver.url(f"/{mark}/a")
-        await receiver.is_told(f"/{mark}/a")
+        await receiver.wait_for_delivery(f"/{mark}/a")
         await open_sdk.crons.update(cron["cron_id"], webhook=receiver.url(f"/{mark}/b"))
-        await receiver.is_told(f"/{mark}/b")
+        await receiver.wait_for_delivery(f"/{mark}/b")
     finally:
         await open_sdk.crons.delete(cron["cron_id"])
 
 
-async def test_a_receiver_that_fails_is_told_again(open_sdk, receiver, mark):
+async def test_a_failed_delivery_is_retried(open_sdk, receiver, mark):
     receiver.failing.add(f"/{mark}")
     await open_sdk.runs.create(None, "echo", input={"text": 1}, webhook=receiver.url(f"/{mark}"))
-    await receiver.is_told(f"/{mark}")
+    await receiver.wait_for_delivery(f"/{mark}")
     receiver.failing.discard(f"/{mark}")
-    await receiver.is_told(f"/{mark}", times=2)
+    await receiver.wait_for_delivery(f"/{mark}", times=2)
 
 
-async def test_what_was_not_told_is_told_after_a_crash(open_project, receiver, mark, tmp_path):
+async def test_undelivered_webhooks_are_delivered_after_a_crash(open_project, receiver, mark, tmp_path):
     path = f"/{mark}"
     receiver.failing.add(path)
     with running_server(open_project, tmp_path / "data") as server:
         async with OPENERS["async"](server.url) as sdk:
             run = await sdk.runs.create(None, "echo", input={"text": 1}, webhook=receiver.url(path))
-            await receiver.is_told(path)
+            await receiver.wait_for_delivery(path)
         server.kill()
-        seen = len(receiver.told[path])
+        seen = len(receiver.deliveries[path])
         receiver.failing.discard(path)
         server.start()
-        told = await receiver.is_told(path, times=seen + 1)
-        assert (told["run_id"], told["values"]["echoed"]) == (run["run_id"], 1)
+        delivered = await receiver.wait_for_delivery(path, times=seen + 1)
+        assert (delivered["run_id"], delivered["values"]["echoed"]) == (run["run_id"], 1)
 
 
-async def test_a_webhook_is_refused_where_the_project_allows_none(sdk):
+async def test_a_webhook_is_rejected_unless_the_project_allows_its_host(sdk):
     thread_id = await sdk.thread()
     url = "https://127.0.0.1:9/x"
     for start in (sdk.runs.wait, sdk.runs.create):
@@ -207,7 +216,7 @@ async def test_a_webhook_is_refused_where_the_project_allows_none(sdk):
     assert await sdk.runs.list(thread_id) == []
 
 
-async def test_the_reason_of_a_refusal_is_told(http):
+async def test_a_rejected_webhook_is_reported_with_the_reason(http):
     thread_id = (await http.post("/threads", json={})).json()["thread_id"]
     for url, reason in [
         ("http://8.8.8.8/x", "Webhook host blocked: only https is allowed"),
@@ -219,26 +228,26 @@ async def test_the_reason_of_a_refusal_is_told(http):
         ("ftp://example.com", "Webhook host blocked: scheme 'ftp' not allowed"),
         ("https://", "Invalid webhook hostname ''"),
     ]:
-        answer = await http.post(f"/threads/{thread_id}/runs", json={"assistant_id": "echo", "webhook": url})
-        assert (answer.status_code, answer.json()) == (422, {"detail": reason})
-    for wrong in ("", 5):
-        answer = await http.post(f"/threads/{thread_id}/runs", json={"assistant_id": "echo", "webhook": wrong})
-        assert answer.status_code == 422
+        response = await http.post(f"/threads/{thread_id}/runs", json={"assistant_id": "echo", "webhook": url})
+        assert (response.status_code, response.json()) == (422, {"detail": reason})
+    for invalid in ("", 5):
+        response = await http.post(f"/threads/{thread_id}/runs", json={"assistant_id": "echo", "webhook": invalid})
+        assert response.status_code == 422
 
 
-async def test_a_project_can_mute_its_webhooks(open_project, receiver, mark, tmp_path):
+async def test_a_project_can_disable_its_webhooks(open_project, receiver, mark, tmp_path):
     content = json.loads(open_project.read_text())
-    muted = tmp_path / "langgraph.json"
-    muted.write_text(json.dumps({**content, "http": {"disable_webhooks": True}}))
-    with running_server(muted, tmp_path / "data") as server:
+    disabled = tmp_path / "langgraph.json"
+    disabled.write_text(json.dumps({**content, "http": {"disable_webhooks": True}}))
+    with running_server(disabled, tmp_path / "data") as server:
         async with OPENERS["async"](server.url) as sdk:
             for path in ("http://169.254.169.254/x", receiver.url(f"/{mark}")):
                 thread_id = await sdk.thread()
                 assert (await sdk.runs.wait(thread_id, "echo", input={"text": 1}, webhook=path))["echoed"] == 1
-        muted.write_text(json.dumps(content))
+        disabled.write_text(json.dumps(content))
         server.terminate()
         server.start()
         async with OPENERS["async"](server.url) as sdk:
             await sdk.runs.create(None, "echo", input={"text": 2}, webhook=receiver.url(f"/{mark}"))
-        await receiver.is_told(f"/{mark}")
-    assert [body["values"]["text"] for _, body in receiver.told[f"/{mark}"]] == [2]
+        await receiver.wait_for_delivery(f"/{mark}")
+    assert [body["values"]["text"] for _, body in receiver.deliveries[f"/{mark}"]] == [2]

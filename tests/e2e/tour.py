@@ -1,6 +1,6 @@
-"""Every method of the Python SDK once, against a server: what docs/reference/conformance.md tells.
+"""Call every method of the Python SDK once against a server, for docs/reference/conformance.md.
 
-What each method does in detail is proved in the other tests of this folder. Here it only has to keep its promise.
+The other tests of this folder cover the details. Here each method only has to do what its name says.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -20,7 +20,7 @@ SDK = {"async": get_client, "sync": get_sync_client}
 
 
 def methods(kind: str) -> set[str]:
-    """What the client has: `subject.method`."""
+    """Return the methods of the client as `subject.method`."""
     client = SDK[kind](url="http://127.0.0.1:1")
     return {f"{subject}.{name}" for subject in SUBJECTS for name in _public(getattr(client, subject))}
 
@@ -30,19 +30,19 @@ def _public(client: Any) -> list[str]:
 
 
 async def tour(kind: str, url: str) -> set[str]:
-    """Use everything; what was used, and kept its promise."""
+    """Call every method, and return the methods that worked."""
     used: set[str] = set()
     if kind == "async":
         async with get_client(url=url) as client:
-            await _everything(Noted(client, used))
+            await _everything(Recorded(client, used))
     else:
         with get_sync_client(url=url) as client:
-            await _everything(Noted(InThreads(client), used))
+            await _everything(Recorded(InThreads(client), used))
     return used
 
 
-class Noted:
-    """A client whose methods are noted once they have kept what they promised."""
+class Recorded:
+    """A client that records each method once it has worked."""
 
     def __init__(self, client: Any, used: set[str], subject: str | None = None) -> None:
         self._client = client
@@ -52,44 +52,44 @@ class Noted:
     def __getattr__(self, name: str) -> Any:
         attribute = getattr(self._client, name)
         if self._subject is None:
-            return Noted(attribute, self._used, name)
-        return _noting(attribute, lambda: self._used.add(f"{self._subject}.{name}"))
+            return Recorded(attribute, self._used, name)
+        return _recording(attribute, lambda: self._used.add(f"{self._subject}.{name}"))
 
 
-def _noting(method: Callable[..., Any], note: Callable[[], None]) -> Callable[..., Any]:
+def _recording(method: Callable[..., Any], record: Callable[[], None]) -> Callable[..., Any]:
     @wraps(method)
     def call(*args: Any, **kwargs: Any) -> Any:
         result = method(*args, **kwargs)
-        return _streamed(result, note) if hasattr(result, "__aiter__") else _awaited(result, note)
+        return _streamed(result, record) if hasattr(result, "__aiter__") else _awaited(result, record)
 
     return call
 
 
-async def _awaited(result: Awaitable[Any], note: Callable[[], None]) -> Any:
+async def _awaited(result: Awaitable[Any], record: Callable[[], None]) -> Any:
     value = await result
-    note()
+    record()
     return value
 
 
-async def _streamed(result: Any, note: Callable[[], None]) -> AsyncIterator[Any]:
+async def _streamed(result: Any, record: Callable[[], None]) -> AsyncIterator[Any]:
     try:
         async for part in result:
-            note()
+            record()
             yield part
     finally:
         await result.aclose()
 
 
 async def _everything(sdk: Any) -> None:
-    for part in (_assistants, _threads, _watched_thread, _runs, _cancelled_runs, _crons, _store, _http):
+    for part in (_assistants, _threads, _thread_stream, _runs, _cancelled_runs, _crons, _store, _http):
         await part(sdk)
 
 
 async def _assistants(sdk: Any) -> None:
     metadata = {"tour": fresh_id()}
-    made = await sdk.assistants.create("echo", name="first", metadata=metadata)
-    assistant_id = made["assistant_id"]
-    assert await sdk.assistants.get(assistant_id) == made
+    created = await sdk.assistants.create("echo", name="first", metadata=metadata)
+    assistant_id = created["assistant_id"]
+    assert await sdk.assistants.get(assistant_id) == created
     assert (await sdk.assistants.update(assistant_id, name="second"))["version"] == 2
     assert [each["version"] for each in await sdk.assistants.get_versions(assistant_id)] == [2, 1]
     assert (await sdk.assistants.set_latest(assistant_id, 1))["name"] == "first"
@@ -111,8 +111,8 @@ async def _threads(sdk: Any) -> None:
     assert (await sdk.threads.update(thread_id, metadata={"more": 1}))["metadata"]["more"] == 1
     assert len(await sdk.threads.search(metadata=metadata)) == 1
     assert await sdk.threads.count(metadata=metadata) == 1
-    await sdk.threads.update_state(thread_id, {"text": "by hand"})
-    assert (await sdk.threads.get_state(thread_id))["values"]["text"] == "by hand"
+    await sdk.threads.update_state(thread_id, {"text": "updated"})
+    assert (await sdk.threads.get_state(thread_id))["values"]["text"] == "updated"
     assert len(await sdk.threads.get_history(thread_id, limit=2)) == 2
     await sdk.threads.copy(thread_id)
     [copy] = [each for each in await sdk.threads.search(metadata=metadata) if each["thread_id"] != thread_id]
@@ -122,11 +122,11 @@ async def _threads(sdk: Any) -> None:
         await sdk.threads.get(thread_id)
 
 
-async def _watched_thread(sdk: Any) -> None:
+async def _thread_stream(sdk: Any) -> None:
     thread_id = (await sdk.threads.create())["thread_id"]
     await sdk.runs.wait(thread_id, "echo", input={"text": "hi"})
     stream = sdk.threads.join_stream(thread_id, last_event_id="-")
-    if isawaitable(stream):  # of all streams only this one, and only of the async client
+    if isawaitable(stream):  # only this stream, and only in the async client
         stream = await stream
     async with aclosing(stream):
         async for part in stream:
@@ -167,12 +167,12 @@ async def _cancelled_runs(sdk: Any) -> None:
 async def _crons(sdk: Any) -> None:
     assistant_id = (await sdk.assistants.create("echo"))["assistant_id"]
     thread_id = (await sdk.threads.create())["thread_id"]
-    made = await sdk.crons.create(assistant_id, schedule=NEVER, input={"text": "hi"})
+    created = await sdk.crons.create(assistant_id, schedule=NEVER, input={"text": "hi"})
     await sdk.crons.create_for_thread(thread_id, assistant_id, schedule=NEVER, input={"text": "hi"})
-    assert (await sdk.crons.update(made["cron_id"], enabled=False))["enabled"] is False
+    assert (await sdk.crons.update(created["cron_id"], enabled=False))["enabled"] is False
     assert len(await sdk.crons.search(assistant_id=assistant_id)) == 2
     assert await sdk.crons.count(assistant_id=assistant_id) == 2
-    await sdk.crons.delete(made["cron_id"])
+    await sdk.crons.delete(created["cron_id"])
     assert await sdk.crons.count(assistant_id=assistant_id) == 1
 
 
@@ -187,7 +187,7 @@ async def _store(sdk: Any) -> None:
 
 
 async def _http(sdk: Any) -> None:
-    """The client beneath the others, with which people reach routes of their own."""
+    """The low-level client, for custom routes."""
     thread_id = (await sdk.http.post("/threads", json={}))["thread_id"]
     path = f"/threads/{thread_id}"
     assert (await sdk.http.get(path))["thread_id"] == thread_id

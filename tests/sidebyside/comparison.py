@@ -1,4 +1,4 @@
-"""Where two normalised records of one scenario differ."""
+"""Find where two normalised records of one scenario differ."""
 
 import json
 from collections.abc import Iterator
@@ -22,7 +22,8 @@ class Difference:
     threadwire: Any
 
     def __str__(self) -> str:
-        return f"{self.place}\n    stock:      {shown(self.stock)}\n    threadwire: {shown(self.threadwire)}"
+        stock, threadwire = shown(self.stock), shown(self.threadwire)
+        return f"{self.place}\n    stock:      {stock}\n    threadwire: {threadwire}"
 
 
 def shown(value: Any) -> str:
@@ -30,21 +31,21 @@ def shown(value: Any) -> str:
 
 
 def differences(stock: list[dict[str, Any]], threadwire: list[dict[str, Any]]) -> list[Difference]:
-    if [each["asked"] for each in stock] != [each["asked"] for each in threadwire]:
-        return [Difference("asked", [each["asked"] for each in stock], [each["asked"] for each in threadwire])]
+    if [each["request"] for each in stock] != [each["request"] for each in threadwire]:
+        return [Difference("request", [each["request"] for each in stock], [each["request"] for each in threadwire])]
     found: list[Difference] = []
     for number, (left, right) in enumerate(zip(stock, threadwire, strict=True), 1):
-        place = f"{number} {left['asked']}:"
+        place = f"{number} {left['request']}:"
         if left.get("status") != right.get("status"):
-            found.append(Difference(f"{place} answer", _answer(left), _answer(right)))
+            found.append(Difference(f"{place} response", _response(left), _response(right)))
         else:
             found.extend(_compare(left, right, place))
     return found
 
 
-def _answer(exchange: dict[str, Any]) -> dict[str, Any]:
-    """An answer as a whole, for where one server refuses what the other does."""
-    return {key: value for key, value in exchange.items() if key != "asked"}
+def _response(exchange: dict[str, Any]) -> dict[str, Any]:
+    """Return the whole response, for requests that one server accepts and the other rejects."""
+    return {key: value for key, value in exchange.items() if key != "request"}
 
 
 def _compare(stock: Any, threadwire: Any, place: str) -> Iterator[Difference]:
@@ -68,10 +69,10 @@ def _objects(stock: dict[str, Any], threadwire: dict[str, Any], place: str) -> I
 
 
 def _frames(stock: list[Any], threadwire: list[Any], place: str) -> Iterator[Difference]:
-    """Frames are numbered as on the stock server; one that only Threadwire sends has a `+` and our own number."""
+    """Number frames as on the stock server. A frame that only Threadwire sends has a `+` and Threadwire's number."""
     matcher = SequenceMatcher(a=_events(stock), b=_events(threadwire), autojunk=False)
-    for what, left, left_end, right, right_end in matcher.get_opcodes():
-        if what == "equal":
+    for operation, left, left_end, right, right_end in matcher.get_opcodes():
+        if operation == "equal":
             for index, frame in enumerate(stock[left:left_end]):
                 yield from _compare(frame, threadwire[right + index], f"{place}[{left + index}]")
             continue

@@ -19,22 +19,22 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str
 def played(
     request: pytest.FixtureRequest, servers: tuple[str, str], tmp_path_factory: pytest.TempPathFactory
 ) -> Played:
-    """The scenarios that selected tests ask for, played once on both servers."""
-    records = anyio.run(play_both, _wanted(request.session.items), servers, tmp_path_factory.mktemp("gates"))
+    """The scenarios that the selected tests need, played once on both servers."""
+    records = anyio.run(play_both, _needed_scenarios(request.session.items), servers, tmp_path_factory.mktemp("gates"))
     return Played(records, httpx.get(f"{servers[1]}/openapi.json").json())
 
 
 @pytest.fixture
 def records(played: Played) -> Records:
-    """By scenario, what was recorded on the stock server and on Threadwire."""
+    """The records of the stock server and of Threadwire, by scenario."""
     return played.records
 
 
-def _wanted(items: list[pytest.Item]) -> list[str]:
-    """A test that has no scenario of its own is about all of them."""
-    asking = [item for item in items if "played" in getattr(item, "fixturenames", ())]
-    named = {item.callspec.params["scenario"] for item in asking if _has_scenario(item)}
-    return sorted(named if all(_has_scenario(item) for item in asking) else SCENARIOS)
+def _needed_scenarios(items: list[pytest.Item]) -> list[str]:
+    """Return the scenarios to play. A test that is not parametrised by scenario needs all of them."""
+    users = [item for item in items if "played" in getattr(item, "fixturenames", ())]
+    named = {item.callspec.params["scenario"] for item in users if _has_scenario(item)}
+    return sorted(named if all(_has_scenario(item) for item in users) else SCENARIOS)
 
 
 def _has_scenario(item: pytest.Item) -> bool:

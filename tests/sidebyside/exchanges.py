@@ -1,4 +1,4 @@
-"""Raw HTTP with a record of what was asked and answered: no SDK stands between a scenario and the wire."""
+"""Raw HTTP with a record of requests and responses: no SDK stands between a scenario and the wire."""
 
 import json
 import uuid
@@ -11,7 +11,7 @@ import anyio
 import httpx
 
 PATIENCE = 60.0
-"""Seconds a scenario waits for what must happen. The stock server takes one to begin a run, more under load."""
+"""Seconds a scenario waits for an event. The stock server takes one second to start a run, more under load."""
 
 HEADERS = (
     "content-type",
@@ -22,22 +22,22 @@ HEADERS = (
     "cache-control",
     "x-accel-buffering",
 )
-"""The headers that clients read; the others belong to the HTTP server."""
+"""The headers that clients read. The others come from the HTTP server."""
 
 Frame = dict[str, Any]
 
 
 class Wire:
-    """One server as a scenario sees it. Calls by the names of HTTP methods are recorded; the others only prepare."""
+    """One server as a scenario sees it. Methods named after HTTP methods are recorded; the others are not."""
 
     def __init__(self, client: httpx.AsyncClient, folder: Path) -> None:
         self._client = client
         self.exchanges: list[dict[str, Any]] = []
         self.mark = uuid.uuid4().hex
-        """A word that no other scenario uses, for telling one's own rows from others'."""
+        """A unique tag that distinguishes the rows of this scenario from those of others."""
         self._gate = folder / self.mark
 
-    # -- what is recorded
+    # -- recorded
 
     async def get(self, path: str, **options: Any) -> Any:
         return await self.ask("GET", path, **options)
@@ -55,9 +55,9 @@ class Wire:
         return await self.ask("DELETE", path, body, **options)
 
     async def ask(self, method: str, path: str, body: Any = None, *, ids: bool = False, **options: Any) -> Any:
-        """The answer's body: what its JSON says, its frames, or its text. With `ids`, frames have them."""
+        """Return the body of the response: parsed JSON, frames or text. Frames include their ids only with `ids`."""
         response = await self._request(method, path, body, **options)
-        exchange = _described(method, path, response)
+        exchange = _describe(method, path, response)
         if _is_stream(response):
             exchange["frames"] = frames(response.text, ids=ids)
         else:
@@ -67,10 +67,10 @@ class Wire:
 
     @asynccontextmanager
     async def open(self, path: str, *, recorded: bool = True, **options: Any) -> AsyncIterator["OpenStream"]:
-        """A GET stream that is read frame by frame, and left when the block ends. What was read is recorded."""
+        """Open a GET stream to read frame by frame. Leaving the block closes it. The frames read are recorded."""
         async with self._client.stream("GET", path, **options) as response:
             read: list[Frame] = []
-            exchange = _described("GET", path, response)
+            exchange = _describe("GET", path, response)
             if _is_stream(response):
                 exchange["frames"] = read
             else:
@@ -80,33 +80,33 @@ class Wire:
                 self.exchanges.append(exchange)
             yield OpenStream(response, read)
 
-    # -- what is not
+    # -- not recorded
 
     async def thread(self, **body: Any) -> str:
-        """A new thread's id."""
+        """Create a thread and return its id."""
         return str((await self.unrecorded("POST", "/threads", body))["thread_id"])
 
     async def ran(self, graph: str, given: Any, *, thread: str | None = None, **body: Any) -> str:
-        """The id of a thread (a new one, unless named) on which this run has ended."""
+        """Execute a run on `thread`, by default a new one, and return the thread's id once the run has ended."""
         thread = thread or await self.thread()
         await self.unrecorded("POST", f"/threads/{thread}/runs/wait", {"assistant_id": graph, "input": given, **body})
         return thread
 
     async def begun(self, thread: str, **body: Any) -> str:
-        """The id of a run of the graph `slow`, in its waiting node until `finish` is called."""
+        """Start a run of the graph `slow` and return its id. Its second node waits until `finish` is called."""
         run = await self.started(thread, {"assistant_id": "slow", "input": self.slow, **body})
-        await self.until(lambda: self._waits(thread))
+        await self.until(lambda: self._is_waiting(thread))
         return run
 
-    async def _waits(self, thread: str) -> bool:
+    async def _is_waiting(self, thread: str) -> bool:
         return (await self.unrecorded("GET", f"/threads/{thread}/state"))["next"] == ["wait"]
 
     async def started(self, thread: str, body: Any) -> str:
-        """The id of a run in the background."""
+        """Start a background run and return its id."""
         return str((await self.unrecorded("POST", f"/threads/{thread}/runs", body))["run_id"])
 
     async def ended(self, thread: str, run: str) -> str:
-        """The status of a run, once it is over."""
+        """Wait for the end of a run and return its status."""
 
         async def status() -> str | None:
             now = (await self.unrecorded("GET", f"/threads/{thread}/runs/{run}")).get("status", "gone")
@@ -116,16 +116,16 @@ class Wire:
 
     @property
     def slow(self) -> dict[str, Any]:
-        """The input of the graph `slow` that has it wait for `finish`."""
+        """The input that keeps the graph `slow` waiting for `finish`."""
         return {"until": str(self._gate)}
 
     def finish(self) -> None:
         """Let the runs of `slow` end."""
         self._gate.touch()
 
-    async def until(self, look: Callable[[], Awaitable[Any]]) -> Any:
+    async def until(self, check: Callable[[], Awaitable[Any]]) -> Any:
         with anyio.fail_after(PATIENCE):
-            while not (found := await look()):  # noqa: ASYNC110 - another process has no event to wait on
+            while not (found := await check()):  # noqa: ASYNC110 - no event crosses the process boundary
                 await anyio.sleep(0.05)
             return found
 
@@ -144,7 +144,7 @@ class OpenStream:
         self._read = read
 
     async def until(self, event: str) -> None:
-        """Read up to and with the next frame of this name."""
+        """Read up to and including the next frame of this name."""
         with anyio.fail_after(PATIENCE):
             block: list[str] = []
             async for line in self._lines:
@@ -158,9 +158,9 @@ class OpenStream:
                     return
 
 
-def _described(method: str, path: str, response: httpx.Response) -> dict[str, Any]:
+def _describe(method: str, path: str, response: httpx.Response) -> dict[str, Any]:
     headers = {name: response.headers[name] for name in HEADERS if name in response.headers}
-    return {"asked": f"{method} {path}", "status": response.status_code, "headers": headers}
+    return {"request": f"{method} {path}", "status": response.status_code, "headers": headers}
 
 
 def _is_stream(response: httpx.Response) -> bool:

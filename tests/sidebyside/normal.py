@@ -1,7 +1,7 @@
-"""Exchanges without what is different each time: ids become names in the order of their appearance, times `<time>`.
+"""Normalise exchanges so that two recordings are equal: ids become names in order of appearance, times `<time>`.
 
-What one server adds to nearly every object it shows (its version, its address) is taken out of the objects and shown
-once per scenario. Otherwise the table of differences would say it a thousand times.
+The keys that a server adds to nearly every object (its version, its address) are removed from the objects and listed
+once per scenario. Otherwise the table of differences would repeat them a thousand times.
 """
 
 import json
@@ -10,7 +10,7 @@ import uuid
 from typing import Any
 
 NOWHERE = "6f1d2c4e-0000-4000-8000-000000000000"
-"""An id that nothing has."""
+"""An id that does not exist on either server."""
 
 SERVER_KEYS = frozenset(
     {
@@ -22,7 +22,7 @@ SERVER_KEYS = frozenset(
         "langgraph_request_id",
     }
 )
-"""Keys of metadata and of `configurable` that tell of the server and its request, not of the run."""
+"""Keys of metadata and `configurable` that describe the server and its request, not the run."""
 
 _ID = re.compile(
     r"(?:(?P<where>threads|runs|assistants|crons|state)/)?"
@@ -30,7 +30,7 @@ _ID = re.compile(
 )
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:\d\d)?")
 _USUAL_TIME = re.compile(r"[\d-]{10}T[\d:]{8}\.\d{6}\+00:00")
-_MOMENT = re.compile(r"(?<!\d)1[789]\d{11}(?!\d)")  # milliseconds since the epoch
+_MILLISECONDS = re.compile(r"(?<!\d)1[789]\d{11}(?!\d)")  # milliseconds since the epoch
 _REPR = re.compile(r"datetime\.datetime\([^()]*\)|<function \w+ at 0x[0-9a-f]+>")
 _POSITION = re.compile(r"\d+(?:-\d+)?")
 _FOLDERS = {"threads": "thread", "runs": "run", "assistants": "assistant", "crons": "cron", "state": "checkpoint"}
@@ -38,12 +38,12 @@ _SYSTEM_ASSISTANTS = uuid.UUID("6ba7b821-9dad-11d1-80b4-00c04fd430c8")
 
 
 def system_assistant(graph: str) -> str:
-    """The id that both servers give the assistant of a graph."""
+    """Return the id that both servers give the assistant of a graph."""
     return str(uuid.uuid5(_SYSTEM_ASSISTANTS, graph))
 
 
 class Normal:
-    """Gives names to what one server said in one scenario."""
+    """Normalises what one server sent in one scenario."""
 
     def __init__(self, url: str, gate: str, graphs: list[str]) -> None:
         self._plain = {url: "http://server", gate: "<gate>"}
@@ -53,11 +53,11 @@ class Normal:
 
     def exchanges(self, recorded: list[dict[str, Any]]) -> list[dict[str, Any]]:
         shown = [self._exchange(each) for each in recorded]
-        told = ", ".join(f"{key}={value}" for key, value in sorted(self._server.items()))
-        return [*shown, {"asked": "what is told of the server", "keys": told}]
+        keys = ", ".join(f"{key}={value}" for key, value in sorted(self._server.items()))
+        return [*shown, {"request": "server metadata", "keys": keys}]
 
     def _exchange(self, exchange: dict[str, Any]) -> dict[str, Any]:
-        """What was asked is named first, then the rest in the order in which a reader sees it."""
+        """Name the ids of the request first, then the rest in reading order."""
         named = {key: self._value(exchange[key], key) for key in exchange if key != "frames"}
         if "frames" in exchange:
             named["frames"] = [self._frame(frame) for frame in exchange["frames"]]
@@ -79,13 +79,13 @@ class Normal:
         return self._text(value, key) if isinstance(value, str) else value
 
     def _object(self, value: dict[str, Any]) -> dict[str, Any]:
-        """In the order of the keys, because JSON's own order is no promise and must not decide about names."""
+        """Visit keys in sorted order: the order of JSON keys is not guaranteed and must not decide the names."""
         for key in SERVER_KEYS & value.keys():
-            self._server[key] = self._told(value[key])
-        kept = (key for key in sorted(value, key=lambda key: _order(key, value[key])) if key not in SERVER_KEYS)
-        return {self._text(key, "id"): self._value(value[key], key) for key in kept}
+            self._server[key] = self._server_value(value[key])
+        keys = (key for key in sorted(value, key=lambda key: _order(key, value[key])) if key not in SERVER_KEYS)
+        return {self._text(key, "id"): self._value(value[key], key) for key in keys}
 
-    def _told(self, value: Any) -> str:
+    def _server_value(self, value: Any) -> str:
         if isinstance(value, int):
             return "<number>"
         return _ID.sub("<id>", self._without_addresses(str(value)))
@@ -94,7 +94,7 @@ class Normal:
         role = key.removesuffix("_id") if key.endswith("_id") else "id"
         text = _ID.sub(lambda found: self._name(found, role), self._without_addresses(text))
         text = _TIME.sub(lambda found: _time(found[0]), text)
-        return _MOMENT.sub("<moment>", _REPR.sub("<repr>", text))
+        return _MILLISECONDS.sub("<milliseconds>", _REPR.sub("<repr>", text))
 
     def _without_addresses(self, text: str) -> str:
         for address, name in self._plain.items():
@@ -112,11 +112,11 @@ class Normal:
 
 
 def _order(key: str, value: Any) -> tuple[str, str]:
-    """Keys that are ids come in the order of their values, since their own is random."""
+    """Sort keys that are ids by their values, because the ids are random."""
     masked = _ID.sub("", key)
     return (masked, "") if masked == key else (masked, _ID.sub("", json.dumps(value, sort_keys=True)))
 
 
 def _time(text: str) -> str:
-    """A time in another form than the usual keeps its form."""
+    """Replace a time. A time that is not in the usual format keeps its format."""
     return "<time>" if _USUAL_TIME.fullmatch(text) else "<time as " + re.sub(r"\d", "0", text) + ">"

@@ -1,4 +1,4 @@
-"""Every scenario once on a server, and what was recorded."""
+"""Play every scenario once on a server and record it."""
 
 import json
 import traceback
@@ -13,26 +13,26 @@ from exchanges import PATIENCE, Wire
 from normal import Normal
 from scenarios import SCENARIOS, Scenario
 
-AT_ONCE = 12
-"""Scenarios under way on each server."""
+CONCURRENCY = 12
+"""Scenarios that are played concurrently on each server."""
 
-BROKEN_OFF = "BROKEN OFF"
+BROKEN_OFF = "ABORTED"
 GRAPHS = list(json.loads((Path(__file__).parent / "langgraph.json").read_text())["graphs"])
 
 Record = list[dict[str, Any]]
 Records = dict[str, tuple[Record, Record]]
-"""By scenario: the stock server's and Threadwire's."""
+"""The records of the stock server and of Threadwire, by scenario."""
 
 
 @dataclass(frozen=True)
 class Played:
     records: Records
     api: dict[str, Any]
-    """How Threadwire describes itself."""
+    """Threadwire's OpenAPI document."""
 
 
 async def play_both(names: list[str], addresses: tuple[str, str], folder: Path) -> Records:
-    """On both servers at the same time: the stock one mostly waits."""
+    """Play the scenarios on both servers at the same time, because the stock server mostly waits."""
     played: dict[str, dict[str, Record]] = {}
 
     async def one(server: str, url: str) -> None:
@@ -45,16 +45,16 @@ async def play_both(names: list[str], addresses: tuple[str, str], folder: Path) 
 
 
 async def play(names: Iterable[str], url: str, folder: Path) -> dict[str, Record]:
-    """The normalised record of each of these scenarios on the server at `url`."""
+    """Return the normalised record of each of these scenarios on the server at `url`."""
     await anyio.Path(folder).mkdir()
     records: dict[str, Record] = {}
     chosen = [SCENARIOS[name] for name in names]
-    turns = anyio.CapacityLimiter(AT_ONCE)
-    limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)  # the stock server closes at will
+    limiter = anyio.CapacityLimiter(CONCURRENCY)
+    limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)  # the stock server closes at any time
     async with httpx.AsyncClient(base_url=url, timeout=PATIENCE, limits=limits) as client:
 
         async def one(scenario: Scenario) -> None:
-            async with turns:
+            async with limiter:
                 records[scenario.name] = await _record(scenario, Wire(client, folder), url)
 
         async with anyio.create_task_group() as group:
@@ -68,12 +68,12 @@ async def play(names: Iterable[str], url: str, folder: Path) -> dict[str, Record
 
 
 async def _record(scenario: Scenario, wire: Wire, url: str) -> Record:
-    """What a scenario saw. If it broke off that is in the record too: the other scenarios go on."""
-    normal = Normal(url, wire.slow["until"], GRAPHS)
+    """Return the record of a scenario. An exception is recorded too, so that the other scenarios continue."""
+    normalizer = Normal(url, wire.slow["until"], GRAPHS)
     try:
         await scenario.play(wire)
-    except Exception:  # whatever a server's answer made it stumble over
-        wire.exchanges.append({"asked": BROKEN_OFF, "why": traceback.format_exc(limit=-2)})
+    except Exception:  # a response may break the scenario in any way
+        wire.exchanges.append({"request": BROKEN_OFF, "traceback": traceback.format_exc(limit=-2)})
     finally:
         wire.finish()
-    return normal.exchanges(wire.exchanges)
+    return normalizer.exchanges(wire.exchanges)

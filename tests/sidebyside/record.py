@@ -1,7 +1,7 @@
-"""Record the differences anew: `.venv/bin/python tests/sidebyside/record.py [scenario …]`.
+"""Record the differences again: `.venv/bin/python tests/sidebyside/record.py [scenario …]`.
 
-Plays the scenarios (all, unless some are named) on both servers and writes `differences.json`. Read the diff before you
-keep it, and give a reason to what has none.
+Plays the given scenarios, by default all of them, on both servers and writes `differences.json`. Review the diff before
+you commit it, and add a reason to each difference that has none.
 """
 
 import sys

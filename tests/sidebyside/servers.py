@@ -1,4 +1,4 @@
-"""The stock dev server beside ours: the same project, each in a process of its own."""
+"""The stock dev server and Threadwire: the same project, each server in its own process."""
 
 import os
 import shutil
@@ -19,20 +19,20 @@ GRAPHS = HERE.parent / "graphs"
 STOCK = ROOT / ".venv-stock" / "bin" / "langgraph"
 START_WITHIN = 90.0
 JOBS = 64
-"""Runs at the same time. The stock server's default of one would make scenarios wait for each other."""
+"""Concurrent runs. With the stock server's default of one, scenarios would wait for each other."""
 
 
 @contextmanager
 def both_servers(folder: Path) -> Iterator[tuple[str, str]]:
     """The addresses of the stock server and of Threadwire."""
-    project = make_project(folder / "project")
+    project = copy_project(folder / "project")
     with stock_server(project, folder / "stock.log") as stock, running_server(project, folder / "data") as ours:
         yield stock, ours.url
 
 
-def make_project(folder: Path) -> Path:
-    """The agents of tests/graphs with the configuration beside this file. A copy, because the stock server writes
-    into its project."""
+def copy_project(folder: Path) -> Path:
+    """Copy the agents of tests/graphs and the configuration in this folder, because the stock server writes into its
+    project."""
     folder.mkdir(parents=True)
     shutil.copy(GRAPHS / "agents.py", folder)
     return Path(shutil.copy(HERE / "langgraph.json", folder))
@@ -40,7 +40,7 @@ def make_project(folder: Path) -> Path:
 
 @contextmanager
 def stock_server(project: Path, log: Path) -> Iterator[str]:
-    assert STOCK.exists(), "the stock server is not installed: run `make stock`"
+    assert STOCK.exists(), "The stock server is not installed: run `make stock`"
     port = _free_port()
     with log.open("w") as output:
         process = subprocess.Popen(
@@ -63,7 +63,7 @@ def stock_server(project: Path, log: Path) -> Iterator[str]:
 
 
 def _environment() -> dict[str, str]:
-    """Without anybody's keys: nothing is traced, and nobody is told. Its sets are in one order, also in messages."""
+    """Without API keys, tracing and analytics. A fixed hash seed fixes the order of sets, also in messages."""
     foreign = ("LANGSMITH_", "LANGCHAIN_", "LANGGRAPH_", "THREADWIRE_")
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
     quiet = {"LANGSMITH_TRACING": "false", "LANGGRAPH_CLI_NO_ANALYTICS": "1", "LOG_LEVEL": "warning"}
@@ -74,7 +74,7 @@ def _wait_until_ok(url: str, process: "subprocess.Popen[bytes]", log: Path) -> N
     deadline = time.monotonic() + START_WITHIN
     while not _is_ok(url):
         if process.poll() is not None or time.monotonic() > deadline:
-            raise TimeoutError(f"The stock server does not answer. It printed:\n{log.read_text()}")
+            raise TimeoutError(f"The stock server does not respond. Its output:\n{log.read_text()}")
         time.sleep(0.1)
 
 

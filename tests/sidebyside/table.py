@@ -1,8 +1,8 @@
-"""The deliberate differences: which there are, where exactly they show, and why.
+"""The deliberate differences: what they are, where exactly they occur, and why.
 
-`differences.json` has the reasons, written by hand, and every difference with its exact place and values. Record the
-differences anew with `.venv/bin/python tests/sidebyside/record.py`: what is new has no reason until somebody gives it
-one, and the tests refuse it until then.
+`differences.json` holds the reasons, written by hand, and every difference with its exact place and values. Record the
+differences again with `.venv/bin/python tests/sidebyside/record.py`. A new difference has no reason until you add one,
+and the tests fail until then.
 """
 
 import json
@@ -19,13 +19,13 @@ UNEXPLAINED = "unexplained"
 
 @dataclass(frozen=True)
 class Row:
-    """One pair of values, and all the places where exactly this pair shows."""
+    """One pair of values, and all the places where exactly this pair occurs."""
 
     reason: str
     stock: Any
     threadwire: Any
     places: dict[str, list[str]]
-    """By scenario."""
+    """Places by scenario."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def write_table(table: Table, path: Path = PATH) -> None:
 
 
 def _stored(row: Row) -> str:
-    """A value that is not there is left out. One line each, so that a change is one line of a diff."""
+    """Format a row with one line per value, so that a change is one line of a diff. Absent values are left out."""
     values = {"stock": row.stock, "threadwire": row.threadwire}
     lines = [f'      "reason": {json.dumps(row.reason)}']
     for name, value in values.items():
@@ -67,7 +67,7 @@ def _stored(row: Row) -> str:
 
 
 def tabled(found: dict[str, Iterable[Difference]], before: Table) -> Table:
-    """The table of what was found, with the reasons that were known before."""
+    """Return the table of the differences found, with the reasons that were known before."""
     by_place, by_values = _known(before)
     rows: dict[tuple[str, str], Row] = {}
     for scenario, differences in sorted(found.items()):

@@ -1,4 +1,4 @@
-"""What the documentation says of the comparison is what was compared."""
+"""The documentation matches the recorded comparison."""
 
 import re
 from typing import Any
@@ -12,16 +12,18 @@ from written_pages import check_part, markdown_table
 TABLE = read_table()
 EVERYWHERE = "server-keys"
 LONG = 160
-"""Characters of a value that a page shows."""
+"""Characters of a value that a page shows before truncating it."""
 
 
-def test_the_conformance_page_tells_of_every_scenario() -> None:
-    rows = [[subject, *counts(subject), told(subject)] for subject in SUBJECTS]
+def test_the_conformance_page_lists_every_scenario() -> None:
+    rows = [[subject, *counts(subject), titles(subject)] for subject in SUBJECTS]
     check_part("conformance.md", "scenarios", markdown_table(["", "scenarios", "equal", "played"], rows))
 
 
-def test_the_page_of_differences_tells_of_every_reason() -> None:
-    rows = [[reason["what"], *example(name), reason["why"], seen(name)] for name, reason in TABLE.reasons.items()]
+def test_the_differences_page_lists_every_reason() -> None:
+    rows = [
+        [reason["what"], *example(name), reason["why"], scenario_count(name)] for name, reason in TABLE.reasons.items()
+    ]
     heads = ["", "stock", "Threadwire", "why", "seen in"]
     check_part("differences.md", "differences", markdown_table(heads, rows))
 
@@ -32,13 +34,13 @@ def counts(subject: str) -> tuple[str, str]:
     return str(len(names)), str(len(set(names) - different))
 
 
-def told(subject: str) -> str:
+def titles(subject: str) -> str:
     names = (name for name, scenario in SCENARIOS.items() if scenario.subject == subject)
     return ", ".join(name.replace("_", " ") for name in names)
 
 
 def example(reason: str) -> tuple[str, str]:
-    """The first pair of values there is, shortened, with the name of what has them."""
+    """Return the first pair of values, shortened, with the name of the field."""
     row = rows_of(reason)[0]
     place = min(place for places in row.places.values() for place in places)
     name = re.sub(r"^frames\[.*", "frame", re.split(r"[.: ]", place)[-1])
@@ -48,7 +50,7 @@ def example(reason: str) -> tuple[str, str]:
 def shortened(value: Any, name: str) -> str:
     if value is ABSENT:
         return f"no `{name}`"
-    if name == "answer":
+    if name == "response":
         return f"{value['status']} {quoted(value.get('body', value.get('frames')))}"
     return quoted({name: value})
 
@@ -58,7 +60,7 @@ def quoted(value: Any) -> str:
     return f"`{text if len(text) <= LONG else text[:LONG] + '…'}`"
 
 
-def seen(reason: str) -> str:
+def scenario_count(reason: str) -> str:
     scenarios = {name for row in rows_of(reason) for name in row.places}
     return f"{len(scenarios)} scenario{'s' if len(scenarios) > 1 else ''}"
 

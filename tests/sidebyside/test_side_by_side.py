@@ -1,4 +1,4 @@
-"""The same exchange on the stock server and on Threadwire, but for the differences that are in the table."""
+"""The stock server and Threadwire respond alike, except for the differences in the table."""
 
 import pytest
 from comparison import Difference, differences
@@ -9,20 +9,20 @@ from table import key_of, read_table
 TABLE = read_table()
 
 
-@pytest.mark.timeout(600)  # the first one plays them all
+@pytest.mark.timeout(600)  # the first test plays all scenarios
 @pytest.mark.parametrize("scenario", sorted(SCENARIOS))
-def test_only_tabled_differences(scenario: str, records: Records) -> None:
-    found, tabled = differences(*records[scenario]), TABLE.of(scenario)
-    new, gone = _without(found, tabled), _without(tabled, found)
-    assert not new, "differs, and is not in the table:\n" + "\n".join(map(str, new))
-    assert not gone, "is in the table, and does not differ:\n" + "\n".join(map(str, gone))
+def test_servers_differ_only_as_tabled(scenario: str, records: Records) -> None:
+    found, expected = differences(*records[scenario]), TABLE.of(scenario)
+    new, stale = _without(found, expected), _without(expected, found)
+    assert not new, "Not in the table, but the servers differ:\n" + "\n".join(map(str, new))
+    assert not stale, "In the table, but the servers agree:\n" + "\n".join(map(str, stale))
 
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("scenario", sorted(SCENARIOS))
-def test_a_scenario_is_played_to_its_end(scenario: str, records: Records) -> None:
+def test_a_scenario_runs_to_its_end(scenario: str, records: Records) -> None:
     for record in records[scenario]:
-        assert [each["why"] for each in record if each["asked"] == BROKEN_OFF] == []
+        assert [each["traceback"] for each in record if each["request"] == BROKEN_OFF] == []
 
 
 def test_every_difference_has_a_reason_and_every_reason_a_difference() -> None:

@@ -1,5 +1,5 @@
-"""What is played on both servers. A scenario is an async function of a `Wire`; its name is the name in the table of
-differences."""
+"""The scenarios that are played on both servers. A scenario is an async function of a `Wire`. The table of differences
+refers to it by its function name."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -15,9 +15,9 @@ class Scenario:
     name: str
     play: Play
     subject: str
-    """The module it stands in."""
+    """The module that defines it."""
     alone: bool
-    """Whether it touches what others made, and must wait until they are done."""
+    """Whether it affects other scenarios' data and must run after they have ended."""
 
 
 SCENARIOS: dict[str, Scenario] = {}
@@ -36,13 +36,13 @@ def alone(play: Play) -> Play:
 
 
 def named(name: str, play: Play) -> None:
-    """A scenario that is one of a series."""
+    """Register a scenario that is one of a series."""
     _add(play, name=name)
 
 
 def _add(play: Play, *, name: str | None = None, alone: bool = False) -> Play:
     name = name or play.__name__
-    assert name not in SCENARIOS, f"there are two scenarios called {name}"
+    assert name not in SCENARIOS, f"Duplicate scenario name: {name}"
     SCENARIOS[name] = Scenario(name, play, _loading, alone)
     return play
 

@@ -36,7 +36,7 @@ async def a_run_is_rolled_back(wire: Wire) -> None:
 
 
 @scenario
-async def the_stream_of_a_run_that_is_cancelled(wire: Wire) -> None:
+async def the_stream_of_a_cancelled_run(wire: Wire) -> None:
     thread = await wire.thread()
     run_id = await wire.begun(thread, stream_resumable=True)
     await wire.unrecorded("POST", f"/threads/{thread}/runs/{run_id}/cancel?wait=1")
@@ -45,7 +45,7 @@ async def the_stream_of_a_run_that_is_cancelled(wire: Wire) -> None:
 
 
 @scenario
-async def a_run_that_is_over_is_cancelled(wire: Wire) -> None:
+async def a_finished_run_is_cancelled(wire: Wire) -> None:
     thread = await wire.thread()
     run_id = await wire.started(thread, run("echo", TEXT))
     await wire.ended(thread, run_id)
@@ -53,13 +53,13 @@ async def a_run_that_is_over_is_cancelled(wire: Wire) -> None:
 
 
 @scenario
-async def a_run_that_is_not_there_is_cancelled(wire: Wire) -> None:
+async def a_run_that_does_not_exist_is_cancelled(wire: Wire) -> None:
     await wire.post(f"/threads/{await wire.thread()}/runs/{NOWHERE}/cancel")
     await wire.post(f"/threads/{NOWHERE}/runs/{NOWHERE}/cancel")
 
 
 @scenario
-async def a_run_is_cancelled_in_an_unknown_way(wire: Wire) -> None:
+async def a_run_is_cancelled_with_an_unknown_action(wire: Wire) -> None:
     thread = await wire.thread()
     run_id = await wire.begun(thread)
     await wire.post(f"/threads/{thread}/runs/{run_id}/cancel?action=softly")
@@ -68,7 +68,7 @@ async def a_run_is_cancelled_in_an_unknown_way(wire: Wire) -> None:
 
 
 @scenario
-async def a_run_that_waits_its_turn_is_cancelled(wire: Wire) -> None:
+async def a_queued_run_is_cancelled(wire: Wire) -> None:
     thread = await wire.thread()
     first = await wire.begun(thread)
     second = await wire.started(thread, run("echo", TEXT))
@@ -80,7 +80,7 @@ async def a_run_that_waits_its_turn_is_cancelled(wire: Wire) -> None:
 
 
 @scenario
-async def a_run_that_is_under_way_is_deleted(wire: Wire) -> None:
+async def a_running_run_is_deleted(wire: Wire) -> None:
     thread = await wire.thread()
     run_id = await wire.begun(thread)
     await wire.delete(f"/threads/{thread}/runs/{run_id}")
@@ -97,7 +97,7 @@ async def several_runs_are_cancelled_by_id(wire: Wire) -> None:
 
 
 @scenario
-async def several_runs_are_cancelled_and_one_is_not_there(wire: Wire) -> None:
+async def several_runs_are_cancelled_and_one_does_not_exist(wire: Wire) -> None:
     thread = await wire.thread()
     run_id = await wire.begun(thread)
     await wire.post("/runs/cancel", {"thread_id": thread, "run_ids": [run_id, NOWHERE]})
@@ -105,7 +105,7 @@ async def several_runs_are_cancelled_and_one_is_not_there(wire: Wire) -> None:
 
 
 @scenario
-async def runs_are_cancelled_without_saying_which(wire: Wire) -> None:
+async def runs_are_cancelled_without_a_selection(wire: Wire) -> None:
     await wire.post("/runs/cancel", {})
     await wire.post("/runs/cancel", {"status": "asleep"})
     await wire.post("/runs/cancel", {"thread_id": NOWHERE})
@@ -132,5 +132,5 @@ async def all_pending_runs_are_cancelled(wire: Wire) -> None:
 
 
 @alone
-async def runs_are_cancelled_where_there_are_none(wire: Wire) -> None:
+async def runs_are_cancelled_when_there_are_none(wire: Wire) -> None:
     await wire.post("/runs/cancel", {"status": "all"})

@@ -36,7 +36,7 @@ async def a_command_updates_and_resumes(wire: Wire) -> None:
 
 
 @scenario
-async def a_command_goes_nowhere(wire: Wire) -> None:
+async def invalid_commands(wire: Wire) -> None:
     thread = await wire.ran("echo", TEXT)
     body = {"assistant_id": "echo", "command": {"goto": "nowhere"}, "stream_mode": MODES}
     await wire.post(f"/threads/{thread}/runs/stream", body)
@@ -45,7 +45,7 @@ async def a_command_goes_nowhere(wire: Wire) -> None:
 
 
 @scenario
-async def a_command_beside_input(wire: Wire) -> None:
+async def a_command_together_with_input(wire: Wire) -> None:
     for given, command in (
         ({}, {"resume": "yes"}),
         ({"topic": "y"}, {"resume": "yes"}),
@@ -57,7 +57,7 @@ async def a_command_beside_input(wire: Wire) -> None:
 
 
 @scenario
-async def a_command_that_says_nothing(wire: Wire) -> None:
+async def an_empty_command(wire: Wire) -> None:
     for command in ({}, {"update": {}}, {"update": []}, {"goto": []}, {"goto": ""}):
         thread = await wire.ran("approve", {"topic": "x"})
         await wire.post(f"/threads/{thread}/runs/wait", {"assistant_id": "approve", "command": command})
@@ -89,7 +89,7 @@ async def a_run_from_an_earlier_checkpoint(wire: Wire) -> None:
 
 
 @scenario
-async def a_run_from_a_checkpoint_that_is_not_there(wire: Wire) -> None:
+async def a_run_from_a_checkpoint_that_does_not_exist(wire: Wire) -> None:
     thread = await wire.ran("echo", TEXT)
     checkpoint = "1f0a0000-0000-6000-8000-000000000000"
     await wire.post(f"/threads/{thread}/runs/wait", run("echo", TEXT, checkpoint_id=checkpoint))
@@ -98,14 +98,14 @@ async def a_run_from_a_checkpoint_that_is_not_there(wire: Wire) -> None:
 
 
 @scenario
-async def a_run_from_no_particular_checkpoint(wire: Wire) -> None:
+async def a_run_from_an_unspecified_checkpoint(wire: Wire) -> None:
     thread = await wire.ran("steps", {"count": 2})
     for checkpoint in ({}, {"checkpoint_id": ""}, {"checkpoint_ns": "nowhere:1"}):
         await wire.post(f"/threads/{thread}/runs/wait", run("steps", {"count": 3}, checkpoint=checkpoint))
 
 
 @scenario
-async def a_run_from_a_checkpoint_that_makes_no_sense(wire: Wire) -> None:
+async def a_run_from_an_invalid_checkpoint(wire: Wire) -> None:
     thread = await wire.ran("echo", TEXT)
     for checkpoint in ({"checkpoint_id": 5}, {"checkpoint_ns": 5}, {"checkpoint_map": 5}, "nowhere"):
         await wire.post(f"/threads/{thread}/runs/wait", run("echo", TEXT, checkpoint=checkpoint))

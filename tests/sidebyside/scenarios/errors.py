@@ -1,4 +1,4 @@
-"""What is refused: runs, and fields of the wrong kind."""
+"""Rejected requests: invalid runs, and fields of the wrong type."""
 
 from exchanges import Wire
 from normal import NOWHERE
@@ -22,20 +22,20 @@ async def a_run_of_an_unknown_assistant(wire: Wire) -> None:
 
 
 @scenario
-async def a_run_of_nobody(wire: Wire) -> None:
+async def a_run_without_an_assistant(wire: Wire) -> None:
     await wire.post(f"/threads/{await wire.thread()}/runs", {"input": TEXT})
 
 
 @scenario
-async def a_run_on_a_thread_that_is_not_there(wire: Wire) -> None:
+async def a_run_on_a_thread_that_does_not_exist(wire: Wire) -> None:
     for ending in ("", "/stream", "/wait"):
         await wire.post(f"/threads/{NOWHERE}/runs{ending}", run("echo", TEXT))
 
 
 @scenario
-async def a_run_with_fields_of_the_wrong_kind(wire: Wire) -> None:
+async def a_run_with_fields_of_the_wrong_type(wire: Wire) -> None:
     thread = await wire.thread()
-    for wrong in (
+    for invalid in (
         {"config": "x"},
         {"metadata": []},
         {"multitask_strategy": "hope"},
@@ -64,31 +64,31 @@ async def a_run_with_fields_of_the_wrong_kind(wire: Wire) -> None:
         {"if_not_exists": "maybe"},
         {"assistant_id": 5},
     ):
-        await wire.post(f"/threads/{thread}/runs", {**run("echo", TEXT), **wrong})
+        await wire.post(f"/threads/{thread}/runs", {**run("echo", TEXT), **invalid})
 
 
 @scenario
-async def fields_of_the_wrong_kind_elsewhere(wire: Wire) -> None:
+async def other_fields_of_the_wrong_type(wire: Wire) -> None:
     thread, item = await wire.thread(), {"namespace": [wire.mark], "key": "k", "value": {}}
     cron = {"assistant_id": "echo", "schedule": "@yearly"}
-    for wrong in ({"limit": "5"}, {"limit": True}, {"offset": "0"}):
+    for invalid in ({"limit": "5"}, {"limit": True}, {"offset": "0"}):
         for path in ("/threads", "/assistants", "/runs/crons"):
-            await wire.post(f"{path}/search", wrong)
-        await wire.post("/store/items/search", {"namespace_prefix": [wire.mark], **wrong})
-        await wire.post("/store/namespaces", wrong)
+            await wire.post(f"{path}/search", invalid)
+        await wire.post("/store/items/search", {"namespace_prefix": [wire.mark], **invalid})
+        await wire.post("/store/namespaces", invalid)
     await wire.post(f"/threads/{thread}/history", {"limit": "5"})
     await wire.post("/store/namespaces", {"max_depth": "1"})
     await wire.post("/store/items/search", {"namespace_prefix": [wire.mark], "refresh_ttl": "yes"})
     await wire.put("/store/items", {**item, "ttl": "5"})
     await wire.post("/threads", {"ttl": {"ttl": "5"}})
     await wire.post(f"/threads/{thread}/state/checkpoint", {"checkpoint": {}, "subgraphs": "yes"})
-    for wrong in ({"end_time": 5}, {"enabled": "yes"}, {"enabled": 1}):
-        await wire.post("/runs/crons", {**cron, **wrong})
+    for invalid in ({"end_time": 5}, {"enabled": "yes"}, {"enabled": 1}):
+        await wire.post("/runs/crons", {**cron, **invalid})
     await wire.post("/runs/crons/search", {"enabled": 1})
 
 
 @scenario
-async def a_run_with_fields_that_are_null(wire: Wire) -> None:
+async def a_run_with_null_fields(wire: Wire) -> None:
     for name in ("config", "context", "metadata", "webhook", "stream_mode", "interrupt_before", "durability"):
         await wire.post(f"/threads/{await wire.thread()}/runs/wait", {**run("echo", TEXT), name: None})
     for name in ("on_disconnect", "multitask_strategy", "if_not_exists", "after_seconds", "stream_subgraphs"):
@@ -96,34 +96,34 @@ async def a_run_with_fields_that_are_null(wire: Wire) -> None:
 
 
 @scenario
-async def a_run_with_numbers_of_another_form(wire: Wire) -> None:
+async def a_run_with_numbers_in_unusual_forms(wire: Wire) -> None:
     for config in ({"recursion_limit": 20_000}, {"recursion_limit": 9.0}, {"metadata": None}):
         await wire.post(f"/threads/{await wire.thread()}/runs/wait", run("echo", TEXT, config=config))
     await wire.post(f"/threads/{await wire.thread()}/runs/wait", run("echo", TEXT, after_seconds=0.0))
 
 
 @scenario
-async def a_run_with_keys_that_belong_to_the_server(wire: Wire) -> None:
+async def a_run_with_reserved_keys(wire: Wire) -> None:
     config = {"configurable": {"__pregel_task_id": "x"}}
     await wire.post(f"/threads/{await wire.thread()}/runs/wait", run("echo", TEXT, config=config))
 
 
 @scenario
-async def a_run_that_is_to_tell_a_private_address(wire: Wire) -> None:
+async def a_run_with_an_invalid_webhook(wire: Wire) -> None:
     thread = await wire.thread()
     for webhook in ("http://127.0.0.1:9/x", "https://127.0.0.1:9/x", "ftp://example.com/x", "not an address"):
         await wire.post(f"/threads/{thread}/runs", run("echo", TEXT, webhook=webhook))
 
 
 @scenario
-async def a_node_that_fails_leaves_its_mark(wire: Wire) -> None:
+async def the_state_after_a_node_fails(wire: Wire) -> None:
     thread = await wire.ran("fails", TEXT)
     await wire.get(f"/threads/{thread}/state")
     await wire.post(f"/threads/{thread}/history", {"limit": 10})
 
 
 @scenario
-async def input_that_a_node_stumbles_over(wire: Wire) -> None:
+async def input_that_a_node_cannot_handle(wire: Wire) -> None:
     await wire.post(f"/threads/{await wire.thread()}/runs/wait", run("chat", {"messages": "no list"}))
     await wire.post(f"/threads/{await wire.thread()}/runs/wait", run("chat", {"messages": [{"role": "odd"}]}))
     await wire.post(f"/threads/{await wire.thread()}/runs/wait", run("echo", "not an object"))

@@ -1,4 +1,4 @@
-"""What scenarios say to the graphs."""
+"""The inputs that scenarios send to the graphs."""
 
 from typing import Any
 

@@ -7,14 +7,14 @@ MODES = ["values", "updates"]
 
 
 @scenario
-async def a_run_that_asks(wire: Wire) -> None:
+async def a_run_that_interrupts(wire: Wire) -> None:
     thread = await wire.thread()
     await wire.post(f"/threads/{thread}/runs/stream", run("approve", {"topic": "x"}, stream_mode=MODES))
     await wire.get(f"/threads/{thread}/state")
 
 
 @scenario
-async def a_run_that_asks_seen_in_detail(wire: Wire) -> None:
+async def a_run_that_interrupts_is_streamed_in_debug_modes(wire: Wire) -> None:
     thread = await wire.thread()
     modes = ["debug", "tasks", "checkpoints"]
     await wire.post(f"/threads/{thread}/runs/stream", run("approve", {"topic": "x"}, stream_mode=modes))
@@ -22,7 +22,7 @@ async def a_run_that_asks_seen_in_detail(wire: Wire) -> None:
 
 
 @scenario
-async def a_run_that_asks_is_waited_for(wire: Wire) -> None:
+async def a_run_that_interrupts_is_waited_for(wire: Wire) -> None:
     thread = await wire.thread()
     await wire.post(f"/threads/{thread}/runs/wait", run("approve", {"topic": "x"}))
     await wire.post(f"/threads/{thread}/runs/wait", resumed("approve", {"ok": True}))
@@ -37,7 +37,7 @@ async def an_answer_is_streamed(wire: Wire) -> None:
 
 
 @scenario
-async def an_answer_by_the_id_of_the_question(wire: Wire) -> None:
+async def an_answer_by_interrupt_id(wire: Wire) -> None:
     thread = await wire.ran("approve", {"topic": "x"})
     state = await wire.unrecorded("GET", f"/threads/{thread}/state")
     answer = {state["interrupts"][0]["id"]: "by id"}
@@ -45,20 +45,20 @@ async def an_answer_by_the_id_of_the_question(wire: Wire) -> None:
 
 
 @scenario
-async def an_answer_that_is_null(wire: Wire) -> None:
+async def a_null_answer(wire: Wire) -> None:
     thread = await wire.ran("approve", {"topic": "x"})
     await wire.post(f"/threads/{thread}/runs/wait", resumed("approve", None))
 
 
 @scenario
-async def an_answer_to_no_question(wire: Wire) -> None:
+async def an_answer_without_an_interrupt(wire: Wire) -> None:
     thread = await wire.ran("echo", TEXT)
     await wire.post(f"/threads/{thread}/runs/wait", resumed("echo", "yes"))
     await wire.get(f"/threads/{thread}")
 
 
 @scenario
-async def an_answer_on_a_thread_where_nothing_was(wire: Wire) -> None:
+async def an_answer_on_an_empty_thread(wire: Wire) -> None:
     thread = await wire.thread()
     await wire.post(f"/threads/{thread}/runs/wait", resumed("approve", "yes"))
 
@@ -71,19 +71,19 @@ async def new_input_instead_of_an_answer(wire: Wire) -> None:
 
 
 @scenario
-async def several_questions_at_once(wire: Wire) -> None:
+async def several_interrupts(wire: Wire) -> None:
     thread = await wire.ran("approve_many", {})
     await wire.get(f"/threads/{thread}")
     await wire.get(f"/threads/{thread}/state")
 
 
 @scenario
-async def several_questions_are_waited_for(wire: Wire) -> None:
+async def several_interrupts_are_waited_for(wire: Wire) -> None:
     await wire.post(f"/threads/{await wire.thread()}/runs/wait", run("approve_many", {}))
 
 
 @scenario
-async def several_questions_are_answered_by_id(wire: Wire) -> None:
+async def several_interrupts_are_answered_by_id(wire: Wire) -> None:
     thread = await wire.ran("approve_many", {})
     state = await wire.unrecorded("GET", f"/threads/{thread}/state")
     answers = {each["id"]: f"to {each['value']}" for each in state["interrupts"]}
@@ -94,7 +94,7 @@ async def several_questions_are_answered_by_id(wire: Wire) -> None:
 
 
 @scenario
-async def one_of_several_questions_is_answered(wire: Wire) -> None:
+async def one_of_several_interrupts_is_answered(wire: Wire) -> None:
     thread = await wire.ran("approve_many", {})
     state = await wire.unrecorded("GET", f"/threads/{thread}/state")
     [left] = [each["id"] for each in state["interrupts"] if each["value"] == "left?"]
@@ -103,7 +103,7 @@ async def one_of_several_questions_is_answered(wire: Wire) -> None:
 
 
 @scenario
-async def a_stop_before_a_node(wire: Wire) -> None:
+async def an_interrupt_before_a_node(wire: Wire) -> None:
     thread = await wire.thread()
     body = run("slow", {"seconds": 0}, stream_mode=MODES, interrupt_before=["wait"])
     await wire.post(f"/threads/{thread}/runs/stream", body)
@@ -113,7 +113,7 @@ async def a_stop_before_a_node(wire: Wire) -> None:
 
 
 @scenario
-async def a_stop_after_a_node(wire: Wire) -> None:
+async def an_interrupt_after_a_node(wire: Wire) -> None:
     thread = await wire.thread()
     body = run("slow", {"seconds": 0}, stream_mode=MODES, interrupt_after=["begin"])
     await wire.post(f"/threads/{thread}/runs/stream", body)
@@ -121,27 +121,27 @@ async def a_stop_after_a_node(wire: Wire) -> None:
 
 
 @scenario
-async def a_stop_before_every_node(wire: Wire) -> None:
+async def an_interrupt_before_every_node(wire: Wire) -> None:
     thread = await wire.thread()
     await wire.post(f"/threads/{thread}/runs/wait", run("slow", {"seconds": 0}, interrupt_before="*"))
     await wire.get(f"/threads/{thread}/state")
 
 
 @scenario
-async def a_stop_before_a_node_that_is_not_there(wire: Wire) -> None:
+async def an_interrupt_before_a_node_that_does_not_exist(wire: Wire) -> None:
     thread = await wire.thread()
     await wire.post(f"/threads/{thread}/runs/wait", run("echo", TEXT, interrupt_before=["nowhere"]))
 
 
 @scenario
-async def a_question_after_tools_and_subgraphs(wire: Wire) -> None:
+async def an_interrupt_after_tools_and_subgraphs(wire: Wire) -> None:
     thread = await wire.thread()
     await wire.post(f"/threads/{thread}/runs/wait", run("everything", HELLO))
     await wire.get(f"/threads/{thread}")
 
 
 @scenario
-async def a_strict_answer_to_what_was_not_asked(wire: Wire) -> None:
+async def a_strict_answer_to_an_unknown_interrupt(wire: Wire) -> None:
     thread = await wire.ran("approve", {"topic": "x"})
     await wire.post(f"/threads/{thread}/runs/wait", resumed("approve", {"0" * 31 + "1": "yes"}, strict_resume=True))
     await wire.post(f"/threads/{thread}/runs/wait", resumed("approve", "yes", strict_resume=True))

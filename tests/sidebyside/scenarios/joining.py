@@ -7,7 +7,7 @@ MODES = ["values", "updates"]
 
 
 async def finished(wire: Wire, graph: str = "echo", given: object = TEXT, **body: object) -> str:
-    """The path of a run that is over and can be resumed."""
+    """Execute a run whose stream can be resumed, and return its path."""
     thread = await wire.thread()
     body = {"stream_mode": MODES, "stream_resumable": True, **body}
     run_id = await wire.started(thread, run(graph, given, **body))
@@ -31,8 +31,8 @@ async def a_finished_run_with_subgraphs_is_replayed(wire: Wire) -> None:
 async def a_finished_run_is_replayed_from_a_position(wire: Wire) -> None:
     path = await finished(wire)
     thread, run_id = path.split("/")[2::2]
-    all_of_it = Wire(wire._client, wire._gate.parent)
-    frames = await all_of_it.get(f"/threads/{thread}/runs/{run_id}/stream", headers={"Last-Event-ID": "-1"}, ids=True)
+    unrecorded = Wire(wire._client, wire._gate.parent)
+    frames = await unrecorded.get(f"/threads/{thread}/runs/{run_id}/stream", headers={"Last-Event-ID": "-1"}, ids=True)
     await wire.get(f"{path}/stream", headers={"Last-Event-ID": frames[1]["id"]})
 
 
@@ -42,12 +42,12 @@ async def a_finished_run_is_joined_without_a_position(wire: Wire) -> None:
 
 
 @scenario
-async def a_finished_run_is_joined_at_a_position_that_makes_no_sense(wire: Wire) -> None:
+async def a_finished_run_is_joined_at_an_invalid_position(wire: Wire) -> None:
     await wire.get(f"{await finished(wire)}/stream", headers={"Last-Event-ID": "nonsense"})
 
 
 @scenario
-async def a_run_that_did_not_ask_for_it_is_replayed(wire: Wire) -> None:
+async def a_run_that_is_not_resumable_is_replayed(wire: Wire) -> None:
     path = await finished(wire, stream_resumable=False)
     await wire.get(f"{path}/stream", headers={"Last-Event-ID": "-1"})
 
@@ -59,7 +59,7 @@ async def a_run_is_replayed_in_another_mode(wire: Wire) -> None:
 
 
 @scenario
-async def a_run_is_replayed_in_modes_given_as_one_array(wire: Wire) -> None:
+async def a_run_is_replayed_in_modes_sent_as_one_array(wire: Wire) -> None:
     path = await finished(wire)
     headers = {"Last-Event-ID": "-1"}
     await wire.get(f"{path}/stream", params={"stream_mode": '["values","updates"]'}, headers=headers)
@@ -78,8 +78,8 @@ async def a_failed_run_is_replayed(wire: Wire) -> None:
 
 
 async def live(wire: Wire) -> str:
-    """The path of the stream of a run that has said all it will say until `finish`: the stock server says some of it
-    twice to whoever joins while it speaks."""
+    """Return the stream path of a run that emits nothing more until `finish`. The stock server sends some frames twice
+    to a client that joins while frames are being emitted."""
     thread = await wire.thread()
     run_id = await wire.begun(thread, stream_mode=MODES, stream_resumable=True)
     path = f"/threads/{thread}/runs/{run_id}/stream"
@@ -105,7 +105,7 @@ async def a_live_run_is_joined_from_its_start(wire: Wire) -> None:
 
 
 @scenario
-async def a_client_that_leaves_takes_its_run_along(wire: Wire) -> None:
+async def a_run_is_cancelled_when_its_client_disconnects(wire: Wire) -> None:
     thread = await wire.thread()
     run_id = await wire.begun(thread, stream_resumable=True)
     path = f"/threads/{thread}/runs/{run_id}/stream?cancel_on_disconnect=true"

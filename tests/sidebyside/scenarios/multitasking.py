@@ -5,7 +5,7 @@ from scenarios.inputs import run
 
 
 async def while_busy(wire: Wire, strategy: str) -> tuple[str, str]:
-    """A thread with a run under way, and a second run that was asked for meanwhile."""
+    """Start a second run on a thread with a running run. Return the ids of the thread and the first run."""
     thread = await wire.thread()
     first = await wire.begun(thread)
     second = await wire.post(f"/threads/{thread}/runs", run("steps", {"count": 1}, multitask_strategy=strategy))

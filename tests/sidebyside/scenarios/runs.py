@@ -8,13 +8,13 @@ from scenarios.inputs import HELLO, TEXT, run
 @scenario
 async def a_run_in_the_background(wire: Wire) -> None:
     thread = await wire.thread()
-    begun = await wire.post(f"/threads/{thread}/runs", run("echo", TEXT))
-    await wire.ended(thread, begun["run_id"])
-    await wire.get(f"/threads/{thread}/runs/{begun['run_id']}")
+    created = await wire.post(f"/threads/{thread}/runs", run("echo", TEXT))
+    await wire.ended(thread, created["run_id"])
+    await wire.get(f"/threads/{thread}/runs/{created['run_id']}")
 
 
 @scenario
-async def a_run_with_everything_said(wire: Wire) -> None:
+async def a_run_with_every_option(wire: Wire) -> None:
     thread = await wire.thread()
     body = run(
         "echo",
@@ -29,26 +29,26 @@ async def a_run_with_everything_said(wire: Wire) -> None:
         multitask_strategy="reject",
         durability="sync",
     )
-    begun = await wire.post(f"/threads/{thread}/runs", body)
-    await wire.ended(thread, begun["run_id"])
-    await wire.get(f"/threads/{thread}/runs/{begun['run_id']}")
+    created = await wire.post(f"/threads/{thread}/runs", body)
+    await wire.ended(thread, created["run_id"])
+    await wire.get(f"/threads/{thread}/runs/{created['run_id']}")
     await wire.get(f"/threads/{thread}/state")
 
 
 @scenario
-async def a_run_that_asks_for_feedback(wire: Wire) -> None:
+async def a_run_with_feedback_keys(wire: Wire) -> None:
     thread = await wire.thread()
-    begun = await wire.post(f"/threads/{thread}/runs", run("echo", TEXT, feedback_keys=["good"]))
-    await wire.ended(thread, begun["run_id"])
+    created = await wire.post(f"/threads/{thread}/runs", run("echo", TEXT, feedback_keys=["good"]))
+    await wire.ended(thread, created["run_id"])
     await wire.get(f"/threads/{thread}/runs?select=status")
 
 
 @scenario
 async def a_run_with_a_context(wire: Wire) -> None:
     thread = await wire.thread()
-    begun = await wire.post(f"/threads/{thread}/runs", run("echo", TEXT, context={"who": "me"}))
-    await wire.ended(thread, begun["run_id"])
-    await wire.get(f"/threads/{thread}/runs/{begun['run_id']}")
+    created = await wire.post(f"/threads/{thread}/runs", run("echo", TEXT, context={"who": "me"}))
+    await wire.ended(thread, created["run_id"])
+    await wire.get(f"/threads/{thread}/runs/{created['run_id']}")
 
 
 @scenario
@@ -59,12 +59,12 @@ async def a_run_with_context_and_configurable(wire: Wire) -> None:
 
 
 @scenario
-async def a_run_with_keys_nobody_knows(wire: Wire) -> None:
+async def a_run_with_unknown_keys(wire: Wire) -> None:
     await wire.post(f"/threads/{await wire.thread()}/runs/wait", run("echo", TEXT, colour="green"))
 
 
 @scenario
-async def a_run_by_the_id_of_an_assistant(wire: Wire) -> None:
+async def a_run_by_assistant_id(wire: Wire) -> None:
     [assistant] = await wire.unrecorded("POST", "/assistants/search", {"graph_id": "private"})
     await wire.post(f"/threads/{await wire.thread()}/runs/wait", run(assistant["assistant_id"], {"question": "why?"}))
 
@@ -99,7 +99,7 @@ async def a_run_that_fails_is_joined(wire: Wire) -> None:
 
 
 @scenario
-async def a_run_that_is_not_there(wire: Wire) -> None:
+async def a_run_that_does_not_exist(wire: Wire) -> None:
     thread = await wire.thread()
     await wire.get(f"/threads/{thread}/runs/{NOWHERE}")
     await wire.delete(f"/threads/{thread}/runs/{NOWHERE}")
@@ -108,7 +108,7 @@ async def a_run_that_is_not_there(wire: Wire) -> None:
 
 
 @scenario
-async def a_run_id_that_is_none(wire: Wire) -> None:
+async def a_malformed_run_id(wire: Wire) -> None:
     thread = await wire.thread()
     await wire.get(f"/threads/{thread}/runs/nobody")
     await wire.get(f"/threads/{thread}/runs/nobody/join")
@@ -137,7 +137,7 @@ async def runs_are_listed(wire: Wire) -> None:
 
 
 @scenario
-async def runs_show_fields_selected_in_one_array(wire: Wire) -> None:
+async def runs_with_fields_selected_as_one_array(wire: Wire) -> None:
     thread = await wire.ran("echo", TEXT)
     await wire.get(f"/threads/{thread}/runs", params={"select": '["run_id","status"]'})
 
@@ -153,23 +153,23 @@ async def a_run_is_deleted(wire: Wire) -> None:
 
 
 @scenario
-async def a_run_on_a_thread_that_is_made_for_it(wire: Wire) -> None:
+async def a_run_that_creates_its_thread(wire: Wire) -> None:
     thread = "6f1d2c4e-1111-4000-8000-" + wire.mark[:12]
     await wire.post(f"/threads/{thread}/runs/wait", run("echo", TEXT, if_not_exists="create"))
     await wire.get(f"/threads/{thread}")
 
 
 @scenario
-async def a_run_that_begins_later(wire: Wire) -> None:
+async def a_delayed_run_is_cancelled(wire: Wire) -> None:
     thread = await wire.thread()
-    begun = await wire.post(f"/threads/{thread}/runs", run("echo", TEXT, after_seconds=3600))
+    created = await wire.post(f"/threads/{thread}/runs", run("echo", TEXT, after_seconds=3600))
     await wire.get(f"/threads/{thread}")
-    await wire.post(f"/threads/{thread}/runs/{begun['run_id']}/cancel?wait=1")
+    await wire.post(f"/threads/{thread}/runs/{created['run_id']}/cancel?wait=1")
     await wire.get(f"/threads/{thread}/runs?select=status")
 
 
 @scenario
-async def a_run_that_begins_a_little_later(wire: Wire) -> None:
+async def a_delayed_run_is_waited_for(wire: Wire) -> None:
     thread = await wire.thread()
     await wire.post(f"/threads/{thread}/runs/wait", run("echo", TEXT, after_seconds=1))
 

@@ -15,7 +15,8 @@ async def the_state_of_an_empty_thread(wire: Wire) -> None:
 
 @scenario
 async def the_state_after_a_run(wire: Wire) -> None:
-    await wire.get(f"/threads/{await wire.ran('echo', TEXT)}/state")
+    thread = await wire.ran("echo", TEXT)
+    await wire.get(f"/threads/{thread}/state")
 
 
 @scenario
@@ -25,7 +26,7 @@ async def the_state_of_a_conversation(wire: Wire) -> None:
 
 
 @scenario
-async def the_state_of_a_graph_with_an_output_of_its_own(wire: Wire) -> None:
+async def the_state_of_a_graph_with_an_output_schema(wire: Wire) -> None:
     thread = await wire.ran("private", {"question": "why?"})
     await wire.get(f"/threads/{thread}/state")
     await wire.get(f"/threads/{thread}")
@@ -33,19 +34,20 @@ async def the_state_of_a_graph_with_an_output_of_its_own(wire: Wire) -> None:
 
 @scenario
 async def the_state_of_an_entrypoint(wire: Wire) -> None:
-    await wire.get(f"/threads/{await wire.ran('functional', {'number': 21})}/state")
+    thread = await wire.ran("functional", {"number": 21})
+    await wire.get(f"/threads/{thread}/state")
 
 
 @scenario
-async def values_that_are_not_json(wire: Wire) -> None:
+async def values_that_json_cannot_represent(wire: Wire) -> None:
     thread = await wire.thread()
     await wire.post(f"/threads/{thread}/runs/stream", run("curious", {}, stream_mode=["values"]))
     await wire.get(f"/threads/{thread}/state")
 
 
 @scenario
-async def values_that_no_checkpoint_can_hold(wire: Wire) -> None:
-    """Stateless, because the stock server could not show the thread afterwards, nor any list with it."""
+async def values_that_a_checkpoint_cannot_hold(wire: Wire) -> None:
+    """Stateless, because the stock server could not return the thread afterwards, nor any list that contains it."""
     await wire.post("/runs/wait", run("curious", {"refused": True}))
 
 
@@ -82,7 +84,7 @@ async def the_history_before_a_checkpoint(wire: Wire) -> None:
 
 
 @scenario
-async def the_history_by_metadata(wire: Wire) -> None:
+async def the_history_filtered_by_metadata(wire: Wire) -> None:
     thread = await wire.ran("steps", {"count": 2})
     await wire.post(f"/threads/{thread}/history", {"metadata": {"source": "input"}})
     await wire.post(f"/threads/{thread}/history", {"metadata": {"step": 1}})
@@ -90,7 +92,7 @@ async def the_history_by_metadata(wire: Wire) -> None:
 
 
 @scenario
-async def the_history_with_impossible_pages(wire: Wire) -> None:
+async def the_history_with_invalid_limits(wire: Wire) -> None:
     thread = await wire.ran("echo", TEXT)
     await wire.post(f"/threads/{thread}/history", {"limit": 0})
     await wire.post(f"/threads/{thread}/history", {"limit": 100_000})
@@ -107,7 +109,7 @@ async def the_state_at_a_checkpoint(wire: Wire) -> None:
 
 
 @scenario
-async def the_state_at_a_checkpoint_that_is_not_there(wire: Wire) -> None:
+async def the_state_at_a_checkpoint_that_does_not_exist(wire: Wire) -> None:
     thread = await wire.ran("echo", TEXT)
     await wire.get(f"/threads/{thread}/state/{NOWHERE}")
     await wire.post(f"/threads/{thread}/state/checkpoint", {"checkpoint": {"checkpoint_id": NOWHERE}})
@@ -115,7 +117,7 @@ async def the_state_at_a_checkpoint_that_is_not_there(wire: Wire) -> None:
 
 
 @scenario
-async def a_state_is_asked_for_nonsense(wire: Wire) -> None:
+async def a_state_is_read_with_invalid_arguments(wire: Wire) -> None:
     thread = await wire.thread()
     await wire.get(f"/threads/nobody/state/{NOWHERE}")
     await wire.post("/threads/nobody/state", {"values": {}})
@@ -142,7 +144,7 @@ async def a_state_is_updated_as_a_node(wire: Wire) -> None:
 
 
 @scenario
-async def a_state_is_updated_as_a_node_that_is_not_there(wire: Wire) -> None:
+async def a_state_is_updated_as_a_node_that_does_not_exist(wire: Wire) -> None:
     thread = await wire.ran("echo", TEXT)
     await wire.post(f"/threads/{thread}/state", {"values": {"text": "x"}, "as_node": "nowhere"})
 
@@ -153,9 +155,9 @@ async def a_state_is_updated_before_any_run(wire: Wire) -> None:
 
 
 @scenario
-async def a_message_is_added_and_removed_by_hand(wire: Wire) -> None:
+async def a_message_is_added_and_removed_by_state_updates(wire: Wire) -> None:
     thread = await wire.ran("chat", HELLO)
-    added = {"messages": [{"role": "user", "content": "by hand", "id": "user-9"}]}
+    added = {"messages": [{"role": "user", "content": "injected", "id": "user-9"}]}
     await wire.post(f"/threads/{thread}/state", {"values": added})
     removed = {"messages": [{"type": "remove", "content": "", "id": "ai-1"}]}
     await wire.post(f"/threads/{thread}/state", {"values": removed})
@@ -172,14 +174,14 @@ async def a_state_is_forked(wire: Wire) -> None:
 
 
 @scenario
-async def a_state_is_updated_at_a_checkpoint_that_is_not_there(wire: Wire) -> None:
+async def a_state_is_updated_at_a_checkpoint_that_does_not_exist(wire: Wire) -> None:
     thread = await wire.ran("echo", TEXT)
     update = {"values": {"echoed": "x"}, "as_node": "say_again", "checkpoint_id": NOWHERE}
     await wire.post(f"/threads/{thread}/state", update)
 
 
 @scenario
-async def a_state_is_updated_with_nonsense(wire: Wire) -> None:
+async def a_state_is_updated_with_invalid_values(wire: Wire) -> None:
     thread = await wire.ran("echo", TEXT)
     await wire.post(f"/threads/{thread}/state", {"values": {"nothing_like_it": 1}})
     await wire.post(f"/threads/{thread}/state", {"values": 5})
@@ -187,7 +189,7 @@ async def a_state_is_updated_with_nonsense(wire: Wire) -> None:
 
 
 @scenario
-async def a_state_is_updated_while_a_run_is_under_way(wire: Wire) -> None:
+async def a_state_is_updated_during_a_run(wire: Wire) -> None:
     thread = await wire.thread()
     run_id = await wire.begun(thread)
     await wire.post(f"/threads/{thread}/state", {"values": {"steps": ["mine"]}})

@@ -17,29 +17,29 @@ async def a_stateless_run_is_streamed(wire: Wire) -> None:
 
 @scenario
 async def a_stateless_run_in_the_background(wire: Wire) -> None:
-    begun = await wire.post("/runs", run("echo", TEXT))
-    assert begun["run_id"]
+    created = await wire.post("/runs", run("echo", TEXT))
+    assert created["run_id"]
 
 
 @scenario
 async def a_stateless_run_leaves_no_thread(wire: Wire) -> None:
-    begun = await wire.unrecorded("POST", "/runs", run("echo", TEXT))
-    thread = begun["thread_id"]
+    created = await wire.unrecorded("POST", "/runs", run("echo", TEXT))
+    thread = created["thread_id"]
 
-    async def gone() -> bool:
+    async def deleted() -> bool:
         return bool((await wire.unrecorded("GET", f"/threads/{thread}")).get("detail"))
 
-    await wire.until(gone)
+    await wire.until(deleted)
     await wire.get(f"/threads/{thread}")
-    await wire.get(f"/threads/{thread}/runs/{begun['run_id']}")
+    await wire.get(f"/threads/{thread}/runs/{created['run_id']}")
 
 
 @scenario
 async def a_stateless_run_keeps_its_thread(wire: Wire) -> None:
-    begun = await wire.post("/runs", run("echo", TEXT, on_completion="keep"))
-    await wire.ended(begun["thread_id"], begun["run_id"])
-    await wire.get(f"/threads/{begun['thread_id']}")
-    await wire.get(f"/threads/{begun['thread_id']}/state")
+    created = await wire.post("/runs", run("echo", TEXT, on_completion="keep"))
+    await wire.ended(created["thread_id"], created["run_id"])
+    await wire.get(f"/threads/{created['thread_id']}")
+    await wire.get(f"/threads/{created['thread_id']}/state")
 
 
 @scenario
@@ -49,19 +49,19 @@ async def a_stateless_run_that_fails(wire: Wire) -> None:
 
 
 @scenario
-async def a_stateless_run_that_asks(wire: Wire) -> None:
+async def a_stateless_run_that_interrupts(wire: Wire) -> None:
     await wire.post("/runs/wait", run("approve", {"topic": "x"}))
     await wire.post("/runs/stream", run("approve", {"topic": "x"}, stream_mode=["values", "updates"]))
 
 
 @scenario
-async def a_stateless_run_that_answers(wire: Wire) -> None:
+async def a_stateless_run_that_answers_an_interrupt(wire: Wire) -> None:
     for ending in ("", "/stream", "/wait"):
         await wire.post(f"/runs{ending}", resumed("approve", "yes"))
 
 
 @scenario
-async def a_stateless_run_that_is_refused(wire: Wire) -> None:
+async def a_stateless_run_that_is_rejected(wire: Wire) -> None:
     for ending in ("", "/stream", "/wait"):
         await wire.post(f"/runs{ending}", run("nope", TEXT))
         await wire.post(f"/runs{ending}", run(NOWHERE, TEXT))
@@ -72,15 +72,15 @@ async def a_stateless_run_that_is_refused(wire: Wire) -> None:
 
 @scenario
 async def the_stream_a_stateless_run_advertises(wire: Wire) -> None:
-    begun = await wire.unrecorded("POST", "/runs", run("slow", wire.slow, stream_resumable=True))
+    created = await wire.unrecorded("POST", "/runs", run("slow", wire.slow, stream_resumable=True))
     wire.finish()
-    await wire.get(f"/runs/{begun['run_id']}/stream", headers={"Last-Event-ID": "-1"})
+    await wire.get(f"/runs/{created['run_id']}/stream", headers={"Last-Event-ID": "-1"})
 
 
 @scenario
-async def a_stateless_run_is_named_by_its_id_alone(wire: Wire) -> None:
-    begun = await wire.unrecorded("POST", "/runs", run("slow", wire.slow, on_completion="keep"))
-    path = f"/runs/{begun['run_id']}"
+async def a_stateless_run_is_addressed_by_its_id_alone(wire: Wire) -> None:
+    created = await wire.unrecorded("POST", "/runs", run("slow", wire.slow, on_completion="keep"))
+    path = f"/runs/{created['run_id']}"
     await wire.get(path)
     await wire.post(f"{path}/cancel?wait=1")
     await wire.get(f"{path}/join")
@@ -90,9 +90,9 @@ async def a_stateless_run_is_named_by_its_id_alone(wire: Wire) -> None:
 
 
 @scenario
-async def a_stateless_run_is_stopped_by_its_id_alone(wire: Wire) -> None:
-    begun = await wire.unrecorded("POST", "/runs", run("slow", wire.slow, on_completion="keep"))
-    await wire.post(f"/runs/{begun['run_id']}/cancel")
+async def a_stateless_run_is_cancelled_by_its_id_alone(wire: Wire) -> None:
+    created = await wire.unrecorded("POST", "/runs", run("slow", wire.slow, on_completion="keep"))
+    await wire.post(f"/runs/{created['run_id']}/cancel")
     for verb, ending in (("GET", ""), ("GET", "/join"), ("GET", "/stream"), ("POST", "/cancel")):
         await wire.ask(verb, f"/runs/{NOWHERE}{ending}")
     for verb, ending in (("GET", ""), ("DELETE", ""), ("GET", "/join"), ("GET", "/stream"), ("POST", "/cancel")):
@@ -111,7 +111,7 @@ async def an_empty_batch(wire: Wire) -> None:
 
 
 @scenario
-async def a_batch_with_one_run_that_is_refused(wire: Wire) -> None:
+async def a_batch_with_one_invalid_run(wire: Wire) -> None:
     await wire.post("/runs/batch", [run("echo", TEXT), run("nope", TEXT)])
     await wire.post("/runs/batch", [run("echo", TEXT), run(NOWHERE, TEXT)])
     await wire.post("/runs/batch", [run("echo", TEXT), resumed("approve", "yes")])

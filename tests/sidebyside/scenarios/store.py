@@ -11,7 +11,7 @@ async def put(wire: Wire, namespace: list[str], key: str, value: Any) -> None:
 
 
 @scenario
-async def an_item_is_put_and_got(wire: Wire) -> None:
+async def an_item_is_put_and_read(wire: Wire) -> None:
     body = {"namespace": [wire.mark, "a"], "key": "k", "value": {"n": 1, "deep": {"list": [1, None]}}}
     await wire.put("/store/items", body)
     await wire.get("/store/items", params={"namespace": f"{wire.mark}.a", "key": "k"})
@@ -20,7 +20,7 @@ async def an_item_is_put_and_got(wire: Wire) -> None:
 
 
 @scenario
-async def an_item_that_is_not_there(wire: Wire) -> None:
+async def an_item_that_does_not_exist(wire: Wire) -> None:
     await wire.get("/store/items", params={"namespace": wire.mark, "key": "nothing"})
     await wire.delete("/store/items", {"namespace": [wire.mark], "key": "nothing"})
 
@@ -33,7 +33,7 @@ async def an_item_is_deleted(wire: Wire) -> None:
 
 
 @scenario
-async def items_are_refused(wire: Wire) -> None:
+async def invalid_items_are_rejected(wire: Wire) -> None:
     await wire.put("/store/items", {"namespace": ["a.b"], "key": "k", "value": {}})
     await wire.put("/store/items", {"namespace": [""], "key": "k", "value": {}})
     await wire.put("/store/items", {"namespace": [], "key": "k", "value": {}})
@@ -44,7 +44,7 @@ async def items_are_refused(wire: Wire) -> None:
 
 
 @scenario
-async def the_store_is_asked_for_nonsense(wire: Wire) -> None:
+async def store_requests_with_invalid_namespaces(wire: Wire) -> None:
     await wire.delete("/store/items", {"namespace": wire.mark, "key": "k"})
     await wire.post("/store/items/search", {"namespace_prefix": wire.mark})
     await wire.post("/store/namespaces", {"prefix": wire.mark})
@@ -88,7 +88,7 @@ async def items_are_searched_by_comparison(wire: Wire) -> None:
 
 
 @scenario
-async def items_are_searched_by_meaning_where_there_is_no_index(wire: Wire) -> None:
+async def items_are_searched_by_similarity_without_an_index(wire: Wire) -> None:
     await put(wire, [], "k", {"text": "hello"})
     await wire.post("/store/items/search", {"namespace_prefix": [wire.mark], "query": "hello"})
 

@@ -19,17 +19,17 @@ async def stream(wire: Wire, graph: str, given: Any, modes: Any, **body: Any) ->
 for mode in MODES:
     for subgraphs in (False, True):
         ending = "_with_subgraphs" if subgraphs else ""
-        asked: dict[str, Any] = {"graph": "nested", "given": HELLO, "modes": [mode], "stream_subgraphs": subgraphs}
-        named(f"stream_{mode.replace('-', '_')}{ending}", partial(stream, **asked))
+        arguments: dict[str, Any] = {"graph": "nested", "given": HELLO, "modes": [mode], "stream_subgraphs": subgraphs}
+        named(f"stream_{mode.replace('-', '_')}{ending}", partial(stream, **arguments))
 
 TOGETHER = [mode for mode in MODES if mode not in ("messages", "events")]
 for subgraphs in (False, True):
     ending = "_with_subgraphs" if subgraphs else ""
-    asked = {"graph": "nested", "given": HELLO, "modes": TOGETHER, "stream_subgraphs": subgraphs}
-    named(f"stream_many_modes_together{ending}", partial(stream, **asked))
-    named(f"stream_all_modes_together{ending}", partial(stream, **{**asked, "modes": MODES}))
+    arguments = {"graph": "nested", "given": HELLO, "modes": TOGETHER, "stream_subgraphs": subgraphs}
+    named(f"stream_many_modes_together{ending}", partial(stream, **arguments))
+    named(f"stream_all_modes_together{ending}", partial(stream, **{**arguments, "modes": MODES}))
 
-# Not as events: there the stock server shows a tool's message with an id or without, as it happens.
+# Not as events: there the stock server includes the id of a tool message only sometimes.
 for mode in ("values", "updates", "messages", "messages-tuple"):
     named(f"stream_tool_calls_as_{mode.replace('-', '_')}", partial(stream, graph="tools", given=HELLO, modes=[mode]))
 
@@ -48,12 +48,12 @@ async def stream_by_default(wire: Wire) -> None:
 
 
 @scenario
-async def stream_one_mode_that_is_not_in_a_list(wire: Wire) -> None:
+async def stream_one_mode_as_a_string(wire: Wire) -> None:
     await stream(wire, "echo", TEXT, "updates")
 
 
 @scenario
-async def stream_no_mode(wire: Wire) -> None:
+async def stream_an_empty_list_of_modes(wire: Wire) -> None:
     await stream(wire, "echo", TEXT, [])
 
 
@@ -83,7 +83,7 @@ async def stream_an_entrypoint(wire: Wire) -> None:
 
 
 @scenario
-async def stream_a_graph_with_an_output_of_its_own(wire: Wire) -> None:
+async def stream_a_graph_with_an_output_schema(wire: Wire) -> None:
     await stream(wire, "private", {"question": "why?"}, ["values", "updates", "debug"])
 
 
@@ -113,7 +113,7 @@ async def stream_beyond_the_recursion_limit(wire: Wire) -> None:
 
 
 @scenario
-async def stream_under_each_durability(wire: Wire) -> None:
+async def stream_with_each_durability(wire: Wire) -> None:
     for durability in ("sync", "async", "exit"):
         thread = await wire.thread()
         body = run("steps", {"count": 2}, stream_mode=["updates", "checkpoints"], durability=durability)

@@ -6,13 +6,13 @@ from scenarios.inputs import TEXT
 
 
 @scenario
-async def the_server_is_there(wire: Wire) -> None:
+async def health_check(wire: Wire) -> None:
     await wire.get("/ok")
     await wire.get("/")
 
 
 @scenario
-async def only_headers_are_asked_for(wire: Wire) -> None:
+async def head_requests(wire: Wire) -> None:
     for path in ("/", "/ok", "/info", "/docs", "/openapi.json", f"/threads/{NOWHERE}", "/threads", "/nowhere"):
         await wire.ask("HEAD", path)
     thread = await wire.ran("echo", TEXT)
@@ -21,7 +21,7 @@ async def only_headers_are_asked_for(wire: Wire) -> None:
 
 
 @scenario
-async def what_the_server_is(wire: Wire) -> None:
+async def server_info(wire: Wire) -> None:
     await wire.get("/info")
 
 
@@ -43,7 +43,7 @@ async def a_body_that_is_not_json(wire: Wire) -> None:
 
 
 @scenario
-async def a_body_that_is_not_said_to_be_json(wire: Wire) -> None:
+async def a_body_without_a_json_content_type(wire: Wire) -> None:
     for kind in ("application/x-www-form-urlencoded", "text/plain", "application/octet-stream", ""):
         headers = {"content-type": kind}
         await wire.post("/threads/search", content=b'{"ids":["%s"]}' % NOWHERE.encode(), headers=headers)
@@ -57,5 +57,5 @@ async def a_body_that_is_not_an_object(wire: Wire) -> None:
 
 
 @scenario
-async def no_body_at_all(wire: Wire) -> None:
+async def an_empty_body(wire: Wire) -> None:
     await wire.post("/threads/search", content=b"", headers={"content-type": "application/json"})

@@ -6,30 +6,30 @@ from scenarios.inputs import HELLO, TEXT, resumed, run
 
 
 @scenario
-async def a_thread_is_made(wire: Wire) -> None:
+async def a_thread_is_created(wire: Wire) -> None:
     await wire.post("/threads", {})
 
 
 @scenario
-async def a_thread_with_metadata_is_made(wire: Wire) -> None:
+async def a_thread_is_created_with_metadata(wire: Wire) -> None:
     thread = await wire.post("/threads", {"metadata": {"mark": wire.mark, "nested": {"a": [1, None]}}})
     await wire.get(f"/threads/{thread['thread_id']}")
 
 
 @scenario
-async def a_thread_is_made_under_an_id_that_is_taken(wire: Wire) -> None:
+async def a_thread_is_created_with_an_existing_id(wire: Wire) -> None:
     thread = await wire.thread(metadata={"n": 1})
     await wire.post("/threads", {"thread_id": thread})
     await wire.post("/threads", {"thread_id": thread, "if_exists": "do_nothing", "metadata": {"n": 2}})
 
 
 @scenario
-async def a_thread_is_made_under_an_id_that_is_none(wire: Wire) -> None:
+async def a_thread_is_created_with_a_malformed_id(wire: Wire) -> None:
     await wire.post("/threads", {"thread_id": "nobody"})
 
 
 @scenario
-async def ids_in_other_forms_of_a_uuid(wire: Wire) -> None:
+async def ids_in_other_uuid_forms(wire: Wire) -> None:
     thread = await wire.ran("echo", TEXT)
     for form in (thread.replace("-", ""), f"{{{thread}}}", f"urn:uuid:{thread}"):
         await wire.get(f"/threads/{form}")
@@ -40,7 +40,7 @@ async def ids_in_other_forms_of_a_uuid(wire: Wire) -> None:
 
 
 @scenario
-async def a_thread_is_made_from_supersteps(wire: Wire) -> None:
+async def a_thread_is_created_from_supersteps(wire: Wire) -> None:
     supersteps = [
         {"updates": [{"values": {"text": "a"}, "as_node": "__input__"}]},
         {"updates": [{"values": {"echoed": "b"}, "as_node": "say_again"}]},
@@ -60,7 +60,7 @@ async def a_thread_with_a_time_to_live(wire: Wire) -> None:
 
 
 @scenario
-async def a_thread_that_is_not_there(wire: Wire) -> None:
+async def a_thread_that_does_not_exist(wire: Wire) -> None:
     await wire.get(f"/threads/{NOWHERE}")
     await wire.patch(f"/threads/{NOWHERE}", {"metadata": {}})
     await wire.delete(f"/threads/{NOWHERE}")
@@ -73,7 +73,7 @@ async def a_thread_that_is_not_there(wire: Wire) -> None:
 
 
 @scenario
-async def a_thread_id_that_is_none(wire: Wire) -> None:
+async def a_malformed_thread_id(wire: Wire) -> None:
     await wire.get("/threads/nobody")
     await wire.patch("/threads/nobody", {"metadata": {}})
     await wire.delete("/threads/nobody")
@@ -85,7 +85,7 @@ async def a_thread_id_that_is_none(wire: Wire) -> None:
 
 
 @scenario
-async def a_threads_metadata_is_merged(wire: Wire) -> None:
+async def the_metadata_of_a_thread_is_merged(wire: Wire) -> None:
     thread = await wire.thread(metadata={"a": 1, "b": {"c": 2}})
     await wire.patch(f"/threads/{thread}", {"metadata": {"b": {"d": 3}, "e": None}})
     await wire.patch(f"/threads/{thread}", {"metadata": {"f": 4}}, headers={"Prefer": "return=minimal"})
@@ -103,16 +103,18 @@ async def a_thread_is_deleted(wire: Wire) -> None:
 
 @scenario
 async def a_thread_after_a_run(wire: Wire) -> None:
-    await wire.get(f"/threads/{await wire.ran('echo', TEXT)}")
+    thread = await wire.ran("echo", TEXT)
+    await wire.get(f"/threads/{thread}")
 
 
 @scenario
 async def a_thread_with_messages(wire: Wire) -> None:
-    await wire.get(f"/threads/{await wire.ran('chat', HELLO)}")
+    thread = await wire.ran("chat", HELLO)
+    await wire.get(f"/threads/{thread}")
 
 
 @scenario
-async def a_thread_after_a_failure(wire: Wire) -> None:
+async def a_thread_after_a_failed_run(wire: Wire) -> None:
     thread = await wire.ran("fails", TEXT)
     await wire.get(f"/threads/{thread}")
     await wire.get(f"/threads/{thread}/state")
@@ -121,7 +123,7 @@ async def a_thread_after_a_failure(wire: Wire) -> None:
 
 
 @scenario
-async def a_thread_that_waits_for_an_answer(wire: Wire) -> None:
+async def an_interrupted_thread(wire: Wire) -> None:
     thread = await wire.ran("approve", {"topic": "x"})
     await wire.get(f"/threads/{thread}")
     await wire.unrecorded("POST", f"/threads/{thread}/runs/wait", resumed("approve", "yes"))
@@ -129,7 +131,7 @@ async def a_thread_that_waits_for_an_answer(wire: Wire) -> None:
 
 
 @scenario
-async def a_thread_while_a_run_is_under_way(wire: Wire) -> None:
+async def a_thread_during_a_run(wire: Wire) -> None:
     thread = await wire.thread()
     run = await wire.begun(thread)
     await wire.get(f"/threads/{thread}")
@@ -185,7 +187,7 @@ async def threads_are_searched_page_by_page(wire: Wire) -> None:
 
 
 @scenario
-async def threads_are_searched_with_impossible_pages(wire: Wire) -> None:
+async def threads_are_searched_with_invalid_paging(wire: Wire) -> None:
     await wire.post("/threads/search", {"limit": 0})
     await wire.post("/threads/search", {"limit": -1})
     await wire.post("/threads/search", {"limit": 100_000})
@@ -194,14 +196,14 @@ async def threads_are_searched_with_impossible_pages(wire: Wire) -> None:
 
 
 @scenario
-async def threads_show_selected_fields(wire: Wire) -> None:
+async def threads_with_selected_fields(wire: Wire) -> None:
     await wire.ran("echo", TEXT, thread=await wire.thread(metadata={"mark": wire.mark}))
     await wire.post("/threads/search", {"metadata": {"mark": wire.mark}, "select": ["status", "values"]})
     await wire.post("/threads/search", {"metadata": {"mark": wire.mark}, "select": ["nothing_like_it"]})
 
 
 @scenario
-async def threads_show_what_is_extracted(wire: Wire) -> None:
+async def threads_with_extracted_values(wire: Wire) -> None:
     await wire.ran("chat", HELLO, thread=await wire.thread(metadata={"mark": wire.mark}))
     extract = {
         "last": "values.messages[-1].content",
@@ -232,7 +234,7 @@ async def a_thread_is_copied(wire: Wire) -> None:
 
 
 @scenario
-async def a_copy_goes_its_own_way(wire: Wire) -> None:
+async def a_copy_is_independent(wire: Wire) -> None:
     thread = await wire.ran("steps", {"count": 1})
     copy = (await wire.unrecorded("POST", f"/threads/{thread}/copy"))["thread_id"]
     await wire.ran("steps", {"count": 2}, thread=copy)
@@ -241,7 +243,7 @@ async def a_copy_goes_its_own_way(wire: Wire) -> None:
 
 
 @scenario
-async def a_waiting_thread_is_copied(wire: Wire) -> None:
+async def an_interrupted_thread_is_copied(wire: Wire) -> None:
     thread = await wire.ran("approve", {"topic": "x"})
     copy = await wire.post(f"/threads/{thread}/copy")
     await wire.post(f"/threads/{copy['thread_id']}/runs/wait", resumed("approve", "yes"))
@@ -262,7 +264,7 @@ async def threads_are_pruned_to_their_latest_state(wire: Wire) -> None:
 
 
 @scenario
-async def threads_are_pruned_in_an_unknown_way(wire: Wire) -> None:
+async def threads_are_pruned_with_invalid_arguments(wire: Wire) -> None:
     await wire.post("/threads/prune", {"thread_ids": [], "strategy": "softly"})
     await wire.post("/threads/prune", {"strategy": "delete"})
     await wire.post("/threads/prune", {"thread_ids": ["nobody"]})
@@ -270,25 +272,26 @@ async def threads_are_pruned_in_an_unknown_way(wire: Wire) -> None:
 
 @scenario
 async def the_storage_of_a_thread(wire: Wire) -> None:
-    await wire.get(f"/threads/{await wire.ran('echo', TEXT)}/storage")
+    thread = await wire.ran("echo", TEXT)
+    await wire.get(f"/threads/{thread}/storage")
     await wire.get(f"/threads/{NOWHERE}/storage")
     await wire.get("/threads/nobody/storage")
 
 
 @scenario
-async def a_threads_metadata_is_merged_by_way_of_its_state(wire: Wire) -> None:
+async def the_metadata_of_a_thread_is_merged_through_its_state(wire: Wire) -> None:
     await wire.patch(f"/threads/{await wire.thread()}/state", {"metadata": {"a": 1}})
     await wire.patch(f"/threads/{NOWHERE}/state", {"metadata": {"a": 1}})
     await wire.patch(f"/threads/{NOWHERE}/state", {"metadata": 5})
 
 
 @scenario
-async def a_thread_is_made_from_supersteps_of_no_graph(wire: Wire) -> None:
+async def a_thread_is_created_from_supersteps_without_a_graph(wire: Wire) -> None:
     await wire.post("/threads", {"supersteps": [{"updates": [{"values": {}, "as_node": "x"}]}]})
 
 
 @scenario
-async def a_thread_is_watched_where_there_is_none(wire: Wire) -> None:
+async def a_thread_is_streamed_with_invalid_arguments(wire: Wire) -> None:
     thread = await wire.thread()
     for path in (f"/threads/{NOWHERE}/stream", "/threads/nobody/stream", f"/threads/{thread}/stream?stream_modes=x"):
         async with wire.open(path):
@@ -298,7 +301,7 @@ async def a_thread_is_watched_where_there_is_none(wire: Wire) -> None:
 
 
 @scenario
-async def a_thread_is_watched_over_two_runs(wire: Wire) -> None:
+async def a_thread_is_streamed_over_two_runs(wire: Wire) -> None:
     thread = await wire.thread()
     async with wire.open(f"/threads/{thread}/stream") as stream:
         for text in ("a", "b"):

@@ -1,4 +1,4 @@
-"""What would end the process: a run's `sys.exit` ends the run, and a dead loop or storage ends the server."""
+"""`sys.exit` in a run ends only that run; a failed event loop or storage ends the server process."""
 
 import json
 
@@ -29,7 +29,7 @@ from threadwire.storage.sqlite import write_ahead_log
 class State(TypedDict, total=False):
     exits: str
     path: str
-    said: str
+    text: str
 
 
 class Stop(BaseException):
@@ -85,7 +85,7 @@ def wait_for(state):
     until = time.monotonic() + 60
     while not pathlib.Path(state["path"]).exists() and time.monotonic() < until:
         time.sleep(0.01)
-    return {"said": "waited"}
+    return {"text": "waited"}
 
 
 def kill_the_loop():
@@ -94,8 +94,8 @@ def kill_the_loop():
     loop.stop()
 
 
-async def has_been_here(path):
-    "Or, the first time, once whoever started the run knows that it was accepted."
+async def called_before(path):
+    "Whether this is not the first call. The first call waits until the test knows that the run was accepted."
     if path.exists():
         return True
     path.touch()
@@ -105,18 +105,18 @@ async def has_been_here(path):
 
 
 async def kill_once(state):
-    if await has_been_here(pathlib.Path(state["path"])):
-        return {"said": "went on"}
+    if await called_before(pathlib.Path(state["path"])):
+        return {"text": "resumed"}
     kill_the_loop()
     await asyncio.Event().wait()
 
 
 async def break_the_disk(state):
-    if await has_been_here(pathlib.Path(state["path"])):
-        return {"said": "went on"}
+    if await called_before(pathlib.Path(state["path"])):
+        return {"text": "resumed"}
     pipe, _ = os.pipe()
-    write_ahead_log.sync = lambda file: os.fsync(pipe)  # which has no disk
-    get_stream_writer()("something to be kept")
+    write_ahead_log.sync = lambda file: os.fsync(pipe)  # a pipe cannot be synced
+    get_stream_writer()("something to store")
     await asyncio.Event().wait()
 
 
@@ -127,7 +127,7 @@ async def kill_when_read(config, runtime):
     return echo
 
 
-echo = one(lambda state: {"said": "hello"})
+echo = one(lambda state: {"text": "hello"})
 in_sync_node = one(leave)
 in_async_node = one(leave_async)
 in_tool = chain(MessagesState, ("ask", ask), ("tools", ToolNode([quit_by_tool])))
@@ -158,32 +158,32 @@ def server(exits, tmp_path_factory):
 
 @pytest.mark.parametrize("raised", ["SystemExit", "KeyboardInterrupt", "GeneratorExit", "Stop"])
 @pytest.mark.parametrize("where", ["in_sync_node", "in_async_node", "in_tool", "make"])
-async def test_a_run_that_would_end_the_process_ends_in_error_and_no_other_does(sdk, where, raised, gate):
-    beside = await sdk.runs.create(await sdk.thread(), "waits", input={"path": str(gate)})
-    await run_is(sdk, beside, "running")
+async def test_a_run_that_would_exit_the_process_ends_in_error_and_affects_no_other(sdk, where, raised, gate):
+    other = await sdk.runs.create(await sdk.thread(), "waits", input={"path": str(gate)})
+    await run_is(sdk, other, "running")
     thread_id = await sdk.thread()
     given = {"messages": [{"role": "user", "content": raised}]} if where == "in_tool" else {"exits": raised}
     config = {"configurable": {"exits": raised}} if where == "make" else {}
     with anyio.fail_after(PATIENCE):
         values = await sdk.runs.wait(thread_id, where, input=given, config=config, raise_error=False)
-    # LangGraph makes something else of a GeneratorExit, which is what Python closes coroutines with.
+    # LangGraph may turn a GeneratorExit, with which Python closes coroutines, into another exception.
     assert values["__error__"]["error"] in ({raised, "RuntimeError"} if raised == "GeneratorExit" else {raised})
     assert [run["status"] for run in await sdk.runs.list(thread_id)] == ["error"]
     assert (await sdk.threads.get(thread_id))["status"] == "error"
 
     gate.touch()
-    assert await sdk.runs.join(beside["thread_id"], beside["run_id"]) == {"path": str(gate), "said": "waited"}
-    assert await sdk.runs.wait(await sdk.thread(), "echo", input={}) == {"said": "hello"}
+    assert await sdk.runs.join(other["thread_id"], other["run_id"]) == {"path": str(gate), "text": "waited"}
+    assert await sdk.runs.wait(await sdk.thread(), "echo", input={}) == {"text": "hello"}
 
 
-async def test_an_error_that_cannot_be_shown_ends_its_run_alone(sdk):
+async def test_an_error_that_cannot_be_rendered_ends_only_its_run(sdk):
     with anyio.fail_after(PATIENCE):
         values = await sdk.runs.wait(await sdk.thread(), "nests", input={}, raise_error=False)
         assert values["__error__"] == {
             "error": "ValueError",
             "message": "The error message could not be rendered: RecursionError",
         }
-        assert await sdk.runs.wait(await sdk.thread(), "echo", input={}) == {"said": "hello"}
+        assert await sdk.runs.wait(await sdk.thread(), "echo", input={}) == {"text": "hello"}
 
 
 @pytest.mark.parametrize(
@@ -194,17 +194,17 @@ async def test_an_error_that_cannot_be_shown_ends_its_run_alone(sdk):
         ("CancelledError", "CancelledError: The graph cancelled itself."),
     ],
 )
-async def test_a_factory_that_would_end_the_process_fails_the_read_that_asked_it(sdk, raised, detail):
+async def test_a_factory_that_would_exit_the_process_fails_only_the_read(sdk, raised, detail):
     thread_id = await sdk.thread()
     config = {"configurable": {"exits": raised}}
-    left = await sdk.runs.wait(thread_id, "make", input={}, config=config, raise_error=False)
-    assert "{error}: {message}".format(**left["__error__"]) == detail
+    ended = await sdk.runs.wait(thread_id, "make", input={}, config=config, raise_error=False)
+    assert "{error}: {message}".format(**ended["__error__"]) == detail
     for _ in range(2):
         with refused(502, detail):
             await sdk.threads.get_state(thread_id)
 
 
-async def test_a_dead_worker_ends_the_process_and_its_runs_go_on_after_the_restart(exits, tmp_path):
+async def test_a_failed_worker_ends_the_process_and_its_runs_resume_after_the_restart(exits, tmp_path):
     with running_server(exits, tmp_path / "data") as server:
         async with open_async(server.url) as sdk:
             run = await sdk.runs.create(await sdk.thread(), "kills_once", input={"path": str(tmp_path / "killed")})
@@ -215,11 +215,11 @@ async def test_a_dead_worker_ends_the_process_and_its_runs_go_on_after_the_resta
         assert "run_recovered" in server.log()
         async with open_async(server.url) as sdk:
             await run_is(sdk, run, "success")
-            assert (await sdk.threads.get_state(run["thread_id"]))["values"]["said"] == "went on"
+            assert (await sdk.threads.get_state(run["thread_id"]))["values"]["text"] == "resumed"
 
 
-async def test_a_server_whose_engine_is_dead_is_not_ok_while_it_ends(exits, tmp_path, gate):
-    """The loop for reads is dead; the run on the other one is given time to end."""
+async def test_a_server_whose_engine_failed_is_not_ok_while_it_stops(exits, tmp_path, gate):
+    """The loop for reads has failed; the run on the other loop is given time to end."""
     with running_server(exits, tmp_path / "data", env={"THREADWIRE_DRAIN_SECONDS": "600"}) as server:
         async with open_async(server.url) as sdk, httpx.AsyncClient(base_url=server.url, timeout=PATIENCE) as http:
             run = await sdk.runs.create(await sdk.thread(), "waits", input={"path": str(gate)})
@@ -228,8 +228,8 @@ async def test_a_server_whose_engine_is_dead_is_not_ok_while_it_ends(exits, tmp_
             assert (await http.get(f"/threads/{read}/state")).status_code == 503
 
             async def not_ok():
-                answer = await http.get("/ok")
-                return answer.status_code == 503 and answer
+                response = await http.get("/ok")
+                return response.status_code == 503 and response
 
             assert "has failed" in (await eventually(not_ok)).json()["detail"]
             gate.touch()
@@ -239,8 +239,8 @@ async def test_a_server_whose_engine_is_dead_is_not_ok_while_it_ends(exits, tmp_
             assert (await sdk.runs.get(run["thread_id"], run["run_id"]))["status"] == "success"
 
 
-async def test_a_disk_that_cannot_be_synced_ends_the_process_and_its_runs_go_on_after_the_restart(exits, tmp_path):
-    """And at once: there is nothing to wait for if nothing can be kept."""
+async def test_a_disk_that_cannot_be_synced_ends_the_process_and_its_runs_resume_after_the_restart(exits, tmp_path):
+    """The process ends immediately, because nothing can be stored anymore."""
     with running_server(exits, tmp_path / "data", env={"THREADWIRE_DRAIN_SECONDS": "600"}) as server:
         async with open_async(server.url) as sdk:
             given = {"path": str(tmp_path / "broken")}
@@ -251,4 +251,4 @@ async def test_a_disk_that_cannot_be_synced_ends_the_process_and_its_runs_go_on_
         await anyio.to_thread.run_sync(server.start)
         async with open_async(server.url) as sdk:
             await run_is(sdk, run, "success")
-            assert (await sdk.threads.get_state(run["thread_id"]))["values"]["said"] == "went on"
+            assert (await sdk.threads.get_state(run["thread_id"]))["values"]["text"] == "resumed"

@@ -1,4 +1,4 @@
-"""The script of docs/how-to/move-from-langgraph-dev.md takes threads from the stock server to Threadwire."""
+"""The script of docs/how-to/move-from-langgraph-dev.md moves threads from the stock server to Threadwire."""
 
 import re
 import subprocess
@@ -42,14 +42,14 @@ def test_threads_move_with_their_ids_their_metadata_and_their_newest_state(
     assert ours.threads.get(empty)["metadata"] == {"empty": True}
     moved = ours.threads.get(chat)
     assert (moved["status"], moved["metadata"]["user"]) == ("idle", "ada")
-    assert spoken(moved["values"]) == spoken(stock.threads.get_state(chat)["values"])
+    assert essentials(moved["values"]) == essentials(stock.threads.get_state(chat)["values"])
     assert ours.threads.get_state(waiting)["values"] == {"topic": "x"}
     assert len(ours.runs.wait(chat, "chat", input=AGAIN)["messages"]) == 4
     assert ours.runs.wait(waiting, "echo", input=TEXT)["echoed"] == "hi"
 
 
-def spoken(values: Any) -> list[tuple[str, str, str]]:
-    """LangChain takes what a model reported of itself for something else when a message is given as an object."""
+def essentials(values: Any) -> list[tuple[str, str, str]]:
+    """Ignore the other fields: LangChain reads model metadata differently when a message is given as an object."""
     return [(message["type"], message["id"], message["content"]) for message in values["messages"]]
 
 
@@ -57,5 +57,5 @@ def move(folder: Path, *addresses: str) -> None:
     [script] = re.findall(r'^```python title="move_threads.py"\n(.*?)^```$', PAGE.read_text(), re.MULTILINE | re.DOTALL)
     (folder / "move_threads.py").write_text(script)
     command = [sys.executable, "-W", "error", "move_threads.py", *addresses]
-    ended = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
-    assert ended.returncode == 0, ended.stderr
+    finished = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
+    assert finished.returncode == 0, finished.stderr

@@ -1,4 +1,4 @@
-"""HEAD is answered wherever GET is, as health checks ask: the same status and headers, and no body."""
+"""HEAD works wherever GET does, for health checks: the same status and headers, and no body."""
 
 import httpx
 import pytest
@@ -6,18 +6,18 @@ from clients import fresh_id, has_begun, run_is
 
 pytestmark = pytest.mark.anyio
 
-OF_THE_BODY = {"date", "content-length", "transfer-encoding"}
+BODY_HEADERS = {"date", "content-length", "transfer-encoding"}
 COPILOTKIT = "/copilotkit"
-"""Its clients know no HEAD, and its runtime refuses it in its own words."""
-PAGES = ("/docs", "/openapi.json")
+"""Its clients send no HEAD, and its runtime rejects it with its own errors."""
+DOCUMENTATION = ("/docs", "/openapi.json")
 
 
 @pytest.fixture
 async def paths(http, mark) -> list[str]:
-    """Every path that can be read, with the ids of things that are there."""
+    """Every path that supports GET, with the ids of existing objects."""
     thread_id = (await http.post("/threads", json={})).json()["thread_id"]
-    asked = {"assistant_id": "echo", "input": {"text": mark}}
-    run = await http.post(f"/threads/{thread_id}/runs/wait", json=asked)
+    body = {"assistant_id": "echo", "input": {"text": mark}}
+    run = await http.post(f"/threads/{thread_id}/runs/wait", json=body)
     cron = (await http.post("/runs/crons", json={"assistant_id": "echo", "schedule": "@yearly"})).json()
     known = {
         "thread_id": thread_id,
@@ -32,23 +32,23 @@ async def paths(http, mark) -> list[str]:
     }
     described = (await http.get("/openapi.json")).json()["paths"]
     read = (path for path, methods in described.items() if "get" in methods and not path.startswith(COPILOTKIT))
-    return [*(path.format_map(known) for path in read), *PAGES]
+    return [*(path.format_map(known) for path in read), *DOCUMENTATION]
 
 
 async def test_head_is_get_without_the_body(http, paths):
     assert {"/", "/ok", "/info", "/metrics"} < set(paths)
     for path in paths:
-        async with http.stream("GET", path) as read:  # some do not end
+        async with http.stream("GET", path) as read:  # some streams do not end
             head = await http.head(path)
             assert (head.status_code, head.content) == (read.status_code, b""), path
-            assert lasting(head) == lasting(read), path
+            assert stable_headers(head) == stable_headers(read), path
 
 
-def lasting(answer: httpx.Response) -> dict[str, str]:
-    return {name: value for name, value in answer.headers.items() if name not in OF_THE_BODY}
+def stable_headers(response: httpx.Response) -> dict[str, str]:
+    return {name: value for name, value in response.headers.items() if name not in BODY_HEADERS}
 
 
-async def test_head_tells_how_long_the_body_would_be(http):
+async def test_head_returns_the_content_length_of_get(http):
     assert (await http.head("/ok")).headers["content-length"] == str(len((await http.get("/ok")).content))
 
 
@@ -63,12 +63,12 @@ async def test_head_of_a_stream_neither_waits_for_its_end_nor_stops_the_run(sdk,
     await run_is(sdk, run, "success")
 
 
-async def test_head_of_what_is_not_there_or_cannot_be_read_is_refused(http):
+async def test_head_of_an_unknown_path_or_one_without_get_is_rejected(http):
     assert (await http.head(f"/threads/{fresh_id()}")).status_code == 404
     assert (await http.head("/nowhere")).status_code == 404
     assert (await http.head("/threads")).status_code == 405
 
 
-async def test_the_api_is_described_without_it(http):
+async def test_head_is_not_in_the_openapi_document(http):
     described = (await http.get("/openapi.json")).json()["paths"]
     assert not [path for path, methods in described.items() if "head" in methods]

@@ -1,4 +1,4 @@
-"""Whatever pages send is answered, or refused with a sentence, in the shape of their protocol; and no run is lost."""
+"""AG-UI and CopilotKit accept every input or reject it with an error in the shape of the protocol. No run is lost."""
 
 import json
 import uuid
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.anyio
 
 WIRES = {"ag-ui": "/ag-ui/{}", "copilotkit": "/copilotkit/agent/{}/run"}
 FIELDS = ("threadId", "runId", "messages", "state", "tools", "context", "forwardedProps", "resume", "protocolVersion")
-ODD_MESSAGES: list[Any] = [
+UNUSUAL_MESSAGES: list[Any] = [
     {},
     {"id": 1, "role": "user", "content": "x"},
     {"id": "", "role": "user", "content": "x"},
@@ -41,7 +41,7 @@ ODD_MESSAGES: list[Any] = [
 
 @pytest.fixture(scope="module")
 def own_server(project: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    """A server whose log is ours alone. At the end it must not have told of a defect."""
+    """A server for this module only, so that its log can be checked for unexpected errors at the end."""
     with running_server(project, tmp_path_factory.mktemp("bad-input") / "data") as running:
         yield running
         assert "Traceback" not in running.log()
@@ -54,69 +54,69 @@ async def wire(own_server: RunningServer) -> AsyncIterator[httpx.AsyncClient]:
         yield client
 
 
-def body(**more: Any) -> bytes:
+def body(**fields: Any) -> bytes:
     message = {"id": "u1", "role": "user", "content": "hello"}
-    asked = {"threadId": str(uuid.uuid4()), "runId": "r", "messages": [message], "tools": [], "context": []}
-    return json.dumps({**asked, **more}).encode()
+    valid = {"threadId": str(uuid.uuid4()), "runId": "r", "messages": [message], "tools": [], "context": []}
+    return json.dumps({**valid, **fields}).encode()
 
 
-async def answered(wire: httpx.AsyncClient, agui: AgUi, url: str, content: bytes) -> None:
-    answer = await wire.post(url, content=content, headers={"content-type": "application/json"})
-    assert answer.status_code in (200, 400, 404, 409, 422), (content[:200], answer.status_code, answer.text[:300])
-    if answer.status_code != 200:
-        said = answer.json()
-        assert said.get("detail") or (said["error"] and (said.get("message") or said.get("details"))), said
-    elif answer.headers["content-type"].startswith("text/event-stream"):
+async def check_response(wire: httpx.AsyncClient, agui: AgUi, url: str, content: bytes) -> None:
+    response = await wire.post(url, content=content, headers={"content-type": "application/json"})
+    assert response.status_code in (200, 400, 404, 409, 422), (content[:200], response.status_code, response.text[:300])
+    if response.status_code != 200:
+        error = response.json()
+        assert error.get("detail") or (error["error"] and (error.get("message") or error.get("details"))), error
+    elif response.headers["content-type"].startswith("text/event-stream"):
         modern = b'"protocolVersion": null' not in content and b'"protocolVersion"' in content
-        agui.check(answer.content, generations=["1.0"] if modern else ("1.0", "0.0.59"))
+        agui.check(response.content, generations=["1.0"] if modern else ("1.0", "0.0.59"))
 
 
 @pytest.mark.parametrize("graph", ["chat", "copilot"])
 @pytest.mark.parametrize("url", WIRES.values(), ids=WIRES)
-async def test_every_key_of_a_run_with_every_odd_value(
+async def test_every_field_of_a_run_with_every_unusual_value(
     wire: httpx.AsyncClient, agui: AgUi, url: str, graph: str
 ) -> None:
     for field in FIELDS:
-        for odd in ODD_VALUES:
-            await answered(wire, agui, url.format(graph), body(**{field: odd}))
+        for value in ODD_VALUES:
+            await check_response(wire, agui, url.format(graph), body(**{field: value}))
 
 
 @pytest.mark.parametrize("url", WIRES.values(), ids=WIRES)
-async def test_odd_messages(wire: httpx.AsyncClient, agui: AgUi, url: str) -> None:
-    for odd in ODD_MESSAGES:
-        await answered(wire, agui, url.format("chat"), body(messages=[odd]))
+async def test_unusual_messages(wire: httpx.AsyncClient, agui: AgUi, url: str) -> None:
+    for value in UNUSUAL_MESSAGES:
+        await check_response(wire, agui, url.format("chat"), body(messages=[value]))
 
 
 @pytest.mark.parametrize("url", ["/ag-ui/chat/connect", "/copilotkit/agent/chat/connect"])
-async def test_every_key_of_a_connect_with_every_odd_value(wire: httpx.AsyncClient, agui: AgUi, url: str) -> None:
+async def test_every_field_of_a_connect_with_every_unusual_value(wire: httpx.AsyncClient, agui: AgUi, url: str) -> None:
     for field in (*FIELDS, "lastSeenEventId"):
-        for odd in ODD_VALUES:
-            await answered(wire, agui, url, body(**{field: odd}))
+        for value in ODD_VALUES:
+            await check_response(wire, agui, url, body(**{field: value}))
 
 
-async def test_every_key_of_a_thread_with_every_odd_value(wire: httpx.AsyncClient, agui: AgUi) -> None:
+async def test_every_field_of_a_thread_with_every_unusual_value(wire: httpx.AsyncClient, agui: AgUi) -> None:
     for field in ("agentId", "name", "archived"):
-        for odd in ODD_VALUES:
-            content = json.dumps({"agentId": "chat", field: odd}).encode()
+        for value in ODD_VALUES:
+            content = json.dumps({"agentId": "chat", field: value}).encode()
             headers = {"content-type": "application/json"}
-            answer = await wire.patch("/copilotkit/threads/none", content=content, headers=headers)
-            assert answer.status_code in (400, 404), answer.text
+            response = await wire.patch("/copilotkit/threads/none", content=content, headers=headers)
+            assert response.status_code in (400, 404), response.text
 
 
-async def test_every_part_of_an_envelope_with_every_odd_value(wire: httpx.AsyncClient, agui: AgUi) -> None:
-    whole = {"method": "agent/run", "params": {"agentId": "chat"}, "body": json.loads(body())}
-    for part in whole:
-        for odd in ODD_VALUES:
-            await answered(wire, agui, "/copilotkit", json.dumps({**whole, part: odd}).encode())
+async def test_every_field_of_an_envelope_with_every_unusual_value(wire: httpx.AsyncClient, agui: AgUi) -> None:
+    envelope = {"method": "agent/run", "params": {"agentId": "chat"}, "body": json.loads(body())}
+    for part in envelope:
+        for value in ODD_VALUES:
+            await check_response(wire, agui, "/copilotkit", json.dumps({**envelope, part: value}).encode())
     for part in ("path", "httpMethod"):
-        for odd in ODD_VALUES:
-            params = {"path": "/threads", "httpMethod": "GET", part: odd}
-            answer = await wire.post("/copilotkit", json={"method": "resource/request", "params": params})
-            assert answer.status_code in (200, 400, 404, 405), answer.text
+        for value in ODD_VALUES:
+            params = {"path": "/threads", "httpMethod": "GET", part: value}
+            response = await wire.post("/copilotkit", json={"method": "resource/request", "params": params})
+            assert response.status_code in (200, 400, 404, 405), response.text
 
 
 @pytest.mark.parametrize("path", ["%00", "%0A", "a%0Ab", "%F0%9F%92%A5", "a" * 3000, "..%2f..", "%2e%2e", "null", "%"])
-async def test_odd_paths(wire: httpx.AsyncClient, path: str) -> None:
+async def test_unusual_paths(wire: httpx.AsyncClient, path: str) -> None:
     for method, url in (
         ("POST", f"/copilotkit/agent/{path}/run"),
         ("POST", f"/copilotkit/agent/chat/stop/{path}"),
@@ -124,9 +124,9 @@ async def test_odd_paths(wire: httpx.AsyncClient, path: str) -> None:
         ("DELETE", f"/copilotkit/threads/{path}"),
         ("GET", f"/copilotkit/{path}"),
     ):
-        answer = await wire.request(method, url, json={"agentId": "chat"} if method == "DELETE" else None)
-        assert answer.status_code in (200, 400, 404, 405), (method, url, answer.text)
-        assert answer.status_code == 200 or "error" in answer.json(), (method, url, answer.text)
+        response = await wire.request(method, url, json={"agentId": "chat"} if method == "DELETE" else None)
+        assert response.status_code in (200, 400, 404, 405), (method, url, response.text)
+        assert response.status_code == 200 or "error" in response.json(), (method, url, response.text)
 
 
 @pytest.mark.parametrize(
@@ -140,9 +140,9 @@ async def test_odd_paths(wire: httpx.AsyncClient, path: str) -> None:
         ("PROPFIND", "/ag-ui/chat/connect", 405, "POST"),
     ],
 )
-async def test_ag_ui_refuses_unknown_paths_and_methods_as_it_refuses_everything(
+async def test_ag_ui_rejects_unknown_paths_and_methods_like_everything_else(
     wire: httpx.AsyncClient, method: str, path: str, status: int, allowed: str | None
 ) -> None:
-    answer = await wire.request(method, path)
-    assert (answer.status_code, set(answer.json())) == (status, {"detail"})
-    assert answer.headers.get("allow") == allowed
+    response = await wire.request(method, path)
+    assert (response.status_code, set(response.json())) == (status, {"detail"})
+    assert response.headers.get("allow") == allowed

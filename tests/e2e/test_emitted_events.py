@@ -1,4 +1,4 @@
-"""What graphs say by hand, as the helpers of CopilotKit do, and what they keep from pages."""
+"""Messages, tool calls and state that graphs emit, as CopilotKit's helpers do, and what they hide from pages."""
 
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ async def here(http: httpx.AsyncClient, agui: AgUi) -> Page:
     return Page(http, agui, "by_hand")
 
 
-async def test_a_message_said_ahead_gives_way_to_the_one_that_is_kept(here: Page) -> None:
+async def test_an_emitted_message_is_replaced_by_the_stored_one(here: Page) -> None:
     seen = await here.say("hello", "u1")
     ahead = [each for each in seen.events if each.get("messageId") == "ahead"]
 
@@ -29,15 +29,15 @@ async def test_a_message_said_ahead_gives_way_to_the_one_that_is_kept(here: Page
     assert [each["id"] for each in replaced["messages"]] == ["u1", "search-1"]
 
 
-async def test_a_call_made_by_hand_is_told_as_a_call(here: Page) -> None:
+async def test_an_emitted_tool_call_is_sent_as_a_tool_call(here: Page) -> None:
     seen = await here.say("hello", "u1")
-    told = [each for each in seen.events if each.get("toolCallId") == "search-1"]
+    sent = [each for each in seen.events if each.get("toolCallId") == "search-1"]
 
-    assert kinds(told) == ["TOOL_CALL_START", "TOOL_CALL_ARGS", "TOOL_CALL_END"]
-    assert (told[0]["toolCallName"], told[1]["delta"]) == ("search", '{"for":"it"}')
+    assert kinds(sent) == ["TOOL_CALL_START", "TOOL_CALL_ARGS", "TOOL_CALL_END"]
+    assert (sent[0]["toolCallName"], sent[1]["delta"]) == ("search", '{"for":"it"}')
 
 
-async def test_a_state_shown_ahead_gives_way_to_the_one_that_is_kept(here: Page) -> None:
+async def test_an_emitted_state_is_replaced_by_the_stored_one(here: Page) -> None:
     seen = await here.say("hello", "u1")
     snapshots = [each["snapshot"] for each in seen.events if each["type"] == "STATE_SNAPSHOT"]
 
@@ -45,7 +45,7 @@ async def test_a_state_shown_ahead_gives_way_to_the_one_that_is_kept(here: Page)
     assert here.state == {"progress": 1.0}
 
 
-async def test_whoever_comes_meanwhile_has_what_was_said_by_hand(here: Page, gate: Path) -> None:
+async def test_a_client_that_attaches_receives_what_was_emitted(here: Page, gate: Path) -> None:
     async with here.open(
         messages=[{"id": "u1", "role": "user", "content": "hello"}], state={"until": str(gate)}
     ) as own:
@@ -63,7 +63,7 @@ async def test_whoever_comes_meanwhile_has_what_was_said_by_hand(here: Page, gat
     assert late.state == here.state
 
 
-async def test_a_run_stopped_after_it_showed_a_state_takes_that_back(here: Page, gate: Path) -> None:
+async def test_a_stopped_run_reverts_its_emitted_state(here: Page, gate: Path) -> None:
     async with here.open(
         messages=[{"id": "u1", "role": "user", "content": "hello"}], state={"until": str(gate)}
     ) as own:
@@ -79,7 +79,7 @@ async def test_other_events_keep_their_names(here: Page) -> None:
     assert custom == [("weather", {"is": "fine"}), ("Exit", True)]
 
 
-async def test_what_a_subgraph_says_by_hand_is_its_own(http: httpx.AsyncClient, agui: AgUi) -> None:
+async def test_messages_emitted_by_a_subgraph_belong_to_it(http: httpx.AsyncClient, agui: AgUi) -> None:
     here = Page(http, agui, "by_hand_below")
     seen = await here.say("hello", "u1")
     [start] = [each for each in seen.events if each["type"] == "TEXT_MESSAGE_START" and each["messageId"] == "ahead"]
@@ -88,14 +88,14 @@ async def test_what_a_subgraph_says_by_hand_is_its_own(http: httpx.AsyncClient, 
     assert [each["id"] for each in here.messages] == ["u1", "kept", "after"]
 
 
-async def test_classic_streams_have_none_of_it(sdk: Sdk) -> None:
+async def test_langgraph_streams_do_not_contain_emitted_events(sdk: Sdk) -> None:
     """LangGraph has no stream mode for dispatched events."""
     modes = ["custom", "messages-tuple", "updates"]
     parts = await collect(sdk.runs.stream(await sdk.thread(), "by_hand", input=human("hello"), stream_mode=modes))
     assert {part.event for part in parts} == {"metadata", "messages", "updates"}
 
 
-# -- what pages are not told ------------------------------------------------------------------------------------------
+# -- what pages do not receive ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("prefix", ["", "copilotkit:"])
@@ -110,7 +110,7 @@ async def test_classic_streams_have_none_of_it(sdk: Sdk) -> None:
         ({"emit-messages": False, "emit-tool-calls": False}, False, []),
     ],
 )
-async def test_a_model_may_keep_what_it_says_from_pages(
+async def test_a_model_can_hide_its_output_from_pages(
     http: httpx.AsyncClient, agui: AgUi, prefix: str, metadata: dict[str, Any], text: bool, calls: list[str]
 ) -> None:
     seen = await Page(http, agui, "selective").say(
@@ -121,15 +121,15 @@ async def test_a_model_may_keep_what_it_says_from_pages(
 
 
 @pytest.mark.parametrize("name", ["predict_state", "copilotkit:emit-intermediate-state"])
-async def test_a_state_that_a_call_foretells_is_announced_before_it(
+async def test_a_state_predicted_by_a_tool_call_is_announced_before_it(
     http: httpx.AsyncClient, agui: AgUi, name: str
 ) -> None:
-    foretold = [{"state_key": "draft", "tool": "write", "tool_argument": "text"}]
-    seen = await Page(http, agui, "selective").say("hello", state={"metadata": {name: foretold}})
+    predicted = [{"state_key": "draft", "tool": "write", "tool_argument": "text"}]
+    seen = await Page(http, agui, "selective").say("hello", state={"metadata": {name: predicted}})
     at = [index for index, each in enumerate(seen.events) if each.get("name") == "PredictState"]
 
     assert len(at) == 1
-    assert seen.events[at[0]]["value"] == foretold
+    assert seen.events[at[0]]["value"] == predicted
     assert seen.events[at[0] + 1]["type"] == "TOOL_CALL_START"
     assert seen.events[at[0] + 1]["toolCallName"] == "write"
 
@@ -137,38 +137,38 @@ async def test_a_state_that_a_call_foretells_is_announced_before_it(
 # -- tools that were stopped -------------------------------------------------------------------------------------------
 
 
-async def test_a_tool_that_is_stopped_is_answered_for(http: httpx.AsyncClient, agui: AgUi, gate: Path) -> None:
+async def test_a_stopped_tool_gets_a_result(http: httpx.AsyncClient, agui: AgUi, gate: Path) -> None:
     here = Page(http, agui, "slow_tool")
     here.messages = [{"id": "u1", "role": "user", "content": "fetch"}]
     async with here.open(state={"until": str(gate)}, forwardedProps={"rawEvents": True}) as own:
         await own.until("tool-started")
         await here.stop()
         seen = here.take(await own.rest())
-    [answer] = [each for each in seen.events if each["type"] == "TOOL_CALL_RESULT"]
+    [result] = [each for each in seen.events if each["type"] == "TOOL_CALL_RESULT"]
 
-    assert (answer["toolCallId"], answer["content"]) == ("call-1", '{"status":"stopped"}')
+    assert (result["toolCallId"], result["content"]) == ("call-1", '{"status":"stopped"}')
     await here.say("never mind", state={"until": None})
     assert here.texts[-1] == ("assistant", "Nothing to fetch.")
-    assert [each["id"] for each in here.messages if each["role"] == "tool"] == [answer["messageId"]]
+    assert [each["id"] for each in here.messages if each["role"] == "tool"] == [result["messageId"]]
 
 
-async def test_a_tool_of_a_subgraph_that_is_stopped_is_answered_for(
-    http: httpx.AsyncClient, agui: AgUi, gate: Path
-) -> None:
+async def test_a_stopped_tool_of_a_subgraph_gets_a_result(http: httpx.AsyncClient, agui: AgUi, gate: Path) -> None:
     here = Page(http, agui, "slow_tool_below")
     here.messages = [{"id": "u1", "role": "user", "content": "fetch"}]
     async with here.open(state={"until": str(gate)}, forwardedProps={"rawEvents": True}) as own:
         await own.until("tool-started")
         await here.stop()
         seen = here.take(await own.rest())
-    [answer] = [each for each in seen.events if each["type"] == "TOOL_CALL_RESULT"]
+    [result] = [each for each in seen.events if each["type"] == "TOOL_CALL_RESULT"]
 
-    assert answer["subagentRunId"].startswith("inner:")
+    assert result["subagentRunId"].startswith("inner:")
     await here.say("never mind", state={"until": None})
     assert here.texts[-1] == ("assistant", "Nothing to fetch.")
 
 
-async def test_a_page_that_saw_nothing_of_it_can_go_on_too(http: httpx.AsyncClient, agui: AgUi, gate: Path) -> None:
+async def test_a_client_that_did_not_see_the_result_can_continue_too(
+    http: httpx.AsyncClient, agui: AgUi, gate: Path
+) -> None:
     here = Page(http, agui, "slow_tool")
     here.messages = [{"id": "u1", "role": "user", "content": "fetch"}]
     async with here.open(state={"until": str(gate)}, forwardedProps={"rawEvents": True}) as own:
@@ -183,7 +183,7 @@ async def test_a_page_that_saw_nothing_of_it_can_go_on_too(http: httpx.AsyncClie
     assert [each["role"] for each in other.messages] == ["user", "assistant", "tool", "user", "assistant"]
 
 
-async def test_a_call_of_a_tool_of_the_page_waits_for_the_page(http: httpx.AsyncClient, agui: AgUi) -> None:
+async def test_a_frontend_tool_call_waits_for_the_page(http: httpx.AsyncClient, agui: AgUi) -> None:
     here = Page(http, agui, "asks_page")
     tools = [{"name": "colour", "description": "of the page"}]
     await here.say("which colour?", tools=tools)
