@@ -16,11 +16,11 @@ from pathlib import Path
 
 import uvloop
 
-from bench.pages import attaching, connecting, speaking
+from bench.ag_ui import attach_to_live_run, connect_to_idle_thread, streaming
 from bench.rows import ALIASES, ROWS, Bench, Row, Sample
 from bench.servers import HERE, bare, source_digest, stock, stock_command, threadwire
 
-ROWS |= {"connect": connecting, "attach": attaching, "ag-ui": speaking}
+ROWS |= {"connect": connect_to_idle_thread, "attach": attach_to_live_run, "ag-ui": streaming}
 
 
 def main() -> None:
@@ -62,7 +62,7 @@ async def _measure(wanted: list[str]) -> tuple[list[Row], list[str], float]:
             bench = Bench(
                 bare=await stack.enter_async_context(bare()),
                 ours=await stack.enter_async_context(threadwire(data)),
-                stocked=await stack.enter_async_context(stock(command)) if command else None,
+                stock_server=await stack.enter_async_context(stock(command)) if command else None,
                 data=Path(folder),
             )
             for name in wanted:

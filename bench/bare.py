@@ -23,20 +23,20 @@ def _with_saver(graph: Any) -> Any:
     return graph.copy(update={"checkpointer": InMemorySaver()})
 
 
-async def _stream_tokens(graph: Any, asked: dict[str, Any]) -> int:
+async def _stream_tokens(graph: Any, inputs: dict[str, Any]) -> int:
     count = 0
-    async for _ in graph.astream(asked, _config(), stream_mode="messages"):
+    async for _ in graph.astream(inputs, _config(), stream_mode="messages"):
         count += 1
     return count
 
 
-async def tokens(asked: dict[str, Any], streams: int, at_once: bool) -> dict[str, Any]:
+async def tokens(inputs: dict[str, Any], streams: int, at_once: bool) -> dict[str, Any]:
     graph = _with_saver(graphs.tokens)
     cpu, start = time.process_time(), time.perf_counter()
     if at_once:
-        counts = await asyncio.gather(*(_stream_tokens(graph, asked) for _ in range(streams)))
+        counts = await asyncio.gather(*(_stream_tokens(graph, inputs) for _ in range(streams)))
     else:
-        counts = [await _stream_tokens(graph, asked) for _ in range(streams)]
+        counts = [await _stream_tokens(graph, inputs) for _ in range(streams)]
     return {"seconds": time.perf_counter() - start, "cpu": time.process_time() - cpu, "tokens": sum(counts)}
 
 
@@ -60,13 +60,13 @@ async def steps(goal: int) -> dict[str, Any]:
     return {"seconds": time.perf_counter() - start}
 
 
-async def latency(asked: dict[str, Any], streams: int) -> dict[str, Any]:
+async def latency(inputs: dict[str, Any], streams: int) -> dict[str, Any]:
     """Measure the seconds from creating a token to receiving it from the stream."""
     graph = _with_saver(graphs.tokens)
     found: list[float] = []
 
     async def watch() -> None:
-        async for chunk, _ in graph.astream(asked, _config(), stream_mode="messages"):
+        async for chunk, _ in graph.astream(inputs, _config(), stream_mode="messages"):
             if stamp := STAMP.search(chunk.content.encode()):
                 found.append((time.time_ns() - int(stamp[1])) / 1e9)
 
@@ -85,9 +85,9 @@ async def ag_ui(count: int) -> dict[str, Any]:
     agent = LangGraphAgent(name="tokens", graph=_with_saver(graphs.tokens))
     messages = [{"id": "u", "role": "user", "content": "hi"}]
     empty: dict[str, Any] = {"tools": [], "context": [], "forwardedProps": {}}
-    asked = RunAgentInput(threadId=str(uuid4()), runId="r", messages=messages, state={"count": count}, **empty)
+    inputs = RunAgentInput(threadId=str(uuid4()), runId="r", messages=messages, state={"count": count}, **empty)
     encoder, size, start = EventEncoder(), 0, time.perf_counter()
-    async for event in agent.run(asked):
+    async for event in agent.run(inputs):
         size += len(encoder.encode(event))
     return {"bytes": size, "seconds": time.perf_counter() - start}
 

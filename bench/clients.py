@@ -195,27 +195,27 @@ class Client:
         created = await self.ask("POST", "/threads", {}, keep=True)
         return str(created.json()["thread_id"])
 
-    async def start(self, thread: str, graph: str, asked: Any, **more: Any) -> str:
-        started = await self.ask("POST", f"/threads/{thread}/runs", _run(graph, asked, more), keep=True)
+    async def start(self, thread: str, graph: str, inputs: Any, **more: Any) -> str:
+        started = await self.ask("POST", f"/threads/{thread}/runs", _run(graph, inputs, more), keep=True)
         return str(started.json()["run_id"])
 
-    async def stream(self, graph: str, asked: Any, thread: str | None = None, **more: Any) -> Exchange:
+    async def stream(self, graph: str, inputs: Any, thread: str | None = None, **more: Any) -> Exchange:
         options = {name: more.pop(name) for name in ("count", "stamps", "keep") if name in more}
         if thread is None:
             thread, more = str(uuid4()), {**more, "if_not_exists": "create"}
-        return await self.ask("POST", f"/threads/{thread}/runs/stream", _run(graph, asked, more), **options)
+        return await self.ask("POST", f"/threads/{thread}/runs/stream", _run(graph, inputs, more), **options)
 
-    async def tokens(self, asked: dict[str, Any], thread: str | None = None, **more: Any) -> Exchange:
+    async def tokens(self, inputs: dict[str, Any], thread: str | None = None, **more: Any) -> Exchange:
         """Stream tokens, and check that all of them arrived."""
-        streamed = await self.stream("tokens", asked, thread, stream_mode="messages-tuple", count=TOKEN, **more)
-        if not more.get("keep") and streamed.events < asked["count"]:
-            raise Failed(f"only {streamed.events} of {asked['count']} tokens arrived")
+        streamed = await self.stream("tokens", inputs, thread, stream_mode="messages-tuple", count=TOKEN, **more)
+        if not more.get("keep") and streamed.events < inputs["count"]:
+            raise Failed(f"only {streamed.events} of {inputs['count']} tokens arrived")
         return streamed
 
-    async def wait(self, graph: str, asked: Any) -> Exchange:
+    async def wait(self, graph: str, inputs: Any) -> Exchange:
         """Run on a new thread and wait for the final values."""
         path = f"/threads/{uuid4()}/runs/wait"
-        return await self.ask("POST", path, _run(graph, asked, {"if_not_exists": "create"}), keep=True)
+        return await self.ask("POST", path, _run(graph, inputs, {"if_not_exists": "create"}), keep=True)
 
     def close(self) -> None:
         for connection in self._idle:
@@ -223,5 +223,5 @@ class Client:
         self._idle.clear()
 
 
-def _run(graph: str, asked: Any, more: dict[str, Any]) -> dict[str, Any]:
-    return {"assistant_id": graph, "input": asked, **more}
+def _run(graph: str, inputs: Any, more: dict[str, Any]) -> dict[str, Any]:
+    return {"assistant_id": graph, "input": inputs, **more}

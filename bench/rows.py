@@ -20,7 +20,7 @@ from typing import Any
 import apsw
 
 from bench.clients import TOKEN, Client, Failed
-from bench.filling import fill
+from bench.dataset import fill
 from bench.servers import Bare, Server, threadwire
 
 REPEAT = 5
@@ -64,22 +64,22 @@ class Row:
 class Bench:
     bare: Bare
     ours: Server
-    stocked: Server | None
+    stock_server: Server | None
     data: Path
     notes: list[str] = field(default_factory=list)
 
     async def stock(self, measure: Callable[[Server], Awaitable[float]], times: int = FEWER) -> Sample | None:
-        if self.stocked is None:
+        if self.stock_server is None:
             return None
-        self.stocked.resume()
+        self.stock_server.resume()
         try:
-            await self.stocked.client.wait("trivial", {"text": "hi"})  # warm up after the pause
-            return Sample.of([await measure(self.stocked) for _ in range(times)])
+            await self.stock_server.client.wait("trivial", {"text": "hi"})  # warm up after the pause
+            return Sample.of([await measure(self.stock_server) for _ in range(times)])
         except Failed as failure:
             self.notes.append(f"stock: {failure}")
             return None
         finally:
-            self.stocked.pause()
+            self.stock_server.pause()
 
 
 def percentile(values: Sequence[float], share: float) -> float:
@@ -105,25 +105,25 @@ def _at_best(ours: Sample, bare: Sample, best: Callable[..., float]) -> str:
 
 async def one_stream(bench: Bench) -> list[Row]:
     """Rows 1 and 7: the same streams give the token rate and the CPU time."""
-    asked = {**TALK, "count": 2000}
+    inputs = {**TALK, "count": 2000}
     turns, streams = 12, 2
     rates: dict[str, list[float]] = {"bare": [], "ours": []}
     cpus: dict[str, list[float]] = {"bare": [], "ours": []}
-    await bench.ours.client.tokens(asked)
+    await bench.ours.client.tokens(inputs)
     for _ in range(turns):
         for _ in range(streams):
-            each = await bench.bare("tokens", asked=asked, streams=1, at_once=False)
+            each = await bench.bare("tokens", inputs=inputs, streams=1, at_once=False)
             rates["bare"].append(2000 / each["seconds"])
             cpus["bare"].append(each["cpu"] / 2000 * 1e6)
         for _ in range(streams):
             before = bench.ours.cpu()
-            rates["ours"].append(2000 / (await bench.ours.client.tokens(asked)).seconds)
+            rates["ours"].append(2000 / (await bench.ours.client.tokens(inputs)).seconds)
             cpus["ours"].append((bench.ours.cpu() - before) / 2000 * 1e6)
     ours, bare = Sample.of(rates["ours"]), Sample.of(rates["bare"])
     spent, alone = Sample.of(cpus["ours"]), Sample.of(cpus["bare"])
 
     async def stock(server: Server) -> float:
-        return 2000 / (await server.client.tokens(asked)).seconds
+        return 2000 / (await server.client.tokens(inputs)).seconds
 
     share, added = _of_bare(ours, bare), spent.median - alone.median
     return [
@@ -135,19 +135,19 @@ async def one_stream(bench: Bench) -> list[Row]:
 
 
 async def twenty_streams(bench: Bench) -> list[Row]:
-    asked = {**TALK, "count": 2000}
+    inputs = {**TALK, "count": 2000}
 
     async def all_at_once(client: Client, count: int) -> float:
         await client.connections(20)
         start = time.perf_counter()
-        done = await asyncio.gather(*(client.tokens({**asked, "count": count}) for _ in range(20)))
+        done = await asyncio.gather(*(client.tokens({**inputs, "count": count}) for _ in range(20)))
         return 20 * count / (max(each.last for each in done) - start)
 
     ways: dict[bool, list[float]] = {False: [], True: []}
     ours: list[float] = []
     for _ in range(FEWER):
         for at_once, rates in ways.items():
-            each = await bench.bare("tokens", asked=asked, streams=20, at_once=at_once)
+            each = await bench.bare("tokens", inputs=inputs, streams=20, at_once=at_once)
             rates.append(each["tokens"] / each["seconds"])
         ours.append(await all_at_once(bench.ours.client, 2000))
     one_by_one, gathered = (Sample.of(rates) for rates in ways.values())
@@ -170,7 +170,7 @@ async def twenty_streams(bench: Bench) -> list[Row]:
 
 
 async def trivial_run(bench: Bench) -> list[Row]:
-    asked = {"text": "hi"}
+    inputs = {"text": "hi"}
 
     async def on_existing_thread(client: Client, times: int) -> float:
         return await median([await client.thread() for _ in range(times)], client)
@@ -179,7 +179,7 @@ async def trivial_run(bench: Bench) -> list[Row]:
         return await median([None] * times, client)
 
     async def median(threads: Sequence[str | None], client: Client) -> float:
-        done = [await client.stream("trivial", asked, thread) for thread in threads]
+        done = [await client.stream("trivial", inputs, thread) for thread in threads]
         if any(each.events < 3 for each in done):  # the metadata, and the values before and after
             raise Failed("a trivial run did not send all events")
         return statistics.median(each.seconds for each in done) * 1000
@@ -242,8 +242,8 @@ async def trivial_runs(bench: Bench) -> list[Row]:
 
 async def super_steps(bench: Bench) -> list[Row]:
     async def rate(client: Client) -> float:
-        asked, config = {"done": 0, "goal": 100}, {"recursion_limit": 110}
-        streamed = await client.stream("steps", asked, stream_mode="updates", config=config)
+        inputs, config = {"done": 0, "goal": 100}, {"recursion_limit": 110}
+        streamed = await client.stream("steps", inputs, stream_mode="updates", config=config)
         if streamed.events < 100:
             raise Failed(f"only {streamed.events} of 100 steps arrived")
         return 100 / streamed.seconds
@@ -298,8 +298,8 @@ async def _fan_out(server: Server, pace: int, count: int, cpu: list[float]) -> f
     client = server.client
     await client.connections(100)
     thread = await client.thread()
-    asked = {**TALK, "count": count, "rate": pace, "delay": 1.0}
-    run = await client.start(thread, "tokens", asked, stream_mode=["messages-tuple"], stream_resumable=True)
+    inputs = {**TALK, "count": count, "rate": pace, "delay": 1.0}
+    run = await client.start(thread, "tokens", inputs, stream_mode=["messages-tuple"], stream_resumable=True)
     path = f"/threads/{thread}/runs/{run}/stream?stream_mode=messages-tuple"
     before, start = server.cpu(), time.perf_counter()
     joined = await asyncio.gather(*(client.ask("GET", path, count=TOKEN) for _ in range(100)))
@@ -314,16 +314,16 @@ async def _fan_out(server: Server, pace: int, count: int, cpu: list[float]) -> f
 
 
 async def latency(bench: Bench) -> list[Row]:
-    asked = {**TALK, "count": 150, "rate": 50, "stamp": True}
+    inputs = {**TALK, "count": 150, "rate": 50, "stamp": True}
 
     async def each_token(client: Client) -> list[float]:
         await client.connections(20)
-        done = await asyncio.gather(*(client.tokens(asked, stamps=True) for _ in range(20)))
+        done = await asyncio.gather(*(client.tokens(inputs, stamps=True) for _ in range(20)))
         return [seconds * 1000 for one in done for seconds in one.latencies]
 
     found: dict[str, list[list[float]]] = {"bare": [], "ours": []}
     for _ in range(FEWER):
-        bare = await bench.bare("latency", asked=asked, streams=20)
+        bare = await bench.bare("latency", inputs=inputs, streams=20)
         found["bare"].append([seconds * 1000 for seconds in bare["each"]])
         found["ours"].append(await each_token(bench.ours.client))
     of_stock: list[float] = []
@@ -370,21 +370,21 @@ async def growth(bench: Bench) -> list[Row]:
     ]  # fmt: skip
 
 
-async def _file_growth(data: Path, asked: dict[str, Any]) -> Sample:
+async def _file_growth(data: Path, inputs: dict[str, Any]) -> Sample:
     with tempfile.TemporaryDirectory(dir=data) as folder:
         sizes = []
-        for count in (1, asked["count"]):
+        for count in (1, inputs["count"]):
             async with threadwire(Path(folder)) as server:
-                await server.client.tokens({**TALK, **asked, "count": count})
+                await server.client.tokens({**TALK, **inputs, "count": count})
             sizes.append((Path(folder) / "threadwire.db").stat().st_size)
-        return Sample.of([(sizes[1] - sizes[0]) / asked["count"]])
+        return Sample.of([(sizes[1] - sizes[0]) / inputs["count"]])
 
 
 async def _log_of_heavy_state(data: Path) -> Sample:
     with tempfile.TemporaryDirectory(dir=data) as folder:
         async with threadwire(Path(folder)) as server:
-            asked, config = {"done": 0, "goal": 100}, {"recursion_limit": 110}
-            streamed = await server.client.stream("heavy", asked, stream_mode="values", config=config)
+            inputs, config = {"done": 0, "goal": 100}, {"recursion_limit": 110}
+            streamed = await server.client.stream("heavy", inputs, stream_mode="values", config=config)
             if streamed.events < 103:  # the metadata, the input, the loading and every step
                 raise Failed(f"the heavy run sent only {streamed.events} events")
         copy = shutil.copy(Path(folder) / "threadwire.db", Path(folder) / "copy.db")

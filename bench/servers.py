@@ -151,11 +151,11 @@ class Bare:
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
 
-    async def __call__(self, do: str, **asked: Any) -> dict[str, Any]:
+    async def __call__(self, do: str, **inputs: Any) -> dict[str, Any]:
         stdin, stdout = self._process.stdin, self._process.stdout
         assert stdin is not None
         assert stdout is not None
-        stdin.write(json.dumps({"do": do, **asked}).encode() + b"\n")
+        stdin.write(json.dumps({"do": do, **inputs}).encode() + b"\n")
         line = await stdout.readline()
         if not line:
             raise Failed("the bare process exited")

@@ -24,7 +24,7 @@ from threadwire.core.records import Run
 from threadwire.engine.lifecycle import Engine, open_engine
 from threadwire.engine.runs import StartRun
 from threadwire.graphs.config import load_config, prepare_environment
-from threadwire.graphs.memory import Memory
+from threadwire.graphs.project_persistence import ProjectPersistence
 from threadwire.graphs.registry import GraphRegistry, load_registry
 from threadwire.protocols.ag_ui.encode import Options, RunEncoder
 from threadwire.protocols.langgraph.encode import RunStreamEncoder, StreamOptions
@@ -216,7 +216,7 @@ def write(folder: Path, entries: list[Entry], views: dict[str, Encoder]) -> None
 async def record_all(registry: GraphRegistry) -> None:
     for name, record in SCENARIOS.items():
         async with open_memory_storage() as storage:
-            run = await record(storage, lambda storage=storage: open_engine(storage, registry, Memory()))
+            run = await record(storage, lambda storage=storage: open_engine(storage, registry, ProjectPersistence()))
             entries = await storage.log.read(THREAD, START, run_id=run.run_id)
         views: dict[str, Encoder] = {
             file_name(view): RunStreamEncoder(view) for view in [*VIEWS, *MORE_VIEWS.get(name, [])]
@@ -224,7 +224,7 @@ async def record_all(registry: GraphRegistry) -> None:
         write(HERE / name, normalize(entries), {**views, "ag-ui.txt": RunEncoder(Options("page-thread"))})
     for name, record_thread in THREAD_SCENARIOS.items():
         async with open_memory_storage() as storage:
-            await record_thread(storage, lambda storage=storage: open_engine(storage, registry, Memory()))
+            await record_thread(storage, lambda storage=storage: open_engine(storage, registry, ProjectPersistence()))
             entries = await storage.log.read(THREAD, START)
         views_of_thread = {
             f"thread-{'+'.join(sorted(modes))}.txt": ThreadStreamEncoder(modes) for modes in THREAD_VIEWS

@@ -16,12 +16,12 @@
     ├── Fenced                  an attempt that no longer holds its thread tried to write
     ├── GraphUnavailable        the graph's code could not be loaded
     ├── GraphFailed             user code raised outside a run
-    ├── LoopDied                the event loop that runs user code failed, and the engine with it
-    │   └── LoopGivenUp         the server is shutting down and no longer waits for that loop
+    ├── LoopFailed              the event loop that runs user code failed, and the engine with it
+    │   └── LoopAbandoned       the server is shutting down and no longer waits for that loop
     ├── ConfigError             langgraph.json or a setting is invalid; the message says where
-    ├── NotDelivered            a webhook delivery failed
+    ├── DeliveryFailed          a webhook delivery failed
     └── StorageError            a database operation failed
-        ├── StorageDied         the storage is unusable for the rest of the process, and the engine with it
+        ├── StorageFailed       the storage is unusable for the rest of the process, and the engine with it
         ├── StorageDamaged      the database file is corrupt
         └── DataDirectoryLocked another process serves this data directory
 
@@ -95,11 +95,11 @@ class GraphFailed(ThreadwireError):
     """The graph's own code raised an error."""
 
 
-class LoopDied(ThreadwireError):
+class LoopFailed(ThreadwireError):
     """The event loop that runs graphs has failed. The server is exiting and must be restarted."""
 
 
-class LoopGivenUp(LoopDied):
+class LoopAbandoned(LoopFailed):
     """The server is shutting down and no longer waits for the event loop that runs graphs."""
 
 
@@ -107,7 +107,7 @@ class ConfigError(ThreadwireError):
     """The configuration is invalid."""
 
 
-class NotDelivered(ThreadwireError):
+class DeliveryFailed(ThreadwireError):
     """Webhook delivery failed."""
 
 
@@ -115,7 +115,7 @@ class StorageError(ThreadwireError):
     """A database operation failed."""
 
 
-class StorageDied(StorageError):
+class StorageFailed(StorageError):
     """The storage has failed. The server is exiting and must be restarted."""
 
 

@@ -62,7 +62,7 @@ class Settings(BaseSettings):
     """`debug`, `info`, `warning` or `error`."""
 
 
-def refuse_unknown(environment: Mapping[str, str] = os.environ) -> None:
+def reject_unknown_variables(environment: Mapping[str, str] = os.environ) -> None:
     """Raise `ConfigError` for an unknown `THREADWIRE_` variable, because a misspelt one would silently do nothing."""
     known = CLIENT_VARIABLES | {PREFIX + name.upper() for name in Settings.model_fields}
     for name in environment:

@@ -21,7 +21,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
 
 
 @pytest.fixture
-def mortal_server(tmp_path: Path) -> Iterator[RunningServer]:
+def own_server(tmp_path: Path) -> Iterator[RunningServer]:
     """A server with the examples for one test, which may kill it."""
     with running_server(EXAMPLES, tmp_path / "data", env=SCRIPTED) as running:
         yield running

@@ -30,8 +30,8 @@ from threadwire.cli import app as cli
 from threadwire.core.json import dumps
 from threadwire.core.webhooks import WebhookRules
 from threadwire.graphs.config import load_config
-from threadwire.graphs.http_section import HttpSection
-from threadwire.graphs.webhooks import read_webhooks, resolve_headers
+from threadwire.graphs.http_config import HttpConfig
+from threadwire.graphs.webhook_config import read_webhooks, resolve_headers
 from threadwire.http.problems import STATUS, status_of
 from threadwire.server.app import build_api, open_server
 from threadwire.settings import PREFIX, Settings
@@ -131,7 +131,7 @@ def test_every_error_is_documented_with_its_status() -> None:
 async def application(tmp_path: Path) -> AsyncIterator[FastAPI]:
     settings = Settings(config=EXAMPLES, data=tmp_path, storage="memory")
     async with open_server(settings) as server:
-        yield build_api(server.engine, server.streams, settings, HttpSection())
+        yield build_api(server.engine, server.streams, settings, HttpConfig())
 
 
 @pytest.mark.anyio

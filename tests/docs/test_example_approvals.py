@@ -348,13 +348,13 @@ def test_the_desk_streams_its_text(office):
     assert "".join(words) == "- Taxi to the airport: 48.20 paid to Ana."
 
 
-def test_interrupts_survive_a_killed_server(mortal_server):
-    with get_sync_client(url=mortal_server.url) as client:
+def test_interrupts_survive_a_killed_server(own_server):
+    with get_sync_client(url=own_server.url) as client:
         office = Office(client, client.threads.create()["thread_id"])
         office.ask("Reimburse c_taxi and buy 2 chairs")
         ids = office.pending()
-        mortal_server.kill()
-        mortal_server.start()
+        own_server.kill()
+        own_server.start()
         assert office.pending() == ids
         office.answer({ids[TAXI]: {"approved": True}})
         assert set(office.pending()) == set(ids) - {TAXI}

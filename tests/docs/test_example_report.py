@@ -86,9 +86,9 @@ def test_a_second_report_has_its_own_widgets(client, thread_id):
 
 
 @pytest.mark.parametrize("at", [0, 4])
-def test_after_a_kill_the_run_resumes_with_the_source_it_was_reading(mortal_server, at):
+def test_after_a_kill_the_run_resumes_with_the_source_it_was_reading(own_server, at):
     attempts: list[list[Any]] = []
-    with get_sync_client(url=mortal_server.url) as client:
+    with get_sync_client(url=own_server.url) as client:
         thread_id = client.threads.create()["thread_id"]
         for part in client.runs.stream(
             thread_id,
@@ -102,8 +102,8 @@ def test_after_a_kill_the_run_resumes_with_the_source_it_was_reading(mortal_serv
                 attempts.append([])
             attempts[-1].append(part)
             if len(attempts) == 1 and part.data.get("done") == at:
-                mortal_server.kill()
-                mortal_server.start()
+                own_server.kill()
+                own_server.start()
         values = client.threads.get_state(thread_id)["values"]
     before, after = ([each["done"] for each in custom(parts, "progress")] for parts in attempts)
     assert before == list(range(len(before)))

@@ -14,7 +14,7 @@ import pytest
 from anyio import to_thread
 from langgraph_sdk import get_client, get_sync_client
 
-PATIENCE = 60.0
+TIMEOUT = 60.0
 """Seconds a test waits for an expected event; far longer than it ever takes."""
 
 PROJECT = Path(__file__).parent.parent / "graphs" / "langgraph.json"
@@ -24,7 +24,7 @@ GRAPHS: list[str] = list(json.loads(PROJECT.read_text())["graphs"])
 _DONE = object()
 
 
-class InThreads:
+class ThreadedClient:
     """A sync client with an async interface: each call, and each step of a stream, runs in a thread."""
 
     def __init__(self, target: Any) -> None:
@@ -33,7 +33,7 @@ class InThreads:
     def __getattr__(self, name: str) -> Any:
         attribute = getattr(self._target, name)
         if not callable(attribute):
-            return InThreads(attribute)
+            return ThreadedClient(attribute)
         return partial(_steps if name in ("stream", "join_stream") else _call, attribute)
 
 
@@ -86,7 +86,7 @@ async def open_sync(url: str) -> AsyncIterator[Sdk]:
         client.http.client.event_hooks["request"].append(
             lambda request: requests.append((request.method, request.url.path))
         )
-        yield Sdk(InThreads(client), requests)
+        yield Sdk(ThreadedClient(client), requests)
 
 
 OPENERS = {"async": open_async, "sync": open_sync}
@@ -96,7 +96,7 @@ async def collect(stream: AsyncIterator[Any]) -> list[Any]:
     return [part async for part in stream]
 
 
-async def eventually(check: Callable[[], Awaitable[Any]], *, within: float = PATIENCE) -> Any:
+async def eventually(check: Callable[[], Awaitable[Any]], *, within: float = TIMEOUT) -> Any:
     """Wait until `check` returns a truthy value, and return it."""
     with anyio.fail_after(within):
         while not (found := await check()):  # noqa: ASYNC110 - no event crosses the process boundary
@@ -104,7 +104,7 @@ async def eventually(check: Callable[[], Awaitable[Any]], *, within: float = PAT
         return found
 
 
-async def run_is(sdk: Sdk, run: dict[str, Any], status: str) -> dict[str, Any]:
+async def wait_for_status(sdk: Sdk, run: dict[str, Any], status: str) -> dict[str, Any]:
     """Wait until the run has this status, and return it."""
 
     async def check() -> Any:
@@ -114,9 +114,9 @@ async def run_is(sdk: Sdk, run: dict[str, Any], status: str) -> dict[str, Any]:
     return await eventually(check)
 
 
-async def has_begun(sdk: Sdk, run: dict[str, Any]) -> None:
+async def wait_for_start(sdk: Sdk, run: dict[str, Any]) -> None:
     """Wait until a run of one of the `slow` graphs is in its waiting node."""
-    await run_is(sdk, run, "running")
+    await wait_for_status(sdk, run, "running")
 
     async def check() -> bool:
         return (await sdk.threads.get_state(run["thread_id"]))["next"] == ["wait"]
@@ -125,7 +125,7 @@ async def has_begun(sdk: Sdk, run: dict[str, Any]) -> None:
 
 
 @contextmanager
-def refused(status: int, detail: str) -> Iterator[None]:
+def rejected(status: int, detail: str) -> Iterator[None]:
     """Assert that the request in the block fails with exactly this status and detail."""
     with pytest.raises(httpx.HTTPStatusError) as caught:
         yield
@@ -141,9 +141,9 @@ def human(text: str, message_id: str = "human-1") -> dict[str, Any]:
     return {"messages": [{"role": "user", "content": text, "id": message_id}]}
 
 
-def names(parts: list[Any]) -> list[str]:
+def event_names(parts: list[Any]) -> list[str]:
     return [part.event for part in parts]
 
 
-def of(parts: list[Any], event: str) -> list[Any]:
+def data_of(parts: list[Any], event: str) -> list[Any]:
     return [part.data for part in parts if part.event == event]

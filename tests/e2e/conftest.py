@@ -4,9 +4,9 @@ from pathlib import Path
 
 import httpx
 import pytest
-from agui import AgUi, open_agui
+from agui_checker import AgUiChecker, open_agui_checker
 from clients import OPENERS, PROJECT, Sdk
-from pages import CopilotKitPage, MakePage, OpenPage, Page
+from pages import CopilotKitPage, OpenCopilotKitPage, OpenPage, Page
 
 from threadwire.testing.server import RunningServer, running_server
 
@@ -24,9 +24,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
 
 
 @pytest.fixture(scope="session")
-def agui() -> Iterator[AgUi]:
+def agui() -> Iterator[AgUiChecker]:
     """The checker of AG-UI streams."""
-    with open_agui() as opened:
+    with open_agui_checker() as opened:
         yield opened
 
 
@@ -44,13 +44,13 @@ async def http(server: RunningServer) -> AsyncIterator[httpx.AsyncClient]:
 
 
 @pytest.fixture
-def page(http: httpx.AsyncClient, agui: AgUi) -> OpenPage:
+def page(http: httpx.AsyncClient, agui: AgUiChecker) -> OpenPage:
     """Opens a page that uses AG-UI."""
     return lambda agent, thread_id=None: Page(http, agui, agent, thread_id)
 
 
 @pytest.fixture
-def copilotkit(http: httpx.AsyncClient, agui: AgUi) -> MakePage:
+def copilotkit(http: httpx.AsyncClient, agui: AgUiChecker) -> OpenCopilotKitPage:
     """Opens a page that uses CopilotKit's runtime."""
     return lambda agent, thread_id=None: CopilotKitPage(http, agui, agent, thread_id)
 

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Any, Self
 
 import httpx
-from agui import AgUi, Seen
+from agui_checker import AgUiChecker, StreamResult
 
 
 class Page:
@@ -15,7 +15,7 @@ class Page:
 
     base, run_path = "/ag-ui", ""
 
-    def __init__(self, http: httpx.AsyncClient, agui: AgUi, agent: str, thread_id: str | None = None) -> None:
+    def __init__(self, http: httpx.AsyncClient, agui: AgUiChecker, agent: str, thread_id: str | None = None) -> None:
         self._http = http
         self._agui = agui
         self.url = f"{self.base}/{agent}"
@@ -40,18 +40,18 @@ class Page:
             **fields,
         }
 
-    async def say(self, text: Any, message_id: str | None = None, **fields: Any) -> Seen:
+    async def send(self, text: Any, message_id: str | None = None, **fields: Any) -> StreamResult:
         message = {"id": message_id or str(uuid.uuid4()), "role": "user", "content": text}
         return await self.run(messages=[*self.messages, message], **fields)
 
-    async def run(self, **fields: Any) -> Seen:
+    async def run(self, **fields: Any) -> StreamResult:
         body = self.body(**fields)
         self.messages = body["messages"]
         response = await self._http.post(self.url + self.run_path, json=body)
         assert response.status_code == 200, response.text
         return self._apply(response.content, modern="protocolVersion" in body)
 
-    async def connect(self, cursor: str | None = None, *, by: str = "header") -> Seen:
+    async def connect(self, cursor: str | None = None, *, by: str = "header") -> StreamResult:
         headers = {"last-event-id": cursor} if cursor is not None and by == "header" else {}
         body = {"lastSeenEventId": cursor} if cursor is not None and by == "body" else {}
         response = await self._http.post(
@@ -67,7 +67,7 @@ class Page:
         assert response.status_code == 200, response.text
         return response.json()
 
-    def _apply(self, sent: bytes, *, modern: bool = False) -> Seen:
+    def _apply(self, sent: bytes, *, modern: bool = False) -> StreamResult:
         seen = self._agui.check(
             sent, generations=["1.0"] if modern else ("1.0", "0.0.59"), messages=self.messages, state=self.state
         )
@@ -90,7 +90,7 @@ class Page:
             assert response.status_code == 200, await response.aread()
             yield OpenStream(response)
 
-    def take(self, sent: bytes) -> Seen:
+    def receive(self, sent: bytes) -> StreamResult:
         return self._apply(sent)
 
 
@@ -101,7 +101,7 @@ class CopilotKitPage(Page):
 
 
 OpenPage = Callable[..., Page]
-MakePage = Callable[..., CopilotKitPage]
+OpenCopilotKitPage = Callable[..., CopilotKitPage]
 COPILOTKIT = "/copilotkit"
 
 

@@ -7,7 +7,7 @@ import httpx
 import pytest
 from pages import OpenPage, events_in, kinds
 
-from threadwire.core.ids import thread_id_named
+from threadwire.core.ids import thread_id_from_name
 
 pytestmark = pytest.mark.anyio
 
@@ -17,8 +17,8 @@ pytestmark = pytest.mark.anyio
 
 async def test_a_conversation_continues_by_message_ids(page: OpenPage) -> None:
     here = page("chat")
-    await here.say("one", "u1")
-    await here.say("two", "u2")
+    await here.send("one", "u1")
+    await here.send("two", "u2")
 
     assert here.texts == [
         ("user", "one"),
@@ -30,8 +30,8 @@ async def test_a_conversation_continues_by_message_ids(page: OpenPage) -> None:
 
 async def test_clients_choose_their_own_thread_and_run_ids(page: OpenPage, http: httpx.AsyncClient) -> None:
     here = page("chat")
-    seen = await here.say("hello", runId="my run")
-    thread = (await http.get(f"/threads/{thread_id_named(here.thread_id)}")).json()
+    seen = await here.send("hello", runId="my run")
+    thread = (await http.get(f"/threads/{thread_id_from_name(here.thread_id)}")).json()
 
     for each in (seen.events[0], seen.events[-1]):
         assert (each["threadId"], each["runId"]) == (here.thread_id, "my run")
@@ -41,8 +41,8 @@ async def test_clients_choose_their_own_thread_and_run_ids(page: OpenPage, http:
 
 async def test_a_run_id_can_be_reused(page: OpenPage) -> None:
     here = page("chat")
-    await here.say("one", runId="again")
-    await here.say("two", runId="again")
+    await here.send("one", runId="again")
+    await here.send("two", runId="again")
     assert len(here.messages) == 4
 
 
@@ -50,7 +50,7 @@ async def test_a_stream_ends_with_what_is_stored(page: OpenPage) -> None:
     """A page that followed the run and a page that loads afterwards hold exactly the same."""
     for agent in ("tools", "showcase", "nested", "everything"):
         here = page(agent)
-        await here.say("hello", "u1")
+        await here.send("hello", "u1")
         other = here.another()
         await other.connect()
 
@@ -62,7 +62,7 @@ async def test_a_stream_ends_with_what_is_stored(page: OpenPage) -> None:
 
 
 async def test_steps_tools_and_usage_are_sent(page: OpenPage) -> None:
-    seen = await page("tools").say("hello")
+    seen = await page("tools").send("hello")
     types = kinds(seen.events)
 
     assert types.index("TOOL_CALL_START") < types.index("TOOL_CALL_RESULT")
@@ -72,7 +72,7 @@ async def test_steps_tools_and_usage_are_sent(page: OpenPage) -> None:
 
 async def test_state_is_sent_as_a_snapshot_and_then_as_deltas(page: OpenPage) -> None:
     here = page("showcase")
-    seen = await here.say("hello")
+    seen = await here.send("hello")
 
     assert kinds(seen.events).index("STATE_SNAPSHOT") < kinds(seen.events).index("STATE_DELTA")
     assert here.state["metrics"] == {"sums": 2, "of": {"a": 1, "b": 2}}
@@ -80,15 +80,15 @@ async def test_state_is_sent_as_a_snapshot_and_then_as_deltas(page: OpenPage) ->
 
 
 async def test_raw_entries_are_sent_only_on_request(page: OpenPage) -> None:
-    without = await page("chat").say("hello")
-    requested = await page("chat").say("hello", forwardedProps={"rawEvents": True})
+    without = await page("chat").send("hello")
+    requested = await page("chat").send("hello", forwardedProps={"rawEvents": True})
 
     assert "RAW" not in kinds(without.events)
     assert {"run.started", "state"} <= {each["event"]["kind"] for each in requested.events if each["type"] == "RAW"}
 
 
 async def test_clients_of_protocol_1_0_receive_the_outcome(page: OpenPage) -> None:
-    seen = await page("chat").say("hello", protocolVersion="1.0")
+    seen = await page("chat").send("hello", protocolVersion="1.0")
     assert seen.events[-1]["outcome"] == {"type": "success"}
 
 
@@ -111,8 +111,8 @@ async def test_only_changed_state_is_written(page: OpenPage) -> None:
 
 async def test_an_edited_message_forks_the_thread_before_it(page: OpenPage) -> None:
     here = page("chat")
-    await here.say("one", "u1")
-    await here.say("two", "u2")
+    await here.send("one", "u1")
+    await here.send("two", "u2")
     edited = [{**here.messages[0]}, here.messages[1], {"id": "u2", "role": "user", "content": "three"}]
     await here.run(messages=edited)
 
@@ -129,15 +129,15 @@ async def test_an_edited_message_forks_the_thread_before_it(page: OpenPage) -> N
 
 async def test_the_first_message_can_be_edited_too(page: OpenPage) -> None:
     here = page("chat")
-    await here.say("one", "u1")
+    await here.send("one", "u1")
     await here.run(messages=[{"id": "u1", "role": "user", "content": "other"}])
     assert here.texts == [("user", "other"), ("assistant", "You said: other")]
 
 
 async def test_an_answer_can_be_regenerated(page: OpenPage) -> None:
     here = page("chat")
-    await here.say("one", "u1")
-    await here.say("two", "u2")
+    await here.send("one", "u1")
+    await here.send("two", "u2")
     await here.run(messages=here.messages[:3])
 
     assert here.texts[-2:] == [("user", "two"), ("assistant", "You said: two")]
@@ -146,11 +146,11 @@ async def test_an_answer_can_be_regenerated(page: OpenPage) -> None:
 
 async def test_a_client_that_is_behind_undoes_nothing(page: OpenPage) -> None:
     here = page("chat")
-    await here.say("one", "u1")
+    await here.send("one", "u1")
     behind = here.another()
     await behind.connect()
-    await here.say("two", "u2")
-    await behind.say("three", "u3")
+    await here.send("two", "u2")
+    await behind.send("three", "u3")
 
     assert [text for role, text in behind.texts if role == "user"] == ["one", "two", "three"]
 
@@ -163,7 +163,7 @@ async def test_a_multipart_message_round_trips_unchanged(page: OpenPage) -> None
         {"type": "image", "source": {"type": "url", "value": "https://example.com/a.png", "mimeType": "image/png"}},
         {"type": "document", "source": {"type": "data", "value": "aGk=", "mimeType": "application/pdf"}},
     ]
-    await here.say(parts, "u1")
+    await here.send(parts, "u1")
     other = here.another()
     await other.connect()
 
@@ -174,7 +174,7 @@ async def test_a_multipart_message_round_trips_unchanged(page: OpenPage) -> None
 async def test_a_frontend_tool_call_round_trips(page: OpenPage) -> None:
     """The run ends with a call that the server cannot execute. The page returns the result, and a new run continues."""
     here = page("asks_page")
-    first = await here.say("what colour is the page?", tools=[{"name": "colour", "description": "of the page"}])
+    first = await here.send("what colour is the page?", tools=[{"name": "colour", "description": "of the page"}])
     [call] = here.messages[-1]["toolCalls"]
     assert first.events[-1]["type"] == "RUN_FINISHED"
 
@@ -200,8 +200,8 @@ async def test_a_run_is_stopped(page: OpenPage, gate: Path, run_named_by: str | 
             run_id = {None: None, "page": "mine", "server": started["runId"]}[run_named_by]
             assert (await here.stop("another"))["stopped"] is False
             assert (await here.stop(run_id))["stopped"] is True
-            seen = here.take(await own.rest())
-            late.take(await attached.rest())
+            seen = here.receive(await own.rest())
+            late.receive(await attached.rest())
 
     assert seen.events[-1] == {"type": "RUN_FINISHED", "threadId": here.thread_id, "runId": "mine"}
     assert (await here.stop())["stopped"] is False
@@ -214,7 +214,7 @@ async def test_a_second_run_on_a_busy_thread_is_rejected(page: OpenPage, http: h
         response = await http.post(here.url, json=here.body())
         assert (response.status_code, "already running" in response.json()["detail"]) == (409, True)
         gate.touch()  # noqa: ASYNC240 - one file
-        here.take(await own.rest())
+        here.receive(await own.rest())
 
 
 # -- agents ------------------------------------------------------------------------------------------------------------
@@ -225,7 +225,7 @@ async def test_agents_describe_their_capabilities(http: httpx.AsyncClient) -> No
     one = (await http.get("/ag-ui/echo")).json()
 
     assert one in agents
-    assert one["description"] == "Says what it was told."
+    assert one["description"] == "Echoes its input."
     assert one["capabilities"]["transport"]["resumable"] is True
     assert (await http.get("/ag-ui/nope")).status_code == 404
 

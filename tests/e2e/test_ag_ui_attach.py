@@ -4,11 +4,11 @@ import json
 from pathlib import Path
 
 import pytest
-from agui import AgUi
+from agui_checker import AgUiChecker
 
 from threadwire.core.entries import Entry
 from threadwire.protocols.ag_ui.encode import Options, RunEncoder
-from threadwire.protocols.ag_ui.thread import ThreadEncoder
+from threadwire.protocols.ag_ui.thread_encoder import ThreadEncoder
 from threadwire.protocols.ag_ui.wire import frames, run_started
 
 TRANSCRIPTS = Path(__file__).parents[2] / "spec" / "transcripts"
@@ -29,7 +29,7 @@ def entries(request: pytest.FixtureRequest) -> list[Entry]:
 
 
 @pytest.mark.parametrize("raw", [False, True])
-def test_every_stream_is_valid(agui: AgUi, entries: list[Entry], raw: bool) -> None:
+def test_every_stream_is_valid(agui: AgUiChecker, entries: list[Entry], raw: bool) -> None:
     encoder = RunEncoder(Options("t", raw=raw))
     seen = agui.check(b"".join(encoder.feed(entry) for entry in entries))
 
@@ -37,12 +37,12 @@ def test_every_stream_is_valid(agui: AgUi, entries: list[Entry], raw: bool) -> N
     assert seen.events[-1]["type"] in ("RUN_FINISHED", "RUN_ERROR")
 
 
-def test_a_stream_of_protocol_1_0_is_valid(agui: AgUi, entries: list[Entry]) -> None:
+def test_a_stream_of_protocol_1_0_is_valid(agui: AgUiChecker, entries: list[Entry]) -> None:
     encoder = RunEncoder(Options("t", modern=True))
     agui.check(b"".join(encoder.feed(entry) for entry in entries), generations=["1.0"])
 
 
-def test_attaching_anywhere_ends_with_the_same_data(agui: AgUi, entries: list[Entry]) -> None:
+def test_attaching_anywhere_ends_with_the_same_data(agui: AgUiChecker, entries: list[Entry]) -> None:
     whole = RunEncoder(Options("t"))
     stayed = agui.check(b"".join(whole.feed(entry) for entry in entries))
 
@@ -50,7 +50,7 @@ def test_attaching_anywhere_ends_with_the_same_data(agui: AgUi, entries: list[En
         encoder = RunEncoder(Options("t"))
         for entry in entries[:at]:
             encoder.feed(entry)
-        first = frames([run_started("t", str(entries[0].run_id)), *encoder.joined(None)])
+        first = frames([run_started("t", str(entries[0].run_id)), *encoder.join_events(None)])
         late = agui.check(first + b"".join(encoder.feed(entry) for entry in entries[at:]))
 
         assert late.messages == stayed.messages, entries[at - 1]
@@ -58,7 +58,7 @@ def test_attaching_anywhere_ends_with_the_same_data(agui: AgUi, entries: list[En
         assert late.interrupts == stayed.interrupts, entries[at - 1]
 
 
-def test_resuming_anywhere_ends_with_the_same_data(agui: AgUi, entries: list[Entry]) -> None:
+def test_resuming_anywhere_ends_with_the_same_data(agui: AgUiChecker, entries: list[Entry]) -> None:
     """With a cursor a page keeps its data and receives only what follows."""
     encoder = RunEncoder(Options("t"))
     sent = [encoder.feed(entry) for entry in entries]
@@ -68,7 +68,7 @@ def test_resuming_anywhere_ends_with_the_same_data(agui: AgUi, entries: list[Ent
         thread = ThreadEncoder(Options("t"))
         for entry in entries[:at]:
             thread.feed(entry)
-        reopening = thread.reopened()
+        reopening = thread.reopen_events()
         rest = b"".join(thread.feed(entry) for entry in entries[at:])
         before = agui.until_dropped(b"".join(sent[:at]))
         late = agui.check(frames(reopening) + rest, messages=before.messages, state=before.state)

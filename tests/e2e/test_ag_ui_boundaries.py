@@ -9,8 +9,8 @@ from typing import Any
 
 import httpx
 import pytest
-from agui import AgUi, Seen
-from clients import PROJECT, Sdk, has_begun, open_async, run_is
+from agui_checker import AgUiChecker, StreamResult
+from clients import PROJECT, Sdk, open_async, wait_for_start, wait_for_status
 from pages import OpenStream, Page, kinds
 
 from threadwire.testing.server import RunningServer, running_server
@@ -35,7 +35,7 @@ async def sdk(server: RunningServer) -> AsyncIterator[Sdk]:
 
 
 @pytest.fixture
-async def here(sdk: Sdk, http: httpx.AsyncClient, agui: AgUi) -> Page:
+async def here(sdk: Sdk, http: httpx.AsyncClient, agui: AgUiChecker) -> Page:
     """A page on a thread where one run has ended."""
     page = Page(http, agui, "slow", await sdk.thread())
     await page.run(state={})
@@ -48,13 +48,13 @@ def last_seq(page: Page) -> int:
     return int(page.cursor)
 
 
-def starts(seen: Seen) -> list[tuple[str, str | None]]:
+def starts(seen: StreamResult) -> list[tuple[str, str | None]]:
     """Return the runs that start in a stream, each with the id of its `RUN_STARTED` frame."""
     pairs = zip(seen.events, seen.ids, strict=True)
     return [(event["runId"], position) for event, position in pairs if event["type"] == "RUN_STARTED"]
 
 
-def ends(seen: Seen) -> list[str]:
+def ends(seen: StreamResult) -> list[str]:
     return [each for each in kinds(seen.events) if each in ("RUN_FINISHED", "RUN_ERROR")]
 
 
@@ -77,18 +77,18 @@ async def drop(page: Page) -> str:
     return [each for each in had.ids if each][-1]
 
 
-async def resume(page: Page, cursor: str, gate: Path) -> tuple[str, Seen]:
+async def resume(page: Page, cursor: str, gate: Path) -> tuple[str, StreamResult]:
     """Reconnect a page. Return the first frame, sent before the runs can continue, and the whole stream."""
     async with page.open("/connect", cursor=cursor) as stream:
         first = await first_frame(stream)
         gate.touch()  # noqa: ASYNC240 - one file
-        return first, page.take(await stream.rest())
+        return first, page.receive(await stream.rest())
 
 
 async def open_gate(gate: Path, sdk: Sdk, last: dict[str, Any]) -> None:
     """Let the runs continue, and wait for the last one."""
     gate.touch()  # noqa: ASYNC240 - one file
-    await run_is(sdk, last, "success")
+    await wait_for_status(sdk, last, "success")
 
 
 # -- a single run ------------------------------------------------------------------------------------------------------
@@ -100,7 +100,7 @@ async def test_a_run_starts_once(here: Page, sdk: Sdk, gate: Path, place: str, o
     before = last_seq(here)
     cursor = before + ["before it was queued", "when it was queued", "when it started"].index(place)
     run = await queue(sdk, here, gate)
-    await has_begun(sdk, run)
+    await wait_for_start(sdk, run)
     if over:
         await open_gate(gate, sdk, run)
 
@@ -162,7 +162,7 @@ async def test_a_queued_run_is_the_one_that_its_own_client_resumes(
 ) -> None:
     """The client reconnects with the first cursor it received and has seen nothing of the other run."""
     first = await queue(sdk, here, gate)
-    await has_begun(sdk, first)
+    await wait_for_start(sdk, first)
     async with here.open() as own:
         cursor = (await first_frame(own)).rpartition("id: ")[2]
     second = (await sdk.runs.list(here.thread_id))[0]
@@ -182,7 +182,7 @@ async def test_a_queued_run_is_the_one_that_its_own_client_resumes(
 async def test_a_queued_run_starts_after_the_one_before_it(here: Page, sdk: Sdk, gate: Path, over: bool) -> None:
     """The client followed the first run."""
     first = await queue(sdk, here, gate)
-    await has_begun(sdk, first)
+    await wait_for_start(sdk, first)
     cursor = await drop(here)
     second = await queue(sdk, here)
     if over:
@@ -204,7 +204,7 @@ async def test_a_delayed_run_is_announced_at_its_start_if_another_ran_before_it(
     before = last_seq(here)
     delayed = await queue(sdk, here, after_seconds=2)
     between = await queue(sdk, here)
-    await run_is(sdk, between, "success")
+    await wait_for_status(sdk, between, "success")
     seen = await here.connect(str(before))
 
     (one, numbered), (other, at_start) = starts(seen)
@@ -240,10 +240,10 @@ async def test_a_state_updated_after_the_cursor_is_sent(here: Page, sdk: Sdk) ->
 async def test_a_rolled_back_run_ends_and_the_next_one_starts(here: Page, sdk: Sdk, gate: Path) -> None:
     """Its row is deleted; its entries are not."""
     rolled_back = await queue(sdk, here, gate)
-    await has_begun(sdk, rolled_back)
+    await wait_for_start(sdk, rolled_back)
     cursor = await drop(here)
     next_run = await queue(sdk, here, multitask_strategy="rollback")
-    await run_is(sdk, next_run, "success")
+    await wait_for_status(sdk, next_run, "success")
     seen = await here.connect(cursor)
 
     (one, unnumbered), (other, numbered) = starts(seen)

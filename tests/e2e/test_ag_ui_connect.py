@@ -5,8 +5,8 @@ from typing import Any
 
 import httpx
 import pytest
-from agui import AgUi
-from clients import PATIENCE, Sdk
+from agui_checker import AgUiChecker
+from clients import TIMEOUT, Sdk
 from pages import OpenPage, events_in, kinds
 
 pytestmark = pytest.mark.anyio
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.anyio
 
 async def test_connecting_to_an_idle_thread_sends_its_state(page: OpenPage) -> None:
     here = page("tools")
-    await here.say("hello")
+    await here.send("hello")
     seen = await here.another().connect()
 
     assert kinds(seen.events) == ["RUN_STARTED", "STATE_SNAPSHOT", "MESSAGES_SNAPSHOT", "RUN_FINISHED"]
@@ -30,13 +30,15 @@ async def test_an_unknown_thread_is_reported_with_its_status(page: OpenPage) -> 
 
 
 @pytest.mark.parametrize("name", ["", "x" * 256, "line\nbreak", "bell\x07"])
-async def test_an_invalid_thread_id_is_reported_with_its_status(http: httpx.AsyncClient, agui: AgUi, name: str) -> None:
+async def test_an_invalid_thread_id_is_reported_with_its_status(
+    http: httpx.AsyncClient, agui: AgUiChecker, name: str
+) -> None:
     response = await http.post("/ag-ui/chat/connect", json={"threadId": name})
     [event] = agui.check(response.content).events
     assert (event["type"], event["code"]) == ("RUN_ERROR", "422")
 
 
-async def test_an_unknown_agent_is_reported_with_its_status(http: httpx.AsyncClient, agui: AgUi) -> None:
+async def test_an_unknown_agent_is_reported_with_its_status(http: httpx.AsyncClient, agui: AgUiChecker) -> None:
     [event] = agui.check((await http.post("/ag-ui/nope/connect", json={"threadId": "x"})).content).events
     assert (event["type"], event["code"]) == ("RUN_ERROR", "404")
 
@@ -49,8 +51,8 @@ async def test_connecting_attaches_in_the_middle_of_a_message(page: OpenPage) ->
         late = here.another()
         async with late.open("/connect") as attached:
             await attached.until("MESSAGES_SNAPSHOT")
-            here.take(await own.rest())
-            late.take(await attached.rest())
+            here.receive(await own.rest())
+            late.receive(await attached.rest())
 
     assert late.messages == here.messages
     assert late.state == here.state
@@ -94,7 +96,7 @@ async def test_a_state_updated_between_two_connects_is_sent(sdk: Sdk, page: Open
 @pytest.mark.parametrize("by", ["header", "body"])
 async def test_every_cursor_receives_exactly_what_follows_it(page: OpenPage, by: str) -> None:
     here = page("tools")
-    whole = await here.say("hello", "u1")
+    whole = await here.send("hello", "u1")
     pairs = list(zip(whole.events, whole.ids, strict=True))
     positions = [position for position in whole.ids if position]
 
@@ -122,11 +124,11 @@ def _without_run_ids(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 async def test_a_cursor_in_an_earlier_run_continues_into_later_runs(page: OpenPage) -> None:
     here = page("chat")
-    await here.say("one", "u1")
+    await here.send("one", "u1")
     cursor = here.cursor
     other = here.another()
     await other.connect()
-    await here.say("two", "u2")
+    await here.send("two", "u2")
     seen = await other.connect(cursor)
 
     assert kinds(seen.events).count("RUN_STARTED") == 1
@@ -136,7 +138,7 @@ async def test_a_cursor_in_an_earlier_run_continues_into_later_runs(page: OpenPa
 
 async def test_a_cursor_at_the_end_receives_nothing_new(page: OpenPage) -> None:
     here = page("chat")
-    await here.say("one", "u1")
+    await here.send("one", "u1")
     before = here.messages
     seen = await here.connect(here.cursor)
     assert kinds(seen.events) == ["RUN_STARTED", "RUN_FINISHED"]
@@ -146,7 +148,7 @@ async def test_a_cursor_at_the_end_receives_nothing_new(page: OpenPage) -> None:
 @pytest.mark.parametrize("cursor", ["999999", "nonsense", "-1", "0"])
 async def test_an_unknown_cursor_receives_everything(page: OpenPage, cursor: str) -> None:
     here = page("chat")
-    await here.say("one", "u1")
+    await here.send("one", "u1")
     seen = await here.another().connect(cursor)
     assert kinds(seen.events) == ["RUN_STARTED", "STATE_SNAPSHOT", "MESSAGES_SNAPSHOT", "RUN_FINISHED"]
 
@@ -168,16 +170,16 @@ async def test_a_dropped_connection_is_resumed_from_the_cursor(page: OpenPage) -
 # -- following ---------------------------------------------------------------------------------------------------------
 
 
-async def test_a_thread_is_followed_over_many_runs(page: OpenPage, http: httpx.AsyncClient, agui: AgUi) -> None:
+async def test_a_thread_is_followed_over_many_runs(page: OpenPage, http: httpx.AsyncClient, agui: AgUiChecker) -> None:
     here = page("chat")
-    await here.say("one", "u1")
+    await here.send("one", "u1")
     async with http.stream("GET", f"{here.url}/threads/{here.thread_id}/events") as response:
         assert response.headers["content-type"].startswith("text/event-stream")
         chunks = response.aiter_raw()
         sent = b""
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             for number in (2, 3):
-                await here.say(str(number), f"u{number}")
+                await here.send(str(number), f"u{number}")
                 while sent.count(b"RUN_FINISHED") < number:
                     sent += await anext(chunks)
     seen = agui.check(sent)
@@ -187,11 +189,11 @@ async def test_a_thread_is_followed_over_many_runs(page: OpenPage, http: httpx.A
 
 
 async def test_following_an_idle_thread_starts_with_its_state(
-    page: OpenPage, http: httpx.AsyncClient, agui: AgUi
+    page: OpenPage, http: httpx.AsyncClient, agui: AgUiChecker
 ) -> None:
     here = page("chat")
-    await here.say("one", "u1")
-    async with asyncio.timeout(PATIENCE), http.stream("GET", f"{here.url}/threads/{here.thread_id}/events") as response:
+    await here.send("one", "u1")
+    async with asyncio.timeout(TIMEOUT), http.stream("GET", f"{here.url}/threads/{here.thread_id}/events") as response:
         sent = b""
         async for chunk in response.aiter_raw():
             sent += chunk
@@ -204,14 +206,14 @@ async def test_following_an_idle_thread_starts_with_its_state(
 
 
 async def test_following_joins_a_run_in_the_middle_of_a_message(
-    page: OpenPage, http: httpx.AsyncClient, agui: AgUi
+    page: OpenPage, http: httpx.AsyncClient, agui: AgUiChecker
 ) -> None:
     here = page("chat")
     messages = [{"id": "u1", "role": "user", "content": "one two three four five six seven"}]
     async with here.open(messages=messages, state={"delay": 0.03}) as own:
         await own.until('"delta":" three"')
         async with (
-            asyncio.timeout(PATIENCE),
+            asyncio.timeout(TIMEOUT),
             http.stream("GET", f"{here.url}/threads/{here.thread_id}/events") as response,
         ):
             sent = b""
@@ -228,12 +230,12 @@ async def test_following_joins_a_run_in_the_middle_of_a_message(
     ]
 
 
-async def test_following_resumes_from_a_position(page: OpenPage, http: httpx.AsyncClient, agui: AgUi) -> None:
+async def test_following_resumes_from_a_position(page: OpenPage, http: httpx.AsyncClient, agui: AgUiChecker) -> None:
     here = page("chat")
-    first = await here.say("one", "u1")
+    first = await here.send("one", "u1")
     middle = [each for each in first.ids if each][2]
     url = f"{here.url}/threads/{here.thread_id}/events"
-    async with asyncio.timeout(PATIENCE), http.stream("GET", url, headers={"last-event-id": middle}) as response:
+    async with asyncio.timeout(TIMEOUT), http.stream("GET", url, headers={"last-event-id": middle}) as response:
         sent = b""
         async for chunk in response.aiter_raw():
             sent += chunk

@@ -46,7 +46,7 @@ async def test_an_interrupt_is_answered(page: OpenPage, reload: bool, legacy: bo
 
 async def test_an_agent_can_report_interrupts_by_event_only(http: httpx.AsyncClient, page: OpenPage) -> None:
     here = page("asks_by_event")
-    seen = await here.say("Paint it?")
+    seen = await here.send("Paint it?")
     late = here.another()
     connected = await late.connect()
     async with http.stream("GET", f"{here.url}/threads/{here.thread_id}/events") as response:
@@ -98,7 +98,7 @@ async def test_an_answer_without_an_interrupt_is_reported_as_unknown(page: OpenP
 
 async def test_a_late_answer_is_rejected_with_the_current_thread(page: OpenPage) -> None:
     here = page("asks")
-    await here.say("Paint it?")
+    await here.send("Paint it?")
     late = here.another()
     await late.connect()
     [interrupt] = late.interrupts
@@ -113,7 +113,7 @@ async def test_a_late_answer_is_rejected_with_the_current_thread(page: OpenPage)
 
 async def test_an_answer_to_an_unknown_interrupt_leaves_the_open_ones(page: OpenPage) -> None:
     here = page("asks")
-    await here.say("Paint it?")
+    await here.send("Paint it?")
     seen = await here.run(resume=[{"interruptId": "another", "status": "resolved", "payload": "yes"}])
 
     assert seen.events[-1]["code"] == "UNKNOWN_INTERRUPT"

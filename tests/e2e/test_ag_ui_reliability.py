@@ -5,7 +5,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from agui import AgUi
+from agui_checker import AgUiChecker
 from clients import PROJECT
 from pages import Page
 
@@ -17,7 +17,7 @@ LONG = "one two three four five six seven eight nine ten eleven twelve"
 MESSAGES = [{"id": "u1", "role": "user", "content": LONG}]
 
 
-async def run_until_crash(page: Page, server: RunningServer, agui: AgUi) -> None:
+async def run_until_crash(page: Page, server: RunningServer, agui: AgUiChecker) -> None:
     """Start a run, kill the server in the middle of its message, and leave the page with what it received."""
     try:
         async with page.open(messages=MESSAGES, state={"delay": 0.1}) as own:
@@ -34,7 +34,7 @@ async def run_until_crash(page: Page, server: RunningServer, agui: AgUi) -> None
 
 
 @pytest.mark.parametrize("resumes_from", ["its cursor", "the start"])
-async def test_a_message_cut_off_by_a_crash_is_shown_once(tmp_path: Path, agui: AgUi, resumes_from: str) -> None:
+async def test_a_message_cut_off_by_a_crash_is_shown_once(tmp_path: Path, agui: AgUiChecker, resumes_from: str) -> None:
     with running_server(PROJECT, tmp_path / "data") as server:
         async with httpx.AsyncClient(base_url=server.url, timeout=30) as http:
             page = Page(http, agui, "chat")
@@ -52,7 +52,7 @@ async def test_a_message_cut_off_by_a_crash_is_shown_once(tmp_path: Path, agui: 
             assert late.messages == page.messages
 
 
-async def test_an_idle_thread_is_the_same_after_a_restart(tmp_path: Path, agui: AgUi) -> None:
+async def test_an_idle_thread_is_the_same_after_a_restart(tmp_path: Path, agui: AgUiChecker) -> None:
     with running_server(PROJECT, tmp_path / "data") as server:
         async with httpx.AsyncClient(base_url=server.url, timeout=30) as http:
             page = Page(http, agui, "approve")
@@ -69,7 +69,7 @@ async def test_an_idle_thread_is_the_same_after_a_restart(tmp_path: Path, agui: 
             assert late.state["done"] is True
 
 
-async def test_a_shutdown_aborts_a_stream(tmp_path: Path, agui: AgUi) -> None:
+async def test_a_shutdown_aborts_a_stream(tmp_path: Path, agui: AgUiChecker) -> None:
     """Pages treat a response that ends cleanly as a run that ended, whatever its last event is."""
     with running_server(PROJECT, tmp_path / "data", env={"THREADWIRE_DRAIN_SECONDS": "0"}) as server:
         async with httpx.AsyncClient(base_url=server.url, timeout=30) as http:
@@ -89,7 +89,7 @@ async def test_a_shutdown_aborts_a_stream(tmp_path: Path, agui: AgUi) -> None:
             assert page.texts == [("user", LONG), ("assistant", f"You said: {LONG}")]
 
 
-async def test_two_hundred_concurrent_threads_never_mix(server: RunningServer, agui: AgUi) -> None:
+async def test_two_hundred_concurrent_threads_never_mix(server: RunningServer, agui: AgUiChecker) -> None:
     limits = httpx.Limits(max_connections=400)
     async with httpx.AsyncClient(base_url=server.url, timeout=120, limits=limits) as http:
 

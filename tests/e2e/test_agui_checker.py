@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from agui import AgUi, BadStream
+from agui_checker import AgUiChecker, BadStream
 
 Event = dict[str, Any]
 
@@ -129,19 +129,19 @@ ONLY_1_0 = {
 
 
 @pytest.mark.parametrize("name", GOOD)
-def test_a_stream_that_every_client_accepts_passes(agui: AgUi, name: str) -> None:
+def test_a_stream_that_every_client_accepts_passes(agui: AgUiChecker, name: str) -> None:
     agui.check(frames(GOOD[name]))
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_a_stream_that_breaks_a_client_fails(agui: AgUi, name: str) -> None:
+def test_a_stream_that_breaks_a_client_fails(agui: AgUiChecker, name: str) -> None:
     events, problem = BAD[name]
     with pytest.raises(BadStream, match=problem):
         agui.check(frames(events))
 
 
 @pytest.mark.parametrize("name", ONLY_1_0)
-def test_a_stream_that_copilotkit_silently_ends_passes_only_for_1_0(agui: AgUi, name: str) -> None:
+def test_a_stream_that_copilotkit_silently_ends_passes_only_for_1_0(agui: AgUiChecker, name: str) -> None:
     agui.check(frames(ONLY_1_0[name]), generations=["1.0"])
     with pytest.raises(BadStream, match=r"0\.0\.59 schema"):
         agui.check(frames(ONLY_1_0[name]))
@@ -160,12 +160,12 @@ def test_a_stream_that_copilotkit_silently_ends_passes_only_for_1_0(agui: AgUi, 
         (b"data: \xff\n\n" + frames([STARTED, FINISHED]), "not UTF-8"),
     ],
 )
-def test_framing_that_a_client_misreads_fails(agui: AgUi, stream: bytes, problem: str) -> None:
+def test_framing_that_a_client_misreads_fails(agui: AgUiChecker, stream: bytes, problem: str) -> None:
     with pytest.raises(BadStream, match=problem):
         agui.check(stream)
 
 
-def test_ids_and_comments_are_accepted_and_ids_are_returned(agui: AgUi) -> None:
+def test_ids_and_comments_are_accepted_and_ids_are_returned(agui: AgUiChecker) -> None:
     stream = (
         frames([STARTED]) + b": keep-alive\n\nid: 7\n" + frames([state({"n": 1})]) + b"id: 9\n" + frames([FINISHED])
     )
@@ -173,21 +173,21 @@ def test_ids_and_comments_are_accepted_and_ids_are_returned(agui: AgUi) -> None:
     assert (seen.ids, seen.state) == ([None, "7", "9"], {"n": 1})
 
 
-def test_a_reopened_message_continues(agui: AgUi) -> None:
+def test_a_reopened_message_continues(agui: AgUiChecker) -> None:
     seen = agui.check(
         frames([STARTED, messages(assistant("b", "par")), start("b"), content("b", "tial"), end("b"), FINISHED])
     )
     assert seen.messages == [assistant("b", "partial")]
 
 
-def test_a_replay_after_a_snapshot_shows_as_doubled_text(agui: AgUi) -> None:
+def test_a_replay_after_a_snapshot_shows_as_doubled_text(agui: AgUiChecker) -> None:
     seen = agui.check(
         frames([STARTED, messages(assistant("a", "yo")), start("a"), content("a", "yo"), end("a"), FINISHED])
     )
     assert seen.messages == [assistant("a", "yoyo")]
 
 
-def test_a_stream_continues_from_the_data_of_the_client(agui: AgUi) -> None:
+def test_a_stream_continues_from_the_data_of_the_client(agui: AgUiChecker) -> None:
     delta = {"type": "STATE_DELTA", "delta": [{"op": "replace", "path": "/n", "value": 2}]}
     seen = agui.check(
         frames([STARTED, start("a"), content("a", "lo"), end("a"), delta, FINISHED]),
@@ -197,13 +197,13 @@ def test_a_stream_continues_from_the_data_of_the_client(agui: AgUi) -> None:
     assert (seen.messages, seen.state) == ([USER, assistant("a", "hello")], {"n": 2})
 
 
-def test_pending_interrupts_are_returned(agui: AgUi) -> None:
+def test_pending_interrupts_are_returned(agui: AgUiChecker) -> None:
     interrupt = {"id": "i", "reason": "input_required", "message": "Sure?"}
     seen = agui.check(frames([STARTED, finished(outcome={"type": "interrupt", "interrupts": [interrupt]})]))
     assert seen.interrupts == [interrupt]
 
 
-def test_a_bad_stream_does_not_affect_the_next(agui: AgUi) -> None:
+def test_a_bad_stream_does_not_affect_the_next(agui: AgUiChecker) -> None:
     for _ in range(20):
         with pytest.raises(BadStream):
             agui.check(frames([STARTED, STARTED]))

@@ -1,5 +1,5 @@
 import pytest
-from clients import GRAPHS, fresh_id, has_begun, refused
+from clients import GRAPHS, fresh_id, rejected, wait_for_start
 
 pytestmark = pytest.mark.anyio
 
@@ -32,7 +32,7 @@ async def test_each_graph_has_an_assistant_with_the_same_id_as_on_the_stock_serv
         "assistant_id": ECHO_ID,
         "graph_id": "echo",
         "name": "echo",
-        "description": "Says what it was told.",
+        "description": "Echoes its input.",
         "config": {},
         "context": {},
         "metadata": {"created_by": "system"},
@@ -52,9 +52,9 @@ async def test_updates_of_the_assistant_of_a_graph_apply_immediately_to_runs_by_
 
 
 async def test_the_assistant_of_a_graph_cannot_be_deleted_or_moved(sdk):
-    with refused(409, f"Assistant {ECHO_ID} is the default of graph 'echo' and cannot be deleted"):
+    with rejected(409, f"Assistant {ECHO_ID} is the default of graph 'echo' and cannot be deleted"):
         await sdk.assistants.delete(ECHO_ID)
-    with refused(409, f"Assistant {ECHO_ID} is the default of graph 'echo' and cannot use another graph"):
+    with rejected(409, f"Assistant {ECHO_ID} is the default of graph 'echo' and cannot use another graph"):
         await sdk.assistants.update(ECHO_ID, graph_id="chat")
     assert (await sdk.runs.wait(await sdk.thread(), "echo", input={"text": 1}))["echoed"] == 1
 
@@ -100,16 +100,16 @@ async def test_context_and_configurable_are_equivalent(sdk):
     assert created["context"] == {"model": "x"}
     assert created["config"] == {"tags": ["t"], "configurable": {"model": "x"}}
     both = {"context": {"model": "x"}, "config": {"configurable": {"model": "y"}}}
-    with refused(400, BOTH):
+    with rejected(400, BOTH):
         await sdk.assistants.create("configured", **both)
-    with refused(400, BOTH):
+    with rejected(400, BOTH):
         await sdk.assistants.update(created["assistant_id"], **both)
     assert (await sdk.assistants.get(created["assistant_id"]))["version"] == 1
 
 
 async def test_an_existing_id_is_a_conflict_or_a_no_op(sdk):
     created = await sdk.assistants.create("echo", name="First")
-    with refused(409, f"Assistant {created['assistant_id']} already exists"):
+    with rejected(409, f"Assistant {created['assistant_id']} already exists"):
         await sdk.assistants.create("echo", assistant_id=created["assistant_id"])
     again = await sdk.assistants.create(
         "chat", assistant_id=created["assistant_id"], name="Second", if_exists="do_nothing"
@@ -118,12 +118,12 @@ async def test_an_existing_id_is_a_conflict_or_a_no_op(sdk):
 
 
 async def test_an_assistant_of_an_unknown_graph_is_rejected(sdk):
-    with refused(404, f"Graph 'zzz' not found. {EXPECTED}"):
+    with rejected(404, f"Graph 'zzz' not found. {EXPECTED}"):
         await sdk.assistants.create("zzz")
     created = await sdk.assistants.create("echo")
-    with refused(404, f"Graph 'zzz' not found. {EXPECTED}"):
+    with rejected(404, f"Graph 'zzz' not found. {EXPECTED}"):
         await sdk.assistants.update(created["assistant_id"], graph_id="zzz")
-    with refused(422, "Invalid assistant ID: must be a UUID"):
+    with rejected(422, "Invalid assistant ID: must be a UUID"):
         await sdk.assistants.create("echo", assistant_id="abc")
 
 
@@ -267,7 +267,7 @@ async def test_an_earlier_version_can_become_the_latest_again(sdk):
 
 async def test_an_unknown_version_is_not_found(sdk, http):
     assistant_id = (await sdk.assistants.create("echo"))["assistant_id"]
-    with refused(404, f"Version 9 not found for assistant {assistant_id}"):
+    with rejected(404, f"Version 9 not found for assistant {assistant_id}"):
         await sdk.assistants.set_latest(assistant_id, 9)
     response = await http.post(f"/assistants/{assistant_id}/latest", json={})
     assert (response.status_code, response.json()) == (422, {"detail": '"version" is a required property'})
@@ -283,21 +283,21 @@ async def test_an_unknown_assistant_is_not_found(sdk):
         sdk.assistants.get_schemas,
         sdk.assistants.get_subgraphs,
     ):
-        with refused(404, "Not Found"):
+        with rejected(404, "Not Found"):
             await request(unknown)
     missing = f"Assistant {unknown} not found"
-    with refused(404, missing):
+    with rejected(404, missing):
         await sdk.assistants.update(unknown, name="x")
     for delete_threads in (False, True):
-        with refused(404, missing):
+        with rejected(404, missing):
             await sdk.assistants.delete(unknown, delete_threads=delete_threads)
-    with refused(404, missing):
+    with rejected(404, missing):
         await sdk.assistants.get_versions(unknown)
-    with refused(404, missing):
+    with rejected(404, missing):
         await sdk.assistants.set_latest(unknown, 1)
-    with refused(422, "Invalid assistant ID: must be a UUID"):
+    with rejected(422, "Invalid assistant ID: must be a UUID"):
         await sdk.assistants.get("echo")
-    with refused(404, "Thread or assistant not found."):
+    with rejected(404, "Thread or assistant not found."):
         await sdk.runs.wait(await sdk.thread(), unknown, input={})
 
 
@@ -309,9 +309,9 @@ async def test_a_deleted_assistant_leaves_its_threads(sdk):
     thread_id = await sdk.thread()
     await sdk.runs.wait(thread_id, assistant_id, input={"text": "hi"})
     await sdk.assistants.delete(assistant_id)
-    with refused(404, "Not Found"):
+    with rejected(404, "Not Found"):
         await sdk.assistants.get(assistant_id)
-    with refused(404, f"Assistant {assistant_id} not found"):
+    with rejected(404, f"Assistant {assistant_id} not found"):
         await sdk.assistants.delete(assistant_id)
     assert (await sdk.threads.get_state(thread_id))["values"]["echoed"] == "hi"
     assert (await sdk.assistants.create("echo", assistant_id=assistant_id))["version"] == 1
@@ -323,10 +323,10 @@ async def test_an_assistant_can_be_deleted_with_its_threads(sdk, gate):
     await sdk.runs.wait(finished, assistant_id, input={})
     await sdk.runs.wait(foreign, "slow", input={})
     run = await sdk.runs.create(busy, assistant_id, input={"until": str(gate)})
-    await has_begun(sdk, run)
+    await wait_for_start(sdk, run)
     await sdk.assistants.delete(assistant_id, delete_threads=True)
     for deleted in (finished, busy):
-        with refused(404, f"Thread with ID {deleted} not found"):
+        with rejected(404, f"Thread with ID {deleted} not found"):
             await sdk.threads.get(deleted)
     assert (await sdk.threads.get(foreign))["status"] == "idle"
 
@@ -354,7 +354,7 @@ async def test_the_configuration_of_a_run_overrides_that_of_its_assistant(sdk):
         reported = await configuration_of(sdk, assistant["assistant_id"], **given)
         assert reported["context"] == {"model": "x", "size": 2}
         assert (reported["configured"]["model"], reported["configured"]["size"]) == ("x", 2)
-    with refused(400, BOTH):
+    with rejected(400, BOTH):
         await configuration_of(sdk, "configured", context={"a": 1}, config={"configurable": {"b": 1}})
 
 
@@ -396,7 +396,7 @@ async def test_the_structure_of_a_graph_is_read_by_id_or_by_name(sdk):
         {"source": "after", "target": "__end__"},
     ]
     assert await sdk.assistants.get_graph("nested") == structure
-    with refused(422, "Invalid assistant ID: must be a UUID"):
+    with rejected(422, "Invalid assistant ID: must be a UUID"):
         await sdk.assistants.get_graph("nobody")
 
 

@@ -59,7 +59,7 @@ REQUIRED = {
     "/runs/wait": "assistant_id",
 }
 
-ODD_VALUES: list[Any] = [
+UNUSUAL_VALUES: list[Any] = [
     None,
     True,
     -1,
@@ -432,7 +432,7 @@ async def test_every_field_with_every_unusual_value_gets_a_documented_response(w
     undocumented = []
     for route in with_body(routes):
         for field in route.fields or ():
-            for value in ODD_VALUES:
+            for value in UNUSUAL_VALUES:
                 body = json.dumps(route.body(**{field: value}))
                 headers = {"content-type": "application/json"}
                 response = await wire.request(route.method, route.url(**real), content=body, headers=headers)

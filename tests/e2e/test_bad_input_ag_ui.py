@@ -8,8 +8,8 @@ from typing import Any
 
 import httpx
 import pytest
-from agui import AgUi
-from test_bad_input import ODD_VALUES
+from agui_checker import AgUiChecker
+from test_bad_input import UNUSUAL_VALUES
 
 from threadwire.testing.server import RunningServer, running_server
 
@@ -60,7 +60,7 @@ def body(**fields: Any) -> bytes:
     return json.dumps({**valid, **fields}).encode()
 
 
-async def check_response(wire: httpx.AsyncClient, agui: AgUi, url: str, content: bytes) -> None:
+async def check_response(wire: httpx.AsyncClient, agui: AgUiChecker, url: str, content: bytes) -> None:
     response = await wire.post(url, content=content, headers={"content-type": "application/json"})
     assert response.status_code in (200, 400, 404, 409, 422), (content[:200], response.status_code, response.text[:300])
     if response.status_code != 200:
@@ -74,42 +74,44 @@ async def check_response(wire: httpx.AsyncClient, agui: AgUi, url: str, content:
 @pytest.mark.parametrize("graph", ["chat", "copilot"])
 @pytest.mark.parametrize("url", WIRES.values(), ids=WIRES)
 async def test_every_field_of_a_run_with_every_unusual_value(
-    wire: httpx.AsyncClient, agui: AgUi, url: str, graph: str
+    wire: httpx.AsyncClient, agui: AgUiChecker, url: str, graph: str
 ) -> None:
     for field in FIELDS:
-        for value in ODD_VALUES:
+        for value in UNUSUAL_VALUES:
             await check_response(wire, agui, url.format(graph), body(**{field: value}))
 
 
 @pytest.mark.parametrize("url", WIRES.values(), ids=WIRES)
-async def test_unusual_messages(wire: httpx.AsyncClient, agui: AgUi, url: str) -> None:
+async def test_unusual_messages(wire: httpx.AsyncClient, agui: AgUiChecker, url: str) -> None:
     for value in UNUSUAL_MESSAGES:
         await check_response(wire, agui, url.format("chat"), body(messages=[value]))
 
 
 @pytest.mark.parametrize("url", ["/ag-ui/chat/connect", "/copilotkit/agent/chat/connect"])
-async def test_every_field_of_a_connect_with_every_unusual_value(wire: httpx.AsyncClient, agui: AgUi, url: str) -> None:
+async def test_every_field_of_a_connect_with_every_unusual_value(
+    wire: httpx.AsyncClient, agui: AgUiChecker, url: str
+) -> None:
     for field in (*FIELDS, "lastSeenEventId"):
-        for value in ODD_VALUES:
+        for value in UNUSUAL_VALUES:
             await check_response(wire, agui, url, body(**{field: value}))
 
 
-async def test_every_field_of_a_thread_with_every_unusual_value(wire: httpx.AsyncClient, agui: AgUi) -> None:
+async def test_every_field_of_a_thread_with_every_unusual_value(wire: httpx.AsyncClient, agui: AgUiChecker) -> None:
     for field in ("agentId", "name", "archived"):
-        for value in ODD_VALUES:
+        for value in UNUSUAL_VALUES:
             content = json.dumps({"agentId": "chat", field: value}).encode()
             headers = {"content-type": "application/json"}
             response = await wire.patch("/copilotkit/threads/none", content=content, headers=headers)
             assert response.status_code in (400, 404), response.text
 
 
-async def test_every_field_of_an_envelope_with_every_unusual_value(wire: httpx.AsyncClient, agui: AgUi) -> None:
+async def test_every_field_of_an_envelope_with_every_unusual_value(wire: httpx.AsyncClient, agui: AgUiChecker) -> None:
     envelope = {"method": "agent/run", "params": {"agentId": "chat"}, "body": json.loads(body())}
     for part in envelope:
-        for value in ODD_VALUES:
+        for value in UNUSUAL_VALUES:
             await check_response(wire, agui, "/copilotkit", json.dumps({**envelope, part: value}).encode())
     for part in ("path", "httpMethod"):
-        for value in ODD_VALUES:
+        for value in UNUSUAL_VALUES:
             params = {"path": "/threads", "httpMethod": "GET", part: value}
             response = await wire.post("/copilotkit", json={"method": "resource/request", "params": params})
             assert response.status_code in (200, 400, 404, 405), response.text

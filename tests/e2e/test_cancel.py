@@ -4,7 +4,7 @@ from contextlib import aclosing
 
 import anyio
 import pytest
-from clients import PATIENCE, collect, eventually, has_begun, names, refused, run_is
+from clients import TIMEOUT, collect, event_names, eventually, rejected, wait_for_start, wait_for_status
 
 pytestmark = pytest.mark.anyio
 
@@ -21,7 +21,7 @@ USER_INTERRUPT = {
 async def started_run(sdk, gate, graph="slow", **kwargs):
     thread_id = await sdk.thread()
     run = await sdk.runs.create(thread_id, graph, input={"until": str(gate)}, **kwargs)
-    await has_begun(sdk, run)
+    await wait_for_start(sdk, run)
     return thread_id, run["run_id"]
 
 
@@ -48,7 +48,7 @@ async def test_an_interrupted_run_keeps_its_progress(sdk, gate):
 async def test_cancelling_without_waiting_stops_the_run_eventually(sdk, gate):
     thread_id, run_id = await started_run(sdk, gate)
     await sdk.runs.cancel(thread_id, run_id)
-    await run_is(sdk, {"thread_id": thread_id, "run_id": run_id}, "interrupted")
+    await wait_for_status(sdk, {"thread_id": thread_id, "run_id": run_id}, "interrupted")
     assert await sdk.runs.join(thread_id, run_id) == {}
 
 
@@ -57,9 +57,9 @@ async def test_a_rolled_back_run_leaves_no_trace(sdk, gate):
     await sdk.runs.wait(thread_id, "slow", input={"seconds": 0})
     before = await sdk.threads.get_history(thread_id)
     run = await sdk.runs.create(thread_id, "slow", input={"until": str(gate)})
-    await has_begun(sdk, run)
+    await wait_for_start(sdk, run)
     await sdk.runs.cancel(thread_id, run["run_id"], wait=True, action="rollback")
-    with refused(404, "Not Found"):
+    with rejected(404, "Not Found"):
         await sdk.runs.get(thread_id, run["run_id"])
     assert await sdk.threads.get_history(thread_id) == before
     thread = await sdk.threads.get(thread_id)
@@ -73,7 +73,7 @@ async def test_rolling_back_a_run_of_another_graph_restores_the_thread(sdk, gate
     await sdk.runs.wait(thread_id, "approve", input={"topic": "x"})
     before, state = await sdk.threads.get(thread_id), await sdk.threads.get_state(thread_id)
     run = await sdk.runs.create(thread_id, "slow", input={"until": str(gate)})
-    await has_begun(sdk, run)
+    await wait_for_start(sdk, run)
     await sdk.runs.cancel(thread_id, run["run_id"], wait=True, action="rollback")
     thread = await sdk.threads.get(thread_id)
     for key in ("status", "metadata", "values", "interrupts"):
@@ -100,14 +100,14 @@ async def test_the_stream_of_a_cancelled_run_ends_without_an_error(sdk, gate, ac
             await collect(sdk.runs.stream(thread_id, "slow", input={"until": str(gate)}, stream_mode="updates"))
         )
 
-    with anyio.fail_after(PATIENCE):
+    with anyio.fail_after(TIMEOUT):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(watch)
             await wait_for_row_count(sdk, thread_id, 1)
             (run,) = await sdk.runs.list(thread_id)
-            await has_begun(sdk, run)
+            await wait_for_start(sdk, run)
             await sdk.runs.cancel(thread_id, run["run_id"], wait=True, action=action)
-    assert names(parts) == ["metadata", "updates"]
+    assert event_names(parts) == ["metadata", "updates"]
     assert [path for _, path in sdk.requests if path.endswith("/stream")] == [f"/threads/{thread_id}/runs/stream"]
 
 
@@ -123,7 +123,7 @@ async def test_a_queued_run_is_cancelled_immediately(sdk, gate):
 
 async def test_a_cancelled_sync_node_does_not_delay_the_response(sdk, gate):
     thread_id, run_id = await started_run(sdk, gate, "slow_sync")
-    with anyio.fail_after(PATIENCE):
+    with anyio.fail_after(TIMEOUT):
         await sdk.runs.cancel(thread_id, run_id, wait=True)
     assert (await sdk.runs.get(thread_id, run_id))["status"] == "interrupted"
 
@@ -133,7 +133,7 @@ async def test_a_finished_run_cannot_be_cancelled(sdk):
     await sdk.runs.wait(thread_id, "echo", input={})
     (run,) = await sdk.runs.list(thread_id)
     for action in ("interrupt", "rollback"):
-        with refused(404, OVER):
+        with rejected(404, OVER):
             await sdk.runs.cancel(thread_id, run["run_id"], action=action)
 
 
@@ -162,7 +162,7 @@ async def test_a_disconnecting_client_cancels_its_run_on_request(sdk, gate, star
             if part.event == "values":
                 break
     (run,) = await sdk.runs.list(thread_id)
-    await run_is(sdk, run, "interrupted")
+    await wait_for_status(sdk, run, "interrupted")
 
 
 async def test_a_run_continues_by_default_when_its_client_disconnects(sdk, gate):
@@ -176,7 +176,7 @@ async def test_a_run_continues_by_default_when_its_client_disconnects(sdk, gate)
                 break
         assert (await sdk.runs.get(thread_id, run_id))["status"] in ("pending", "running")
         gate.touch()
-        await run_is(sdk, {"thread_id": thread_id, "run_id": run_id}, "success")
+        await wait_for_status(sdk, {"thread_id": thread_id, "run_id": run_id}, "success")
 
 
 async def test_a_client_that_stops_waiting_cancels_its_run_on_request(sdk, http, gate):
@@ -185,10 +185,13 @@ async def test_a_client_that_stops_waiting_cancels_its_run_on_request(sdk, http,
     async with http.stream("POST", f"/threads/{thread_id}/runs/wait", json=body) as response:
         assert response.status_code == 200
     (run,) = await sdk.runs.list(thread_id)
-    await run_is(sdk, run, "interrupted")
+    await wait_for_status(sdk, run, "interrupted")
 
 
 async def test_a_cancelled_run_is_replayed_without_an_error(sdk, gate):
     thread_id, run_id = await started_run(sdk, gate, stream_mode="updates")
     await sdk.runs.cancel(thread_id, run_id, wait=True)
-    assert names(await collect(sdk.runs.join_stream(thread_id, run_id, last_event_id="-1"))) == ["metadata", "updates"]
+    assert event_names(await collect(sdk.runs.join_stream(thread_id, run_id, last_event_id="-1"))) == [
+        "metadata",
+        "updates",
+    ]

@@ -1,7 +1,7 @@
 """Cancelling several runs with one request. The tests have their own server, because "all" means every run on it."""
 
 import pytest
-from clients import OPENERS, fresh_id, has_begun, refused, run_is
+from clients import OPENERS, fresh_id, rejected, wait_for_start, wait_for_status
 
 from threadwire.testing.server import running_server
 
@@ -29,7 +29,7 @@ async def sdk(request, server):
 async def one_running_and_two_queued(sdk, gate):
     thread_id = await sdk.thread()
     runs = [await sdk.runs.create(thread_id, "slow", input={"until": str(gate)}) for _ in range(3)]
-    await has_begun(sdk, runs[0])
+    await wait_for_start(sdk, runs[0])
     return runs
 
 
@@ -41,7 +41,7 @@ async def test_all_runs_are_cancelled(sdk, gate):
     first, second = await one_running_and_two_queued(sdk, gate), await one_running_and_two_queued(sdk, gate)
     await sdk.runs.cancel_many(status="all")
     for run in first + second:
-        await run_is(sdk, run, "interrupted")
+        await wait_for_status(sdk, run, "interrupted")
 
 
 async def test_pending_runs_are_cancelled(sdk, gate):
@@ -49,14 +49,14 @@ async def test_pending_runs_are_cancelled(sdk, gate):
     await sdk.runs.cancel_many(status="pending")
     assert await statuses(sdk, runs[0]["thread_id"]) == ["running", "interrupted", "interrupted"]
     gate.touch()
-    await run_is(sdk, runs[0], "success")
+    await wait_for_status(sdk, runs[0], "success")
 
 
 async def test_running_runs_are_rolled_back(sdk, gate):
     runs = await one_running_and_two_queued(sdk, gate)
     await sdk.runs.cancel_many(status="running", action="rollback")
     gate.touch()
-    await run_is(sdk, runs[2], "success")
+    await wait_for_status(sdk, runs[2], "success")
     assert await statuses(sdk, runs[0]["thread_id"]) == ["success", "success"]
 
 
@@ -64,23 +64,23 @@ async def test_some_runs_of_a_thread_are_cancelled(sdk, gate):
     runs = await one_running_and_two_queued(sdk, gate)
     thread_id = runs[0]["thread_id"]
     await sdk.runs.cancel_many(thread_id=thread_id, run_ids=[runs[0]["run_id"], runs[2]["run_id"], fresh_id()])
-    await run_is(sdk, runs[0], "interrupted")
+    await wait_for_status(sdk, runs[0], "interrupted")
     gate.touch()
-    await run_is(sdk, runs[1], "success")
+    await wait_for_status(sdk, runs[1], "success")
     assert await statuses(sdk, thread_id) == ["interrupted", "success", "interrupted"]
 
 
 async def test_no_matching_runs_is_not_found(sdk):
     for status in ("pending", "running", "all"):
-        with refused(404, "No runs found to cancel."):
+        with rejected(404, "No runs found to cancel."):
             await sdk.runs.cancel_many(status=status)
     thread_id, other = await sdk.thread(), await sdk.thread()
     await sdk.runs.wait(thread_id, "echo", input={})
     (run,) = await sdk.runs.list(thread_id)
-    with refused(404, OVER):
+    with rejected(404, OVER):
         await sdk.runs.cancel_many(thread_id=thread_id, run_ids=[run["run_id"]])
     for thread, run_id in ((thread_id, fresh_id()), (other, run["run_id"])):
-        with refused(404, "No runs found to cancel."):
+        with rejected(404, "No runs found to cancel."):
             await sdk.runs.cancel_many(thread_id=thread, run_ids=[run_id])
 
 
@@ -93,11 +93,11 @@ async def test_invalid_arguments_are_rejected(sdk):
         {"status": "all", "thread_id": thread_id, "run_ids": [fresh_id()]},
         {"status": "all", "thread_id": thread_id},
     ):
-        with refused(422, NEITHER):
+        with rejected(422, NEITHER):
             await sdk.runs.cancel_many(**given)
-    with refused(422, "Invalid run ID: must be a UUID"):
+    with rejected(422, "Invalid run ID: must be a UUID"):
         await sdk.runs.cancel_many(thread_id=thread_id, run_ids=["abc"])
-    with refused(422, "Invalid thread ID: must be a UUID"):
+    with rejected(422, "Invalid thread ID: must be a UUID"):
         await sdk.runs.cancel_many(thread_id="abc", run_ids=[fresh_id()])
     with pytest.raises(Exception, match="status"):
         await sdk.runs.cancel_many(status="success")

@@ -8,15 +8,15 @@ from typing import Any
 
 import httpx
 import pytest
-from test_js_clients import CONFIG, SDKS, WITHIN, node
+from test_js_clients import CONFIG, NODE_TIMEOUT, SDKS, node
 from tour import methods, tour
 
+from generated_docs import check_section, markdown_table
 from threadwire.testing.server import RunningServer, running_server
-from written_pages import check_part, markdown_table
 
 PYTHON = {"Python, async": "async", "Python, sync": "sync"}
 JAVASCRIPT = {"JavaScript 1.12.0": "langgraph-sdk-1", "JavaScript 2.0.0": "langgraph-sdk-2"}
-REFUSED = {"threads.stream": "the thread wire is not supported yet"}
+UNSUPPORTED = {"threads.stream": "the thread wire is not supported yet"}
 """Why a method does not work, by its name in Python."""
 
 Report = dict[str, set[str]]
@@ -50,7 +50,7 @@ def hooks(js_server: RunningServer, tmp_path_factory: Any) -> dict[str, Report]:
 def js_tour(file: str, sdk: str, url: str, report: Path) -> Report:
     assert sdk in SDKS
     with node(file, sdk, url, TOUR_REPORT=str(report)) as process:
-        printed, _ = process.communicate(timeout=WITHIN)
+        printed, _ = process.communicate(timeout=NODE_TIMEOUT)
     assert process.returncode == 0, printed
     return {key: {in_python(name) for name in names} for key, names in json.loads(report.read_text()).items()}
 
@@ -63,7 +63,7 @@ def in_python(name: str) -> str:
 @pytest.mark.anyio
 async def test_every_method_of_every_client_is_used(clients: dict[str, Report]) -> None:
     for name, report in clients.items():
-        assert report["there"] - report["used"] == report["there"] & set(REFUSED), name
+        assert report["there"] - report["used"] == report["there"] & set(UNSUPPORTED), name
 
 
 def test_every_field_of_the_hooks_is_used(hooks: dict[str, Report]) -> None:
@@ -82,16 +82,16 @@ def test_unsupported_methods_are_rejected(server: RunningServer) -> None:
 async def test_the_page_lists_the_methods(clients: dict[str, Report]) -> None:
     rows = sorted(set.union(*(report["there"] for report in clients.values())))
     table = [[f"`{row}`", *(cell(row, report) for report in clients.values())] for row in rows]
-    check_part("conformance.md", "methods", markdown_table(["", *clients], table))
+    check_section("conformance.md", "methods", markdown_table(["", *clients], table))
 
 
 def test_the_page_lists_the_hooks(hooks: dict[str, Report]) -> None:
     rows = sorted(set.union(*(report["there"] for report in hooks.values())))
     table = [[f"`{row}`", *(cell(row, report) for report in hooks.values())] for row in rows]
-    check_part("conformance.md", "hooks", markdown_table(["", *hooks], table))
+    check_section("conformance.md", "hooks", markdown_table(["", *hooks], table))
 
 
 def cell(name: str, report: Report) -> str:
     if name not in report["there"]:
         return "-"
-    return "✓" if name in report["used"] else REFUSED[name]
+    return "✓" if name in report["used"] else UNSUPPORTED[name]

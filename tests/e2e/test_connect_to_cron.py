@@ -5,7 +5,7 @@ from typing import Any
 
 import httpx
 import pytest
-from agui import AgUi
+from agui_checker import AgUiChecker
 from clients import Sdk, eventually
 from pages import CopilotKitPage, Page, kinds
 
@@ -24,7 +24,7 @@ def script(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("kind", [Page, CopilotKitPage])
 async def test_connecting_attaches_to_a_run_of_a_cron(
-    sdk: Sdk, http: httpx.AsyncClient, agui: AgUi, script: Path, kind: type[Page]
+    sdk: Sdk, http: httpx.AsyncClient, agui: AgUiChecker, script: Path, kind: type[Page]
 ) -> None:
     thread_id = await sdk.thread()
     earlier = {"messages": [{"role": "user", "id": "u1", "content": "before"}]}
@@ -39,7 +39,7 @@ async def test_connecting_attaches_to_a_run_of_a_cron(
         dictate(script, " two")
         await attached.until('"delta":" two"')
         dictate(script, " three\n")
-        seen = here.take(await attached.rest())
+        seen = here.receive(await attached.rest())
 
     assert kinds(seen.events)[:3] == ["RUN_STARTED", "STATE_SNAPSHOT", "MESSAGES_SNAPSHOT"]
     assert kinds(seen.events)[-1] == "RUN_FINISHED"

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import httpx
 import pytest
-from agui import AgUi
+from agui_checker import AgUiChecker
 from clients import Sdk
-from pages import COPILOTKIT, CopilotKitPage, MakePage, hello
+from pages import COPILOTKIT, CopilotKitPage, OpenCopilotKitPage, hello
 
 from threadwire.core.ids import assistant_id_of
 from threadwire.testing.server import running_server
@@ -36,35 +36,35 @@ async def test_the_runtime_describes_its_features(http: httpx.AsyncClient) -> No
     }
     assert list(agents)[:3] == ["default", "echo", "chat"]
     assert (agents["chat"]["name"], agents["chat"]["className"]) == ("chat", "LangGraphAgent")
-    assert agents["default"]["description"] == "Says what it was told."
+    assert agents["default"]["description"] == "Echoes its input."
     assert agents["chat"]["capabilities"]["transport"]["resumable"] is True
 
 
 async def test_a_user_created_assistant_is_an_agent_too(
-    sdk: Sdk, http: httpx.AsyncClient, copilotkit: MakePage
+    sdk: Sdk, http: httpx.AsyncClient, copilotkit: OpenCopilotKitPage
 ) -> None:
     created = await sdk.assistants.create("chat", name="mine", description="My own.")
     agent = (await http.get(f"{COPILOTKIT}/info")).json()["agents"][created["assistant_id"]]
     here = copilotkit(created["assistant_id"])
-    await here.say("hello")
+    await here.send("hello")
 
     assert agent["description"] == "My own."
     assert here.texts[-1] == ("assistant", "You said: hello")
 
 
-async def test_the_first_graph_is_the_default_agent(copilotkit: MakePage) -> None:
+async def test_the_first_graph_is_the_default_agent(copilotkit: OpenCopilotKitPage) -> None:
     here = copilotkit("default")
     await here.run(state={"text": "hello"})
     assert here.state == {"text": "hello", "echoed": "hello"}
 
 
 @pytest.mark.parametrize("name", ["chat", assistant_id_of("chat")])
-async def test_another_default_agent_can_be_set(project: Path, tmp_path: Path, agui: AgUi, name: str) -> None:
+async def test_another_default_agent_can_be_set(project: Path, tmp_path: Path, agui: AgUiChecker, name: str) -> None:
     env = {"THREADWIRE_DEFAULT_AGENT": name, "THREADWIRE_STORAGE": "memory"}
     with running_server(project, tmp_path / "data", env=env) as server:
         async with httpx.AsyncClient(base_url=server.url) as http:
             here = CopilotKitPage(http, agui, "default")
-            await here.say("hello")
+            await here.send("hello")
     assert here.texts[-1] == ("assistant", "You said: hello")
 
 

@@ -11,7 +11,7 @@ from threadwire.testing.server import RunningServer
 
 JS = Path(__file__).parent.parent / "js"
 FILES = sorted(str(path.relative_to(JS)) for path in (JS / "copilotkit").glob("*.test.js"))
-WITHIN = 110.0
+NODE_TIMEOUT = 110.0
 
 
 @pytest.mark.parametrize("transport", ["rest", "single"])
@@ -26,7 +26,7 @@ def test_the_clients_of_copilotkit_work_unchanged(server: RunningServer, file: s
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=WITHIN,
+        timeout=NODE_TIMEOUT,
         check=False,
         env={**os.environ, "TRANSPORT": transport, "SERVER_URL": server.url},
     )

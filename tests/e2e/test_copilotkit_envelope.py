@@ -8,9 +8,9 @@ from urllib.parse import quote
 
 import httpx
 import pytest
-from agui import AgUi
-from clients import PATIENCE
-from pages import COPILOTKIT, MakePage, hello
+from agui_checker import AgUiChecker
+from clients import TIMEOUT
+from pages import COPILOTKIT, OpenCopilotKitPage, hello
 
 pytestmark = pytest.mark.anyio
 
@@ -27,7 +27,7 @@ async def envelope(http: httpx.AsyncClient, request: pytest.FixtureRequest) -> C
 
 
 async def test_an_envelope_supports_every_operation(
-    http: httpx.AsyncClient, envelope: Callable[..., Any], agui: AgUi, agent: str
+    http: httpx.AsyncClient, envelope: Callable[..., Any], agui: AgUiChecker, agent: str
 ) -> None:
     thread_id = f"in an envelope {uuid.uuid4()}"
     assert (await envelope("info")).json() == (await http.get(f"{COPILOTKIT}/info")).json()
@@ -114,7 +114,7 @@ async def test_an_envelope_is_rejected_like_the_request_in_it(envelope: Callable
 
 
 async def test_a_run_continues_when_the_client_of_an_envelope_leaves(
-    http: httpx.AsyncClient, copilotkit: MakePage
+    http: httpx.AsyncClient, copilotkit: OpenCopilotKitPage
 ) -> None:
     here = copilotkit("chat")
     text = "one two three four five six"
@@ -124,6 +124,6 @@ async def test_a_run_continues_when_the_client_of_an_envelope_leaves(
         async for chunk in stream.aiter_raw():
             if b"one" in chunk:
                 break
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         await here.connect()
     assert here.texts[-1] == ("assistant", f"You said: {text}")

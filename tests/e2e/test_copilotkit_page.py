@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from clients import PROJECT
 from relay import relay_to
-from test_js_clients import JS, WITHIN, killed_when_asked, node
+from test_js_clients import JS, NODE_TIMEOUT, node, restart_on_request
 
 from threadwire.testing.server import RunningServer, running_server
 
@@ -67,7 +67,7 @@ def allowing(page_url: str) -> dict[str, str]:
 @pytest.mark.parametrize(("file", "setup"), [(file, setup) for file, setups in FILES.items() for setup in setups])
 def test_the_page_works_in_a_browser(server: RunningServer, page_url: str, file: str, setup: str) -> None:
     with node(file, "playwright-core", server.url, PAGE_URL=page_url, SETUP=SETUPS[setup]) as process:
-        printed, _ = process.communicate(timeout=WITHIN)
+        printed, _ = process.communicate(timeout=NODE_TIMEOUT)
     assert process.returncode == 0, printed
 
 
@@ -77,7 +77,7 @@ def test_a_message_survives_a_server_crash(page_url: str, tmp_path: Path) -> Non
         relay_to(server.url) as url,
         node(KILLED, "playwright-core", url, PAGE_URL=page_url) as process,
     ):
-        killed_when_asked(server, process)
+        restart_on_request(server, process)
 
 
 def test_every_test_file_is_run() -> None:

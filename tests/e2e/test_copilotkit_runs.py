@@ -7,11 +7,11 @@ from typing import Any
 
 import httpx
 import pytest
-from agui import AgUi
+from agui_checker import AgUiChecker
 from clients import eventually
-from pages import COPILOTKIT, CopilotKitPage, MakePage, Page, hello, kinds
+from pages import COPILOTKIT, CopilotKitPage, OpenCopilotKitPage, Page, hello, kinds
 
-from threadwire.core.ids import thread_id_named
+from threadwire.core.ids import thread_id_from_name
 from threadwire.testing.server import running_server
 
 pytestmark = pytest.mark.anyio
@@ -19,10 +19,10 @@ pytestmark = pytest.mark.anyio
 # -- run, connect, stop ------------------------------------------------------------------------------------------------
 
 
-async def test_a_conversation_is_stored_and_loaded_again(copilotkit: MakePage) -> None:
+async def test_a_conversation_is_stored_and_loaded_again(copilotkit: OpenCopilotKitPage) -> None:
     here = copilotkit("chat")
-    await here.say("one", "u1")
-    await here.say("two", "u2")
+    await here.send("one", "u1")
+    await here.send("two", "u2")
     other = here.another()
     await other.connect()
 
@@ -38,23 +38,23 @@ async def test_a_stream_has_the_usual_headers(http: httpx.AsyncClient) -> None:
     assert b"\r" not in response.content
 
 
-async def test_an_unknown_thread_is_empty(copilotkit: MakePage) -> None:
+async def test_an_unknown_thread_is_empty(copilotkit: OpenCopilotKitPage) -> None:
     seen = await copilotkit("chat").connect()
     assert kinds(seen.events) == ["RUN_STARTED", "RUN_FINISHED"]
 
 
 async def test_connecting_to_an_unknown_thread_does_not_create_it(
-    copilotkit: MakePage, http: httpx.AsyncClient
+    copilotkit: OpenCopilotKitPage, http: httpx.AsyncClient
 ) -> None:
     here = copilotkit("chat")
     await here.connect()
-    assert (await http.get(f"/threads/{thread_id_named(here.thread_id)}")).status_code == 404
+    assert (await http.get(f"/threads/{thread_id_from_name(here.thread_id)}")).status_code == 404
 
 
 @pytest.mark.parametrize(("choice", "events"), [("error", ["RUN_ERROR"]), ("empty", ["RUN_STARTED", "RUN_FINISHED"])])
 @pytest.mark.parametrize("wire", [Page, CopilotKitPage])
 async def test_the_handling_of_unknown_threads_is_configurable(
-    project: Path, tmp_path: Path, agui: AgUi, choice: str, events: list[str], wire: type[Page]
+    project: Path, tmp_path: Path, agui: AgUiChecker, choice: str, events: list[str], wire: type[Page]
 ) -> None:
     env = {"THREADWIRE_UNKNOWN_THREAD": choice, "THREADWIRE_STORAGE": "memory"}
     with running_server(project, tmp_path / "data", env=env) as server:
@@ -63,13 +63,15 @@ async def test_the_handling_of_unknown_threads_is_configurable(
 
 
 @pytest.mark.parametrize("name", ["", "x" * 256, "line\nbreak"])
-async def test_an_invalid_thread_id_is_reported_in_the_stream(http: httpx.AsyncClient, agui: AgUi, name: str) -> None:
+async def test_an_invalid_thread_id_is_reported_in_the_stream(
+    http: httpx.AsyncClient, agui: AgUiChecker, name: str
+) -> None:
     response = await http.post(f"{COPILOTKIT}/agent/chat/connect", json=hello(name))
     [event] = agui.check(response.content).events
     assert (event["type"], event["code"]) == ("RUN_ERROR", "422")
 
 
-async def test_connecting_attaches_to_a_run_and_leaving_does_not_stop_it(copilotkit: MakePage) -> None:
+async def test_connecting_attaches_to_a_run_and_leaving_does_not_stop_it(copilotkit: OpenCopilotKitPage) -> None:
     here = copilotkit("chat")
     text = "a long answer in many words, please, word by word"
     async with here.open(messages=[{"id": "u1", "role": "user", "content": text}], state={"delay": 0.05}) as own:
@@ -82,15 +84,15 @@ async def test_connecting_attaches_to_a_run_and_leaving_does_not_stop_it(copilot
 
 
 @pytest.mark.parametrize("by", ["header", "body"])
-async def test_a_client_resumes_from_its_cursor(copilotkit: MakePage, by: str) -> None:
+async def test_a_client_resumes_from_its_cursor(copilotkit: OpenCopilotKitPage, by: str) -> None:
     here = copilotkit("chat")
-    await here.say("one", "u1")
+    await here.send("one", "u1")
     seen = await here.connect(here.cursor, by=by)
     assert kinds(seen.events) == ["RUN_STARTED", "RUN_FINISHED"]
 
 
 async def test_a_second_run_on_a_busy_thread_is_rejected_like_the_node_runtime_does(
-    http: httpx.AsyncClient, copilotkit: MakePage, gate: Path
+    http: httpx.AsyncClient, copilotkit: OpenCopilotKitPage, gate: Path
 ) -> None:
     here = copilotkit("slow")
     async with here.open(state={"until": str(gate)}) as own:
@@ -102,13 +104,13 @@ async def test_a_second_run_on_a_busy_thread_is_rejected_like_the_node_runtime_d
     assert "already running" in response.json()["message"]
 
 
-async def test_a_run_is_stopped_once(copilotkit: MakePage, gate: Path) -> None:
+async def test_a_run_is_stopped_once(copilotkit: OpenCopilotKitPage, gate: Path) -> None:
     here = copilotkit("slow")
     async with here.open(state={"until": str(gate)}, runId="mine") as own:
         await own.until('"wait"')
         other = await here.stop("another")
         stopped = await here.stop("mine")
-        seen = here.take(await own.rest())
+        seen = here.receive(await own.rest())
     again = await here.stop()
 
     assert other == {"stopped": False, "message": f"Run 'another' is not the active run for thread '{here.thread_id}'."}
@@ -144,7 +146,7 @@ async def test_an_invalid_stop_request_stops_nothing(http: httpx.AsyncClient, bo
 
 
 @pytest.mark.parametrize("new", [True, False])
-async def test_an_interrupt_survives_a_reload_and_is_answered(copilotkit: MakePage, new: bool) -> None:
+async def test_an_interrupt_survives_a_reload_and_is_answered(copilotkit: OpenCopilotKitPage, new: bool) -> None:
     here = copilotkit("approve")
     await here.run(state={"topic": "tests"})
     late = here.another()
@@ -165,14 +167,14 @@ async def test_an_interrupt_survives_a_reload_and_is_answered(copilotkit: MakePa
 @pytest.mark.parametrize(
     ("sent", "parsed"), [("yes", "yes"), ('{"approved": true}', {"approved": True}), ("42", 42), ([1], [1])]
 )
-async def test_a_legacy_answer_is_parsed_if_it_is_json(copilotkit: MakePage, sent: Any, parsed: Any) -> None:
+async def test_a_legacy_answer_is_parsed_if_it_is_json(copilotkit: OpenCopilotKitPage, sent: Any, parsed: Any) -> None:
     here = copilotkit("approve")
     await here.run(state={"topic": "tests"})
     await here.run(forwardedProps={"command": {"resume": sent}})
     assert here.state["answer"] == parsed
 
 
-async def test_a_run_without_new_input_interrupts_again(copilotkit: MakePage) -> None:
+async def test_a_run_without_new_input_interrupts_again(copilotkit: OpenCopilotKitPage) -> None:
     """Also for a graph with a channel for what the page always sends."""
     here = copilotkit("approve")
     await here.run(state={"topic": "tests"})
@@ -182,11 +184,13 @@ async def test_a_run_without_new_input_interrupts_again(copilotkit: MakePage) ->
 
 
 @pytest.mark.parametrize("operation", ["run", "suggest"])
-async def test_a_stop_that_arrives_before_its_run_stops_it(copilotkit: MakePage, gate: Path, operation: str) -> None:
+async def test_a_stop_that_arrives_before_its_run_stops_it(
+    copilotkit: OpenCopilotKitPage, gate: Path, operation: str
+) -> None:
     here = copilotkit("slow")
     assert (await here.stop("mine"))["stopped"] is False
     async with here.open(f"/{operation}", state={"until": str(gate)}, runId="mine") as own:
-        seen = here.take(await own.rest())
+        seen = here.receive(await own.rest())
     assert seen.events[-1]["type"] == "RUN_FINISHED"
     assert not await asyncio.to_thread(gate.exists)
 
@@ -194,19 +198,19 @@ async def test_a_stop_that_arrives_before_its_run_stops_it(copilotkit: MakePage,
 # -- what an agent written for CopilotKit receives ---------------------------------------------------------------------
 
 
-async def test_context_and_properties_reach_the_graph(copilotkit: MakePage) -> None:
+async def test_context_and_properties_reach_the_graph(copilotkit: OpenCopilotKitPage) -> None:
     here = copilotkit("copilot")
-    await here.say(
+    await here.send(
         "hello", context=[{"description": "The time", "value": "noon"}], forwardedProps={"user": "Ann", "mood": "fine"}
     )
     assert here.texts[-1] == ("assistant", "I know The time: noon, Ann.")
     assert here.state == {"mood": "fine"}
 
 
-async def test_a_frontend_tool_call_round_trips(copilotkit: MakePage) -> None:
+async def test_a_frontend_tool_call_round_trips(copilotkit: OpenCopilotKitPage) -> None:
     here = copilotkit("copilot")
     tools = [{"name": "notify", "description": "Show it.", "parameters": {"type": "object", "properties": {}}}]
-    await here.say("tell me", tools=tools)
+    await here.send("tell me", tools=tools)
     [call] = here.messages[-1]["toolCalls"]
     assert call["function"] == {"name": "notify", "arguments": '{"title":"a title","message":"a message"}'}
 
@@ -228,7 +232,7 @@ SUGGEST = {
 
 
 @pytest.mark.parametrize("operation", ["suggest", "run"])
-async def test_a_suggestion_leaves_no_thread(http: httpx.AsyncClient, agui: AgUi, operation: str) -> None:
+async def test_a_suggestion_leaves_no_thread(http: httpx.AsyncClient, agui: AgUiChecker, operation: str) -> None:
     thread_id = str(uuid.uuid4())
     before = await _all_threads(http)
     body = hello(thread_id, **SUGGEST)
@@ -240,9 +244,11 @@ async def test_a_suggestion_leaves_no_thread(http: httpx.AsyncClient, agui: AgUi
     assert await _all_threads(http) == before
 
 
-async def test_a_suggestion_does_not_touch_the_thread_it_names(http: httpx.AsyncClient, copilotkit: MakePage) -> None:
+async def test_a_suggestion_does_not_touch_the_thread_it_names(
+    http: httpx.AsyncClient, copilotkit: OpenCopilotKitPage
+) -> None:
     here = copilotkit("copilot")
-    await here.say("hello")
+    await here.send("hello")
     await http.post(f"{COPILOTKIT}/agent/copilot/suggest", json=hello(here.thread_id, **SUGGEST))
     late = here.another()
     await late.connect()
@@ -251,7 +257,7 @@ async def test_a_suggestion_does_not_touch_the_thread_it_names(http: httpx.Async
 
 @pytest.mark.parametrize("how", ["leave", "stop"])
 async def test_an_abandoned_suggestion_is_stopped(
-    http: httpx.AsyncClient, copilotkit: MakePage, gate: Path, how: str
+    http: httpx.AsyncClient, copilotkit: OpenCopilotKitPage, gate: Path, how: str
 ) -> None:
     here = copilotkit("slow")
     before = await _all_threads(http)

@@ -7,11 +7,11 @@ from urllib.parse import quote
 
 import httpx
 import pytest
-from agui import AgUi
+from agui_checker import AgUiChecker
 from clients import Sdk
-from pages import COPILOTKIT, MakePage, kinds
+from pages import COPILOTKIT, OpenCopilotKitPage, kinds
 
-from threadwire.core.ids import thread_id_named
+from threadwire.core.ids import thread_id_from_name
 
 pytestmark = pytest.mark.anyio
 
@@ -25,13 +25,13 @@ async def list_threads(http: httpx.AsyncClient, agent: str, **query: Any) -> Any
 
 
 async def test_the_threads_of_an_agent_are_listed_by_their_client_ids(
-    http: httpx.AsyncClient, copilotkit: MakePage, agent: str
+    http: httpx.AsyncClient, copilotkit: OpenCopilotKitPage, agent: str
 ) -> None:
     here, other = copilotkit(agent), copilotkit(agent, str(uuid.uuid4()))
-    await here.say("one")
-    await other.say("two")
-    await copilotkit("chat").say("of another agent")
-    await here.say("three")
+    await here.send("one")
+    await other.send("two")
+    await copilotkit("chat").send("of another agent")
+    await here.send("three")
     page_of_threads = await list_threads(http, agent)
 
     assert page_of_threads["nextCursor"] is None
@@ -46,10 +46,10 @@ async def test_the_threads_of_an_agent_are_listed_by_their_client_ids(
     assert first["createdAt"].endswith("Z")
 
 
-async def test_the_list_is_paginated(http: httpx.AsyncClient, copilotkit: MakePage, agent: str) -> None:
+async def test_the_list_is_paginated(http: httpx.AsyncClient, copilotkit: OpenCopilotKitPage, agent: str) -> None:
     threads = [copilotkit(agent) for _ in range(5)]
     for thread in threads:
-        await thread.say("hello")
+        await thread.send("hello")
     found: list[str] = []
     cursor: dict[str, str] = {}
     sizes = []
@@ -65,7 +65,9 @@ async def test_the_list_is_paginated(http: httpx.AsyncClient, copilotkit: MakePa
     assert found == [thread.thread_id for thread in reversed(threads)]
 
 
-async def test_the_default_agent_has_the_threads_of_its_graph(http: httpx.AsyncClient, copilotkit: MakePage) -> None:
+async def test_the_default_agent_has_the_threads_of_its_graph(
+    http: httpx.AsyncClient, copilotkit: OpenCopilotKitPage
+) -> None:
     here = copilotkit("echo")
     await here.run(state={"text": "x"})
     [found] = [
@@ -75,11 +77,11 @@ async def test_the_default_agent_has_the_threads_of_its_graph(http: httpx.AsyncC
 
 
 async def test_threads_of_all_agents_are_listed_with_their_agents(
-    http: httpx.AsyncClient, copilotkit: MakePage, agent: str, sdk: Sdk
+    http: httpx.AsyncClient, copilotkit: OpenCopilotKitPage, agent: str, sdk: Sdk
 ) -> None:
     own, of_graph = copilotkit(agent), copilotkit("chat")
-    await own.say("hello")
-    await of_graph.say("hello")
+    await own.send("hello")
+    await of_graph.send("hello")
     without_runs = await sdk.thread()
     found = {
         each["id"]: each["agentId"]
@@ -91,20 +93,20 @@ async def test_threads_of_all_agents_are_listed_with_their_agents(
 
 
 async def test_a_client_id_in_metadata_that_names_another_thread_is_ignored(
-    http: httpx.AsyncClient, copilotkit: MakePage, agent: str
+    http: httpx.AsyncClient, copilotkit: OpenCopilotKitPage, agent: str
 ) -> None:
     here = copilotkit(agent)
-    await here.say("hello")
-    thread_id = thread_id_named(here.thread_id)
+    await here.send("hello")
+    thread_id = thread_id_from_name(here.thread_id)
     await http.patch(f"/threads/{thread_id}", json={"metadata": {"ag_ui_thread_id": "another"}})
     assert [each["id"] for each in (await list_threads(http, agent))["threads"]] == [thread_id]
 
 
 async def test_a_thread_is_renamed_archived_and_restored(
-    http: httpx.AsyncClient, copilotkit: MakePage, agent: str
+    http: httpx.AsyncClient, copilotkit: OpenCopilotKitPage, agent: str
 ) -> None:
     here = copilotkit(agent, f"with / and % {uuid.uuid4()}")
-    await here.say("hello")
+    await here.send("hello")
     address = f"{COPILOTKIT}/threads/{quote(here.thread_id, safe='')}"
 
     renamed = (await http.patch(address, json={"agentId": agent, "name": "A name"})).json()
@@ -122,17 +124,21 @@ async def test_a_thread_is_renamed_archived_and_restored(
     assert unnamed["name"] is None
 
 
-async def test_the_list_is_ordered_by_last_run(http: httpx.AsyncClient, copilotkit: MakePage, agent: str) -> None:
+async def test_the_list_is_ordered_by_last_run(
+    http: httpx.AsyncClient, copilotkit: OpenCopilotKitPage, agent: str
+) -> None:
     first, second = copilotkit(agent), copilotkit(agent)
-    await first.say("hello")
-    await second.say("hello")
+    await first.send("hello")
+    await second.send("hello")
     await http.patch(f"{COPILOTKIT}/threads/{first.thread_id}", json={"agentId": agent, "name": "renamed"})
     assert [each["id"] for each in (await list_threads(http, agent))["threads"]] == [second.thread_id, first.thread_id]
 
 
-async def test_a_deleted_thread_is_not_listed(http: httpx.AsyncClient, copilotkit: MakePage, agent: str) -> None:
+async def test_a_deleted_thread_is_not_listed(
+    http: httpx.AsyncClient, copilotkit: OpenCopilotKitPage, agent: str
+) -> None:
     here = copilotkit(agent)
-    await here.say("hello")
+    await here.send("hello")
     address = f"{COPILOTKIT}/threads/{here.thread_id}"
     deleted = await http.request("DELETE", address, json={"agentId": agent})
 
@@ -144,10 +150,10 @@ async def test_a_deleted_thread_is_not_listed(http: httpx.AsyncClient, copilotki
 
 @pytest.mark.parametrize(("verb", "path"), [("PATCH", ""), ("DELETE", ""), ("POST", "/archive")])
 async def test_a_thread_of_another_agent_is_not_found(
-    http: httpx.AsyncClient, copilotkit: MakePage, agent: str, verb: str, path: str
+    http: httpx.AsyncClient, copilotkit: OpenCopilotKitPage, agent: str, verb: str, path: str
 ) -> None:
     here = copilotkit("chat")
-    await here.say("hello")
+    await here.send("hello")
     response = await http.request(
         verb, f"{COPILOTKIT}/threads/{here.thread_id}{path}", json={"agentId": agent, "name": "x"}
     )
@@ -185,9 +191,9 @@ async def test_unsupported_operations_are_rejected(http: httpx.AsyncClient) -> N
 # -- inspecting a thread -----------------------------------------------------------------------------------------------
 
 
-async def test_the_messages_of_a_thread_are_flat(http: httpx.AsyncClient, copilotkit: MakePage) -> None:
+async def test_the_messages_of_a_thread_are_flat(http: httpx.AsyncClient, copilotkit: OpenCopilotKitPage) -> None:
     here = copilotkit("tools")
-    await here.say("hello", "u1")
+    await here.send("hello", "u1")
     messages = (await http.get(f"{COPILOTKIT}/threads/{here.thread_id}/messages")).json()["messages"]
 
     assert messages[0] == {"id": "u1", "role": "user", "content": "hello"}
@@ -197,7 +203,7 @@ async def test_the_messages_of_a_thread_are_flat(http: httpx.AsyncClient, copilo
 
 
 async def test_the_state_of_a_thread_is_without_its_messages(
-    http: httpx.AsyncClient, copilotkit: MakePage, sdk: Sdk
+    http: httpx.AsyncClient, copilotkit: OpenCopilotKitPage, sdk: Sdk
 ) -> None:
     here = copilotkit("echo")
     await here.run(state={"text": "x"})
@@ -208,7 +214,9 @@ async def test_the_state_of_a_thread_is_without_its_messages(
     assert (await http.get(f"{COPILOTKIT}/threads/{unused}/events")).json() == {"events": []}
 
 
-async def test_a_thread_is_inspected_during_a_run(http: httpx.AsyncClient, copilotkit: MakePage, gate: Path) -> None:
+async def test_a_thread_is_inspected_during_a_run(
+    http: httpx.AsyncClient, copilotkit: OpenCopilotKitPage, gate: Path
+) -> None:
     here = copilotkit("by_hand")
     async with here.open(messages=[{"id": "u1", "role": "user", "content": "x"}], state={"until": str(gate)}) as own:
         await own.until("0.5")
@@ -222,13 +230,13 @@ async def test_a_thread_is_inspected_during_a_run(http: httpx.AsyncClient, copil
 
 @pytest.mark.parametrize("agent", ["tools", "showcase", "nested", "everything", "by_hand"])
 async def test_the_events_of_a_thread_replay_it(
-    http: httpx.AsyncClient, copilotkit: MakePage, agui: AgUi, agent: str
+    http: httpx.AsyncClient, copilotkit: OpenCopilotKitPage, agui: AgUiChecker, agent: str
 ) -> None:
     """There are fewer events than were sent, and a client that applies them ends up with the same data."""
     here = copilotkit(agent)
-    sent = len((await here.say("hello", "u1")).events)
+    sent = len((await here.send("hello", "u1")).events)
     if agent != "everything":
-        sent += len((await here.say("again", "u2")).events)
+        sent += len((await here.send("again", "u2")).events)
     events = (await http.get(f"{COPILOTKIT}/threads/{here.thread_id}/events")).json()["events"]
     replayed = agui.check(b"".join(f"data: {_json(each)}\n\n".encode() for each in events))
 
@@ -239,7 +247,7 @@ async def test_the_events_of_a_thread_replay_it(
 
 
 async def test_the_events_of_failed_runs_are_included(
-    http: httpx.AsyncClient, copilotkit: MakePage, agui: AgUi
+    http: httpx.AsyncClient, copilotkit: OpenCopilotKitPage, agui: AgUiChecker
 ) -> None:
     here = copilotkit("fails")
     await here.run(state={"text": "one"})

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
-from clients import eventually, fresh_id, refused
+from clients import eventually, fresh_id, rejected
 
 pytestmark = pytest.mark.anyio
 
@@ -175,9 +175,9 @@ async def test_a_cron_is_disabled_and_enabled(crons):
 async def test_a_deleted_cron_is_not_found(crons, sdk):
     cron = await crons.create("echo", schedule="0 9 * * *")
     await crons.delete(cron["cron_id"])
-    with refused(404, "Not Found"):
+    with rejected(404, "Not Found"):
         await sdk.http.get(f"/runs/crons/{cron['cron_id']}")
-    with refused(404, "Not Found"):
+    with rejected(404, "Not Found"):
         await crons.delete(cron["cron_id"])
 
 
@@ -224,19 +224,19 @@ async def test_a_search_returns_the_total(crons, http, mark):
 async def test_invalid_crons_are_rejected(crons, sdk):
     with pytest.raises(Exception, match=r"Invalid cron schedule: 'bogus'\. Reason: expected 5 or 6 fields .*, got 1"):
         await crons.create("echo", schedule="bogus")
-    with refused(422, "Invalid timezone: 'nope'. Use IANA timezone format (e.g. 'America/New_York')."):
+    with rejected(422, "Invalid timezone: 'nope'. Use IANA timezone format (e.g. 'America/New_York')."):
         await crons.create("echo", schedule="@daily", timezone="nope")
     for name in ("nobody", fresh_id()):
-        with refused(404, f"Assistant '{name}' not found"):
+        with rejected(404, f"Assistant '{name}' not found"):
             await crons.create(name, schedule="@daily")
     missing = fresh_id()
-    with refused(
+    with rejected(
         404,
         f"Thread with ID '{missing}' not found. Please verify the ID is correct and the thread hasn't been deleted or"
         " expired.",
     ):
         await crons.create_for_thread(missing, "echo", schedule="@daily")
-    with refused(422, "Invalid thread ID: must be a UUID"):
+    with rejected(422, "Invalid thread ID: must be a UUID"):
         await crons.create_for_thread("abc", "echo", schedule="@daily")
     both = {"config": {"configurable": {"greeting": "hi"}}, "context": {"greeting": "hi"}}
     with pytest.raises(Exception, match="Cannot specify both configurable and context"):
@@ -262,13 +262,13 @@ async def test_an_invalid_update_is_rejected_and_changes_nothing(crons, sdk, htt
     with pytest.raises(Exception, match="Cannot specify both configurable and context"):
         await crons.update(cron_id, config={"configurable": {"greeting": "hi"}})
     cron = await crons.update(cron_id, context={})
-    with refused(400, "Request body cannot be empty"):
+    with rejected(400, "Request body cannot be empty"):
         await crons.update(cron_id)
     for invalid in ({"schedule": None}, {"enabled": "maybe"}, {"end_time": "whenever"}, {"end_time": TOO_EARLY}):
         assert (await http.patch(f"/runs/crons/{cron_id}", json=invalid)).status_code == 422
     assert await sdk.http.get(f"/runs/crons/{cron_id}") == cron
     missing = fresh_id()
-    with refused(404, f"Cron '{missing}' not found"):
+    with rejected(404, f"Cron '{missing}' not found"):
         await crons.update(missing, enabled=False)
 
 
@@ -279,9 +279,9 @@ async def test_a_cron_id_must_be_a_uuid(crons, http):
 
 
 async def test_an_invalid_search_is_rejected(crons):
-    with refused(422, "Invalid assistant ID: must be a UUID"):
+    with rejected(422, "Invalid assistant ID: must be a UUID"):
         await crons.search(assistant_id="nobody")
-    with refused(422, "Invalid thread ID: must be a UUID"):
+    with rejected(422, "Invalid thread ID: must be a UUID"):
         await crons.count(thread_id="abc")
     for invalid in ({"limit": 0}, {"sort_by": "luck"}, {"select": ["luck"]}, {"sort_order": "up"}):
         with pytest.raises(Exception, match=next(iter(invalid))):

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from relay import relay_to
-from test_js_clients import JS, WITHIN, killed_when_asked, node
+from test_js_clients import JS, NODE_TIMEOUT, node, restart_on_request
 
 from threadwire.testing.server import running_server
 
@@ -18,7 +18,7 @@ def test_the_page_works_in_a_browser(tmp_path: Path) -> None:
         running_server(EXAMPLES / "langgraph.json", tmp_path / "data", env=SCRIPTED) as server,
         node("pages/dashboard.test.js", "playwright-core", server.url) as process,
     ):
-        printed, _ = process.communicate(timeout=WITHIN)
+        printed, _ = process.communicate(timeout=NODE_TIMEOUT)
     assert process.returncode == 0, printed
 
 
@@ -28,4 +28,4 @@ def test_the_page_survives_a_server_crash(tmp_path: Path) -> None:
         relay_to(server.url) as url,
         node("pages/dashboard-killed.test.js", "playwright-core", url) as process,
     ):
-        killed_when_asked(server, process)
+        restart_on_request(server, process)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from clients import OPENERS, PATIENCE, collect, has_begun, human, names, refused, run_is
+from clients import OPENERS, TIMEOUT, collect, event_names, human, rejected, wait_for_start, wait_for_status
 from structlog.testing import capture_logs
 
 from threadwire import create_app
@@ -36,9 +36,9 @@ async def test_both_clients_work_under_the_prefix(sdk, mounted):
     thread_id = await sdk.thread()
     assert await sdk.runs.wait(thread_id, "echo", input={"text": "hi"}) == {"text": "hi", "echoed": "hi"}
     parts = await collect(sdk.runs.stream(thread_id, "chat", input=human("a b"), stream_mode=["values", "updates"]))
-    assert names(parts)[0] == "metadata"
+    assert event_names(parts)[0] == "metadata"
     assert parts[-1].data["messages"][-1]["content"] == "You said: a b"
-    with refused(404, f"Thread with ID {UNKNOWN_ID} not found"):
+    with rejected(404, f"Thread with ID {UNKNOWN_ID} not found"):
         await sdk.threads.get(UNKNOWN_ID)
     async with httpx.AsyncClient(base_url=mounted.url) as http:
         assert (await http.get("/ok")).json() == "hello"
@@ -67,7 +67,7 @@ async def test_waiting_under_the_prefix_survives_a_lost_connection(mounted, gate
         thread_id = await sdk.thread()
         async with httpx.AsyncClient(base_url=mounted.url, timeout=30) as http:
             run = await sdk.runs.create(thread_id, "slow", input={"until": str(gate)})
-            await has_begun(sdk, run)
+            await wait_for_start(sdk, run)
             joining = http.build_request("GET", f"/agents/threads/{thread_id}/runs/{run['run_id']}/join")
             response = await http.send(joining, stream=True)
             assert response.headers["location"] == f"/threads/{thread_id}/runs/{run['run_id']}/join"
@@ -80,13 +80,13 @@ async def test_waiting_under_the_prefix_survives_a_lost_connection(mounted, gate
 async def test_a_shutdown_of_the_host_releases_runs_until_the_next_start(mounted, gate):
     async with OPENERS["async"](f"{mounted.url}/agents") as sdk:
         run = await sdk.runs.create(await sdk.thread(), "slow", input={"until": str(gate)})
-        await has_begun(sdk, run)
+        await wait_for_start(sdk, run)
     assert mounted.terminate() in (0, -15)
     assert "Traceback" not in mounted.log()
     gate.touch()
     mounted.start()
     async with OPENERS["async"](f"{mounted.url}/agents") as sdk:
-        await run_is(sdk, run, "success")
+        await wait_for_status(sdk, run, "success")
 
 
 async def test_it_runs_alone_under_any_asgi_server(project, tmp_path):
@@ -162,7 +162,7 @@ async def test_errors_in_a_project_are_logged(tmp_path):
 
 def test_importing_threadwire_imports_nothing_heavy():
     code = "import sys, threadwire; print(sorted({'fastapi', 'langgraph', 'uvicorn', 'pydantic'} & set(sys.modules)))"
-    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE, check=True)
+    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=TIMEOUT, check=True)
     assert printed.stdout == "[]\n"
     with pytest.raises(ImportError):
         from threadwire import nothing  # noqa: F401

@@ -5,7 +5,7 @@ from typing import Any
 
 import httpx
 import pytest
-from agui import AgUi
+from agui_checker import AgUiChecker
 from clients import Sdk, collect, human
 from pages import Page, kinds
 
@@ -13,12 +13,12 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-async def here(http: httpx.AsyncClient, agui: AgUi) -> Page:
+async def here(http: httpx.AsyncClient, agui: AgUiChecker) -> Page:
     return Page(http, agui, "by_hand")
 
 
 async def test_an_emitted_message_is_replaced_by_the_stored_one(here: Page) -> None:
-    seen = await here.say("hello", "u1")
+    seen = await here.send("hello", "u1")
     ahead = [each for each in seen.events if each.get("messageId") == "ahead"]
 
     assert kinds(ahead) == ["TEXT_MESSAGE_START", "TEXT_MESSAGE_CONTENT", "TEXT_MESSAGE_END"]
@@ -30,7 +30,7 @@ async def test_an_emitted_message_is_replaced_by_the_stored_one(here: Page) -> N
 
 
 async def test_an_emitted_tool_call_is_sent_as_a_tool_call(here: Page) -> None:
-    seen = await here.say("hello", "u1")
+    seen = await here.send("hello", "u1")
     sent = [each for each in seen.events if each.get("toolCallId") == "search-1"]
 
     assert kinds(sent) == ["TOOL_CALL_START", "TOOL_CALL_ARGS", "TOOL_CALL_END"]
@@ -38,7 +38,7 @@ async def test_an_emitted_tool_call_is_sent_as_a_tool_call(here: Page) -> None:
 
 
 async def test_an_emitted_state_is_replaced_by_the_stored_one(here: Page) -> None:
-    seen = await here.say("hello", "u1")
+    seen = await here.send("hello", "u1")
     snapshots = [each["snapshot"] for each in seen.events if each["type"] == "STATE_SNAPSHOT"]
 
     assert snapshots == [{}, {"progress": 0.5}, {"progress": 1.0}]
@@ -54,8 +54,8 @@ async def test_a_client_that_attaches_receives_what_was_emitted(here: Page, gate
         async with late.open("/connect") as attached:
             first = await attached.until("MESSAGES_SNAPSHOT")
             gate.touch()  # noqa: ASYNC240 - one file
-            here.take(await own.rest())
-            late.take(await attached.rest())
+            here.receive(await own.rest())
+            late.receive(await attached.rest())
 
     assert b'"snapshot":{"progress":0.5}' in first
     assert b'"On it."' in first
@@ -69,19 +69,19 @@ async def test_a_stopped_run_reverts_its_emitted_state(here: Page, gate: Path) -
     ) as own:
         await own.until("0.5")
         await here.stop()
-        here.take(await own.rest())
+        here.receive(await own.rest())
     assert here.state == {"until": str(gate)}
 
 
 async def test_other_events_keep_their_names(here: Page) -> None:
-    seen = await here.say("hello", "u1")
+    seen = await here.send("hello", "u1")
     custom = [(each["name"], each["value"]) for each in seen.events if each["type"] == "CUSTOM"]
     assert custom == [("weather", {"is": "fine"}), ("Exit", True)]
 
 
-async def test_messages_emitted_by_a_subgraph_belong_to_it(http: httpx.AsyncClient, agui: AgUi) -> None:
+async def test_messages_emitted_by_a_subgraph_belong_to_it(http: httpx.AsyncClient, agui: AgUiChecker) -> None:
     here = Page(http, agui, "by_hand_below")
-    seen = await here.say("hello", "u1")
+    seen = await here.send("hello", "u1")
     [start] = [each for each in seen.events if each["type"] == "TEXT_MESSAGE_START" and each["messageId"] == "ahead"]
 
     assert start["subagentRunId"].startswith("inner:")
@@ -111,9 +111,9 @@ async def test_langgraph_streams_do_not_contain_emitted_events(sdk: Sdk) -> None
     ],
 )
 async def test_a_model_can_hide_its_output_from_pages(
-    http: httpx.AsyncClient, agui: AgUi, prefix: str, metadata: dict[str, Any], text: bool, calls: list[str]
+    http: httpx.AsyncClient, agui: AgUiChecker, prefix: str, metadata: dict[str, Any], text: bool, calls: list[str]
 ) -> None:
-    seen = await Page(http, agui, "selective").say(
+    seen = await Page(http, agui, "selective").send(
         "hello", state={"metadata": {prefix + name: value for name, value in metadata.items()}}
     )
     assert ("TEXT_MESSAGE_START" in kinds(seen.events)) is text
@@ -122,10 +122,10 @@ async def test_a_model_can_hide_its_output_from_pages(
 
 @pytest.mark.parametrize("name", ["predict_state", "copilotkit:emit-intermediate-state"])
 async def test_a_state_predicted_by_a_tool_call_is_announced_before_it(
-    http: httpx.AsyncClient, agui: AgUi, name: str
+    http: httpx.AsyncClient, agui: AgUiChecker, name: str
 ) -> None:
     predicted = [{"state_key": "draft", "tool": "write", "tool_argument": "text"}]
-    seen = await Page(http, agui, "selective").say("hello", state={"metadata": {name: predicted}})
+    seen = await Page(http, agui, "selective").send("hello", state={"metadata": {name: predicted}})
     at = [index for index, each in enumerate(seen.events) if each.get("name") == "PredictState"]
 
     assert len(at) == 1
@@ -137,37 +137,39 @@ async def test_a_state_predicted_by_a_tool_call_is_announced_before_it(
 # -- tools that were stopped -------------------------------------------------------------------------------------------
 
 
-async def test_a_stopped_tool_gets_a_result(http: httpx.AsyncClient, agui: AgUi, gate: Path) -> None:
+async def test_a_stopped_tool_gets_a_result(http: httpx.AsyncClient, agui: AgUiChecker, gate: Path) -> None:
     here = Page(http, agui, "slow_tool")
     here.messages = [{"id": "u1", "role": "user", "content": "fetch"}]
     async with here.open(state={"until": str(gate)}, forwardedProps={"rawEvents": True}) as own:
         await own.until("tool-started")
         await here.stop()
-        seen = here.take(await own.rest())
+        seen = here.receive(await own.rest())
     [result] = [each for each in seen.events if each["type"] == "TOOL_CALL_RESULT"]
 
     assert (result["toolCallId"], result["content"]) == ("call-1", '{"status":"stopped"}')
-    await here.say("never mind", state={"until": None})
+    await here.send("never mind", state={"until": None})
     assert here.texts[-1] == ("assistant", "Nothing to fetch.")
     assert [each["id"] for each in here.messages if each["role"] == "tool"] == [result["messageId"]]
 
 
-async def test_a_stopped_tool_of_a_subgraph_gets_a_result(http: httpx.AsyncClient, agui: AgUi, gate: Path) -> None:
+async def test_a_stopped_tool_of_a_subgraph_gets_a_result(
+    http: httpx.AsyncClient, agui: AgUiChecker, gate: Path
+) -> None:
     here = Page(http, agui, "slow_tool_below")
     here.messages = [{"id": "u1", "role": "user", "content": "fetch"}]
     async with here.open(state={"until": str(gate)}, forwardedProps={"rawEvents": True}) as own:
         await own.until("tool-started")
         await here.stop()
-        seen = here.take(await own.rest())
+        seen = here.receive(await own.rest())
     [result] = [each for each in seen.events if each["type"] == "TOOL_CALL_RESULT"]
 
     assert result["subagentRunId"].startswith("inner:")
-    await here.say("never mind", state={"until": None})
+    await here.send("never mind", state={"until": None})
     assert here.texts[-1] == ("assistant", "Nothing to fetch.")
 
 
 async def test_a_client_that_did_not_see_the_result_can_continue_too(
-    http: httpx.AsyncClient, agui: AgUi, gate: Path
+    http: httpx.AsyncClient, agui: AgUiChecker, gate: Path
 ) -> None:
     here = Page(http, agui, "slow_tool")
     here.messages = [{"id": "u1", "role": "user", "content": "fetch"}]
@@ -179,13 +181,13 @@ async def test_a_client_that_did_not_see_the_result_can_continue_too(
     await other.connect()
     assert [each["role"] for each in other.messages] == ["user", "assistant"]
 
-    await other.say("never mind", state={"until": None})
+    await other.send("never mind", state={"until": None})
     assert [each["role"] for each in other.messages] == ["user", "assistant", "tool", "user", "assistant"]
 
 
-async def test_a_frontend_tool_call_waits_for_the_page(http: httpx.AsyncClient, agui: AgUi) -> None:
+async def test_a_frontend_tool_call_waits_for_the_page(http: httpx.AsyncClient, agui: AgUiChecker) -> None:
     here = Page(http, agui, "asks_page")
     tools = [{"name": "colour", "description": "of the page"}]
-    await here.say("which colour?", tools=tools)
-    await here.say("well?", tools=tools)
+    await here.send("which colour?", tools=tools)
+    await here.send("well?", tools=tools)
     assert "tool" not in [each["role"] for each in here.messages]

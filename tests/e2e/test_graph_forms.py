@@ -1,7 +1,7 @@
 """A graph in every supported form is run, read and described through the server."""
 
 import pytest
-from clients import refused
+from clients import rejected
 
 from threadwire.core.ids import assistant_id_of
 
@@ -74,7 +74,7 @@ async def test_a_failing_factory_is_reported_where_it_is_needed(sdk):
     failed = await sdk.runs.wait(await sdk.thread(), "broken", input={}, raise_error=False)
     assert failed == {"__error__": {"error": "ValueError", "message": "no such model"}}
     for read in (sdk.assistants.get_schemas, sdk.assistants.get_graph, sdk.assistants.get_subgraphs):
-        with refused(502, "ValueError: no such model"):
+        with rejected(502, "ValueError: no such model"):
             await read(assistant_id)
 
 

@@ -2,7 +2,7 @@
 
 import httpx
 import pytest
-from clients import fresh_id, has_begun, run_is
+from clients import fresh_id, wait_for_start, wait_for_status
 
 pytestmark = pytest.mark.anyio
 
@@ -54,13 +54,13 @@ async def test_head_returns_the_content_length_of_get(http):
 
 async def test_head_of_a_stream_neither_waits_for_its_end_nor_stops_the_run(sdk, http, gate):
     run = await sdk.runs.create(await sdk.thread(), "slow", input={"until": str(gate)})
-    await has_begun(sdk, run)
+    await wait_for_start(sdk, run)
     path = f"/threads/{run['thread_id']}/runs/{run['run_id']}"
     for ending in ("join", "stream"):
         assert (await http.head(f"{path}/{ending}?cancel_on_disconnect=true")).status_code == 200
     assert (await http.get(path)).json()["status"] == "running"
     gate.touch()
-    await run_is(sdk, run, "success")
+    await wait_for_status(sdk, run, "success")
 
 
 async def test_head_of_an_unknown_path_or_one_without_get_is_rejected(http):

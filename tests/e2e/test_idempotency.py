@@ -1,7 +1,7 @@
 """A request with an `Idempotency-Key` can be sent again: it starts one run. Another request cannot use its key."""
 
 import pytest
-from clients import collect, fresh_id, refused
+from clients import collect, fresh_id, rejected
 
 pytestmark = pytest.mark.anyio
 
@@ -63,9 +63,9 @@ async def test_another_body_is_another_request(sdk, key):
         {"input": {"text": 1}, "after_seconds": 1},
         {"command": {"update": {"text": 1}}},
     ):
-        with refused(422, ANOTHER):
+        with rejected(422, ANOTHER):
             await sdk.runs.wait(thread_id, "echo", **other, headers=key)
-    with refused(422, ANOTHER):
+    with rejected(422, ANOTHER):
         await sdk.runs.wait(thread_id, "chat", input={"text": 1}, headers=key)
     assert len(await sdk.runs.list(thread_id)) == 1
 
@@ -73,9 +73,9 @@ async def test_another_body_is_another_request(sdk, key):
 async def test_another_thread_is_another_request(sdk, key):
     mine, theirs = await sdk.thread(), await sdk.thread()
     await sdk.runs.wait(mine, "echo", input={"text": 1}, headers=key)
-    with refused(422, ANOTHER):
+    with rejected(422, ANOTHER):
         await sdk.runs.wait(theirs, "echo", input={"text": 1}, headers=key)
-    with refused(422, ANOTHER):
+    with rejected(422, ANOTHER):
         await sdk.runs.wait(None, "echo", input={"text": 1}, headers=key)
     assert await sdk.runs.list(theirs) == []
 
@@ -83,9 +83,9 @@ async def test_another_thread_is_another_request(sdk, key):
 async def test_another_kind_of_response_is_another_request(sdk, key):
     thread_id, arguments = await sdk.thread(), {"assistant_id": "echo", "input": {"text": 1}, "headers": key}
     await sdk.runs.create(thread_id, **arguments)
-    with refused(422, ANOTHER):
+    with rejected(422, ANOTHER):
         await sdk.runs.wait(thread_id, **arguments)
-    with refused(422, ANOTHER):
+    with rejected(422, ANOTHER):
         await collect(sdk.runs.stream(thread_id, **arguments))
     assert len(await sdk.runs.list(thread_id)) == 1
 

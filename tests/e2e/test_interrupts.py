@@ -1,7 +1,7 @@
 """Interrupts, and how a client answers them."""
 
 import pytest
-from clients import collect, human, names, of
+from clients import collect, data_of, event_names, human
 
 pytestmark = pytest.mark.anyio
 
@@ -17,7 +17,7 @@ async def test_an_interrupt_is_on_the_stream_the_thread_and_the_state(sdk):
     parts = await collect(
         sdk.runs.stream(thread_id, "approve", input={"topic": "x"}, stream_mode=["values", "updates"])
     )
-    assert names(parts) == ["metadata", "values", "updates", "values"]
+    assert event_names(parts) == ["metadata", "values", "updates", "values"]
     (interrupt,) = parts[2].data["__interrupt__"]
     assert interrupt["value"] == {"question": "ok?", "topic": "x"}
     assert parts[3].data == {"topic": "x", "__interrupt__": [interrupt]}
@@ -102,7 +102,7 @@ async def test_a_nested_interrupt_is_visible_inside_and_outside(sdk):
     )
     inside = [part for part in parts if part.event.startswith("updates|deep:")]
     assert [each["value"] for part in inside for each in part.data["__interrupt__"]] == ["deep?"]
-    outside = [each["value"] for data in of(parts, "updates") for each in data.get("__interrupt__", [])]
+    outside = [each["value"] for data in data_of(parts, "updates") for each in data.get("__interrupt__", [])]
     assert sorted(outside) == ["deep?", "left?", "right?"]
 
 

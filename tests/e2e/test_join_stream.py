@@ -2,7 +2,7 @@
 
 import anyio
 import pytest
-from clients import PATIENCE, collect, eventually, has_begun, human, names
+from clients import TIMEOUT, collect, event_names, eventually, human, wait_for_start
 
 pytestmark = pytest.mark.anyio
 
@@ -56,7 +56,7 @@ async def test_a_run_can_be_joined_in_a_mode_it_was_not_started_with(sdk, http):
     parts = await collect(
         sdk.runs.join_stream(thread_id, run_id, last_event_id="-1", stream_mode=["updates", "custom"])
     )
-    assert set(names(parts)) == {"metadata", "updates", "custom"}
+    assert set(event_names(parts)) == {"metadata", "updates", "custom"}
     at = f"/threads/{thread_id}/runs/{run_id}/stream"
     repeated = await http.get(at, params={"stream_mode": ["updates", "custom"]}, headers={"Last-Event-ID": "-1"})
     in_json = await http.get(at, params={"stream_mode": '["updates","custom"]'}, headers={"Last-Event-ID": "-1"})
@@ -67,13 +67,13 @@ async def test_a_run_can_be_joined_in_a_mode_it_was_not_started_with(sdk, http):
 async def test_a_live_run_joined_without_an_id_is_streamed_from_now_on(sdk, gate):
     thread_id = await sdk.thread()
     run = await sdk.runs.create(thread_id, "slow", input={"until": str(gate)}, stream_mode=["values", "updates"])
-    await has_begun(sdk, run)
+    await wait_for_start(sdk, run)
     parts = []
 
     async def watch():
         parts.extend(await collect(sdk.runs.join_stream(thread_id, run["run_id"])))
 
-    with anyio.fail_after(PATIENCE):
+    with anyio.fail_after(TIMEOUT):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(watch)
             await _wait_until_joined(sdk, thread_id, run["run_id"])
@@ -87,9 +87,9 @@ async def test_a_live_run_joined_without_an_id_is_streamed_from_now_on(sdk, gate
 async def test_a_live_run_is_replayed_and_then_followed_to_its_end(sdk, gate):
     thread_id = await sdk.thread()
     run = await sdk.runs.create(thread_id, "slow", input={"until": str(gate)}, stream_mode="updates")
-    await has_begun(sdk, run)
+    await wait_for_start(sdk, run)
     parts = []
-    with anyio.fail_after(PATIENCE):
+    with anyio.fail_after(TIMEOUT):
         async for part in sdk.runs.join_stream(thread_id, run["run_id"], last_event_id="-1"):
             parts.append(part)
             if part.data == {"begin": {"steps": ["begun"]}}:
@@ -111,7 +111,7 @@ async def test_all_subscribers_of_a_run_receive_the_same_events(sdk):
     async def watch(name):
         seen[name] = await collect(sdk.runs.join_stream(thread_id, run["run_id"], last_event_id="0"))
 
-    with anyio.fail_after(PATIENCE):
+    with anyio.fail_after(TIMEOUT):
         async with anyio.create_task_group() as tasks:
             for name in range(5):
                 tasks.start_soon(watch, name)

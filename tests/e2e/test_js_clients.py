@@ -19,11 +19,11 @@ from threadwire.testing.server import RunningServer, running_server
 JS = Path(__file__).parent.parent / "js"
 CONFIG = JS / "agents" / "langgraph.json"
 SETTINGS = {"THREADWIRE_ALLOWED_ORIGINS": '["http://localhost:3000"]'}
-IMPATIENT = {"THREADWIRE_DRAIN_SECONDS": "0"}
+NO_DRAIN = {"THREADWIRE_DRAIN_SECONDS": "0"}
 """A server with these settings does not wait for its runs when it stops."""
 SDKS = ["langgraph-sdk-1", "langgraph-sdk-2"]
 KILL = "KILL THE SERVER"
-WITHIN = 110.0
+NODE_TIMEOUT = 110.0
 
 KILLED = ["client/killed.test.js", "hook/killed.test.js"]
 FILES = sorted(str(path.relative_to(JS)) for folder in ("client", "hook") for path in (JS / folder).glob("*.test.js"))
@@ -39,7 +39,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
 @pytest.mark.parametrize("file", [file for file in FILES if file not in KILLED])
 def test_the_javascript_sdk_works_unchanged(server: RunningServer, file: str, sdk: str) -> None:
     with node(file, sdk, server.url) as process:
-        printed, _ = process.communicate(timeout=WITHIN)
+        printed, _ = process.communicate(timeout=NODE_TIMEOUT)
     assert process.returncode == 0, printed
 
 
@@ -49,14 +49,14 @@ def test_the_javascript_sdk_works_unchanged(server: RunningServer, file: str, sd
 def test_a_stream_survives_a_server_restart(tmp_path: Path, sdk: str, file: str, prefix: str, stop: str) -> None:
     """The address stays, as behind a load balancer: 2.0.0 gives up if its only retry, after a second, fails."""
     with (
-        running_server(below(prefix, tmp_path / "langgraph.json"), tmp_path / "data", env=IMPATIENT) as server,
+        running_server(below(prefix, tmp_path / "langgraph.json"), tmp_path / "data", env=NO_DRAIN) as server,
         relay_to(server.url) as url,
         node(file, sdk, url + prefix) as process,
     ):
-        killed_when_asked(server, process, stop)
+        restart_on_request(server, process, stop)
 
 
-def killed_when_asked(server: RunningServer, process: "subprocess.Popen[str]", stop: str = "kill") -> None:
+def restart_on_request(server: RunningServer, process: "subprocess.Popen[str]", stop: str = "kill") -> None:
     """Kill or otherwise stop the server, and restart it, whenever the JavaScript test requests it. The test must
     pass."""
     printed: list[str] = []
@@ -66,7 +66,7 @@ def killed_when_asked(server: RunningServer, process: "subprocess.Popen[str]", s
         if line.strip() == KILL:
             getattr(server, stop)()
             server.start()
-    assert process.wait(WITHIN) == 0, "".join(printed)
+    assert process.wait(NODE_TIMEOUT) == 0, "".join(printed)
     assert f"{KILL}\n" in printed
 
 
@@ -96,6 +96,6 @@ def node(file: str, sdk: str, url: str, **environment: str) -> "Iterator[subproc
     with process:
         try:
             yield process
-            process.wait(WITHIN)
+            process.wait(NODE_TIMEOUT)
         finally:
             process.kill()

@@ -16,7 +16,7 @@ import anyio
 import apsw
 import httpx
 import pytest
-from clients import OPENERS, PATIENCE, collect, eventually, has_begun, human, open_async, open_sync, run_is
+from clients import OPENERS, TIMEOUT, collect, eventually, human, open_async, open_sync, wait_for_start, wait_for_status
 
 from threadwire.testing.server import running_server
 
@@ -36,7 +36,7 @@ def threadwire(*arguments, env=None, cwd=None):
         [sys.executable, "-m", "threadwire", *map(str, arguments)],
         capture_output=True,
         text=True,
-        timeout=PATIENCE,
+        timeout=TIMEOUT,
         env={**environment, "NO_COLOR": "1", **(env or {})},
         cwd=cwd,
     )
@@ -57,7 +57,7 @@ async def test_sigterm_aborts_streams_and_the_run_resumes_after_the_restart(no_d
     async with open_async(server.url) as sdk, httpx.AsyncClient(base_url=server.url, timeout=30) as http:
         thread_id = await sdk.thread()
         run = await sdk.runs.create(thread_id, "slow", input={"until": str(gate)}, stream_mode="updates")
-        await has_begun(sdk, run)
+        await wait_for_start(sdk, run)
         pieces = []
         at = f"/threads/{thread_id}/runs/{run['run_id']}"
         with pytest.raises(httpx.RemoteProtocolError):  # noqa: PT012 - reading the response must fail
@@ -74,7 +74,7 @@ async def test_sigterm_aborts_streams_and_the_run_resumes_after_the_restart(no_d
     gate.touch()
     await anyio.to_thread.run_sync(server.start)
     async with open_async(server.url) as sdk:
-        await run_is(sdk, run, "success")
+        await wait_for_status(sdk, run, "success")
         parts = await collect(sdk.runs.join_stream(thread_id, run["run_id"], last_event_id="-1"))
         assert [part.data for part in parts] == [
             {"run_id": run["run_id"], "attempt": 1},
@@ -90,15 +90,15 @@ async def test_a_run_is_not_charged_for_the_servers_restarts(no_drain, gate):
     server = no_drain
     async with open_async(server.url) as sdk:
         run = await sdk.runs.create(await sdk.thread(), "slow", input={"until": str(gate)})
-        await has_begun(sdk, run)
+        await wait_for_start(sdk, run)
     for _ in range(4):
         assert await anyio.to_thread.run_sync(server.terminate) == 0
         await anyio.to_thread.run_sync(server.start)
         async with open_async(server.url) as sdk:
-            await run_is(sdk, run, "running")
+            await wait_for_status(sdk, run, "running")
     gate.touch()
     async with open_async(server.url) as sdk:
-        await run_is(sdk, run, "success")
+        await wait_for_status(sdk, run, "success")
         parts = await collect(sdk.runs.join_stream(run["thread_id"], run["run_id"], last_event_id="-1"))
         assert [part.data["attempt"] for part in parts if part.event == "metadata"] == [1, 2, 3, 4, 5]
 
@@ -107,7 +107,7 @@ async def test_a_shutdown_lets_runs_end_within_the_grace_period(project, tmp_pat
     with running_server(project, tmp_path / "data", env={"THREADWIRE_DRAIN_SECONDS": "20"}) as server:
         async with open_async(server.url) as sdk:
             run = await sdk.runs.create(await sdk.thread(), "slow", input={"until": str(gate)})
-            await has_begun(sdk, run)
+            await wait_for_start(sdk, run)
             server.process.terminate()
             await anyio.to_thread.run_sync(server.wait_for_log, "drain_started")
             gate.touch()
@@ -123,9 +123,9 @@ async def test_a_shutdown_ends_even_if_a_node_does_not(no_drain, gate, graph):
     server = no_drain
     async with open_async(server.url) as sdk:
         run = await sdk.runs.create(await sdk.thread(), graph, input={"until": str(gate)}, stream_mode="updates")
-        await has_begun(sdk, run)
+        await wait_for_start(sdk, run)
         other = await sdk.runs.create(await sdk.thread(), "slow", input={"until": str(gate)})
-        await run_is(sdk, other, "running")
+        await wait_for_status(sdk, other, "running")
     assert await anyio.to_thread.run_sync(server.terminate) == 0
     assert "Traceback" not in server.log()
     left_behind = [line for line in server.log().splitlines() if "run_stop_timed_out" in line and run["run_id"] in line]
@@ -140,8 +140,8 @@ async def test_a_shutdown_ends_even_if_a_node_does_not(no_drain, gate, graph):
     await anyio.to_thread.run_sync(server.start)
     assert "run_recovered" not in server.log(), "the run was charged for a crash"
     async with open_async(server.url) as sdk:
-        await run_is(sdk, other, "success")
-        await run_is(sdk, run, "success")
+        await wait_for_status(sdk, other, "success")
+        await wait_for_status(sdk, run, "success")
         parts = await collect(sdk.runs.join_stream(run["thread_id"], run["run_id"], last_event_id="-1"))
         assert [part.data for part in parts] == [
             {"run_id": run["run_id"], "attempt": 1},
@@ -155,7 +155,7 @@ async def test_a_second_signal_shortens_the_shutdown(project, tmp_path, gate):
     with running_server(project, tmp_path / "data", env={"THREADWIRE_DRAIN_SECONDS": "600"}) as server:
         async with open_async(server.url) as sdk:
             run = await sdk.runs.create(await sdk.thread(), "slow", input={"until": str(gate)})
-            await has_begun(sdk, run)
+            await wait_for_start(sdk, run)
         server.process.terminate()
         await anyio.to_thread.run_sync(server.wait_for_log, "drain_started")
         assert await anyio.to_thread.run_sync(server.terminate) == 0
@@ -165,7 +165,7 @@ async def test_streams_of_runs_that_end_within_the_grace_period_are_complete(pro
     with running_server(project, tmp_path / "data", env={"THREADWIRE_DRAIN_SECONDS": "20"}) as server:
         async with open_async(server.url) as sdk, httpx.AsyncClient(base_url=server.url, timeout=30) as http:
             run = await sdk.runs.create(await sdk.thread(), "slow", input={"until": str(gate)}, stream_mode="updates")
-            await has_begun(sdk, run)
+            await wait_for_start(sdk, run)
             at = f"/threads/{run['thread_id']}/runs/{run['run_id']}"
             got = {}
 
@@ -196,7 +196,7 @@ async def test_a_client_that_does_not_read_does_not_delay_a_shutdown(no_drain, g
     async with open_async(server.url) as sdk:
         given = {**human("word " * 3000), "delay": 0}
         run = await sdk.runs.create(await sdk.thread(), "chat", input=given, stream_mode=["messages", "values"])
-        await run_is(sdk, run, "success")
+        await wait_for_status(sdk, run, "success")
         host, port = server.url.removeprefix("http://").split(":")
         with socket.socket() as client:
             client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -257,11 +257,11 @@ async def test_a_client_that_waits_for_a_run_gets_its_result_from_the_next_serve
 
     async with OPENERS[opened](server.url) as sdk, open_async(server.url) as other:
         thread_id = await sdk.thread()
-        with anyio.fail_after(PATIENCE):
+        with anyio.fail_after(TIMEOUT):
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(wait, sdk, thread_id)
                 [run] = await eventually(partial(other.runs.list, thread_id))
-                await has_begun(other, run)
+                await wait_for_start(other, run)
                 assert await anyio.to_thread.run_sync(server.terminate) == 0
                 gate.touch()
                 await anyio.to_thread.run_sync(server.start)
@@ -286,13 +286,13 @@ async def test_the_process_also_ends_when_the_end_of_a_run_cannot_be_written(pro
     with running_server(project, tmp_path / "data") as server:
         async with open_async(server.url) as sdk:
             run = await sdk.runs.create(await sdk.thread(), "slow", input={"until": str(gate)})
-            await has_begun(sdk, run)
+            await wait_for_start(sdk, run)
         resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (4096, 4096))
         gate.touch()
         assert await anyio.to_thread.run_sync(server.wait) == 1
         await anyio.to_thread.run_sync(server.start)
         async with open_async(server.url) as sdk:
-            await run_is(sdk, run, "success")
+            await wait_for_status(sdk, run, "success")
 
 
 def overwrite(database, *tables):
@@ -503,7 +503,7 @@ def test_a_signal_drains_as_soon_as_the_address_is_printed(project, tmp_path):
         try:
             assert "listening on" in server.stdout.readline()
             server.terminate()
-            assert "drain_started" in server.communicate(timeout=PATIENCE)[0]
+            assert "drain_started" in server.communicate(timeout=TIMEOUT)[0]
             assert server.returncode == 0
         finally:
             server.kill()

@@ -5,7 +5,7 @@ import json
 import anyio
 import httpx
 import pytest
-from clients import PATIENCE, eventually, open_async, refused, run_is
+from clients import TIMEOUT, eventually, open_async, rejected, wait_for_status
 
 from threadwire.testing.server import running_server
 
@@ -160,11 +160,11 @@ def server(exits, tmp_path_factory):
 @pytest.mark.parametrize("where", ["in_sync_node", "in_async_node", "in_tool", "make"])
 async def test_a_run_that_would_exit_the_process_ends_in_error_and_affects_no_other(sdk, where, raised, gate):
     other = await sdk.runs.create(await sdk.thread(), "waits", input={"path": str(gate)})
-    await run_is(sdk, other, "running")
+    await wait_for_status(sdk, other, "running")
     thread_id = await sdk.thread()
     given = {"messages": [{"role": "user", "content": raised}]} if where == "in_tool" else {"exits": raised}
     config = {"configurable": {"exits": raised}} if where == "make" else {}
-    with anyio.fail_after(PATIENCE):
+    with anyio.fail_after(TIMEOUT):
         values = await sdk.runs.wait(thread_id, where, input=given, config=config, raise_error=False)
     # LangGraph may turn a GeneratorExit, with which Python closes coroutines, into another exception.
     assert values["__error__"]["error"] in ({raised, "RuntimeError"} if raised == "GeneratorExit" else {raised})
@@ -177,7 +177,7 @@ async def test_a_run_that_would_exit_the_process_ends_in_error_and_affects_no_ot
 
 
 async def test_an_error_that_cannot_be_rendered_ends_only_its_run(sdk):
-    with anyio.fail_after(PATIENCE):
+    with anyio.fail_after(TIMEOUT):
         values = await sdk.runs.wait(await sdk.thread(), "nests", input={}, raise_error=False)
         assert values["__error__"] == {
             "error": "ValueError",
@@ -200,7 +200,7 @@ async def test_a_factory_that_would_exit_the_process_fails_only_the_read(sdk, ra
     ended = await sdk.runs.wait(thread_id, "make", input={}, config=config, raise_error=False)
     assert "{error}: {message}".format(**ended["__error__"]) == detail
     for _ in range(2):
-        with refused(502, detail):
+        with rejected(502, detail):
             await sdk.threads.get_state(thread_id)
 
 
@@ -214,16 +214,16 @@ async def test_a_failed_worker_ends_the_process_and_its_runs_resume_after_the_re
         await anyio.to_thread.run_sync(server.start)
         assert "run_recovered" in server.log()
         async with open_async(server.url) as sdk:
-            await run_is(sdk, run, "success")
+            await wait_for_status(sdk, run, "success")
             assert (await sdk.threads.get_state(run["thread_id"]))["values"]["text"] == "resumed"
 
 
 async def test_a_server_whose_engine_failed_is_not_ok_while_it_stops(exits, tmp_path, gate):
     """The loop for reads has failed; the run on the other loop is given time to end."""
     with running_server(exits, tmp_path / "data", env={"THREADWIRE_DRAIN_SECONDS": "600"}) as server:
-        async with open_async(server.url) as sdk, httpx.AsyncClient(base_url=server.url, timeout=PATIENCE) as http:
+        async with open_async(server.url) as sdk, httpx.AsyncClient(base_url=server.url, timeout=TIMEOUT) as http:
             run = await sdk.runs.create(await sdk.thread(), "waits", input={"path": str(gate)})
-            await run_is(sdk, run, "running")
+            await wait_for_status(sdk, run, "running")
             read = await sdk.thread(graph_id="kill_when_read")
             assert (await http.get(f"/threads/{read}/state")).status_code == 503
 
@@ -250,5 +250,5 @@ async def test_a_disk_that_cannot_be_synced_ends_the_process_and_its_runs_resume
         assert "The write-ahead log could not be synced" in server.log()
         await anyio.to_thread.run_sync(server.start)
         async with open_async(server.url) as sdk:
-            await run_is(sdk, run, "success")
+            await wait_for_status(sdk, run, "success")
             assert (await sdk.threads.get_state(run["thread_id"]))["values"]["text"] == "resumed"

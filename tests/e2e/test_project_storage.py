@@ -5,7 +5,17 @@ from pathlib import Path
 
 import apsw
 import pytest
-from clients import OPENERS, collect, eventually, fresh_id, has_begun, names, of, refused, run_is
+from clients import (
+    OPENERS,
+    collect,
+    data_of,
+    event_names,
+    eventually,
+    fresh_id,
+    rejected,
+    wait_for_start,
+    wait_for_status,
+)
 
 from threadwire.testing.server import running_server
 
@@ -43,7 +53,7 @@ async def sdk_of(opener: str, server):
 @pytest.fixture(scope="module")
 def indexed(tmp_path_factory):
     folder = tmp_path_factory.mktemp("indexed")
-    index = {"dims": 4, "embed": f"{GRAPHS}/keeping.py:embed", "fields": ["text"]}
+    index = {"dims": 4, "embed": f"{GRAPHS}/custom_storage.py:embed", "fields": ["text"]}
     ttl = {"default_ttl": 60, "refresh_on_read": True, "sweep_interval_minutes": 0.002}
     with running_server(project_with(folder, store={"index": index, "ttl": ttl}), folder / "data") as server:
         yield server
@@ -79,9 +89,9 @@ async def test_a_graph_finds_by_similarity_what_a_sync_node_stored(finder, mark)
 
 async def test_an_embedding_with_the_wrong_dimensions_is_reported_and_nothing_is_stored(finder, mark):
     error = "The embedding function returned a vector of 2 dimensions, but `store.index.dims` is 4."
-    with refused(502, error):
+    with rejected(502, error):
         await finder.store.put_item([mark], "k", {"text": "wrong"})
-    with refused(502, error):
+    with rejected(502, error):
         await finder.store.search_items([mark], query="wrong")
     assert await finder.store.get_item([mark], "k") is None
 
@@ -117,7 +127,10 @@ async def test_the_default_ttl_of_the_project_applies_to_items_without_their_own
 
 # -- a custom checkpointer and a custom store -------------------------------------------------------------------------
 
-CUSTOM = {"checkpointer": {"path": f"{GRAPHS}/keeping.py:durable_saver"}, "store": {"path": "keeping:make_store"}}
+CUSTOM = {
+    "checkpointer": {"path": f"{GRAPHS}/custom_storage.py:durable_saver"},
+    "store": {"path": "custom_storage:make_store"},
+}
 
 
 @pytest.fixture
@@ -182,16 +195,16 @@ async def test_a_run_cut_off_by_a_crash_resumes_from_the_newest_checkpoint_of_th
 ):
     thread_id = await custom.thread()
     run = await custom.runs.create(thread_id, "slow", input={"until": str(gate), "steps": ["asked"]})
-    await has_begun(custom, run)
+    await wait_for_start(custom, run)
     custom_server.kill()
     custom_server.start()
     gate.touch()
-    await run_is(custom, run, "success")
+    await wait_for_status(custom, run, "success")
     state = await custom.threads.get_state(thread_id)
     assert state["values"]["steps"] == ["asked", "begun", "waited"]  # the input was applied once, and no step twice
     parts = await collect(custom.runs.join_stream(thread_id, run["run_id"], last_event_id="-1"))
-    assert [part["attempt"] for part in of(parts, "metadata")] == [1, 2]
-    assert names(parts)[-1] == "values"
+    assert [part["attempt"] for part in data_of(parts, "metadata")] == [1, 2]
+    assert event_names(parts)[-1] == "values"
 
 
 async def test_each_step_of_a_killed_run_is_executed_once(custom, custom_server, tmp_path):
@@ -208,7 +221,7 @@ async def test_each_step_of_a_killed_run_is_executed_once(custom, custom_server,
     custom_server.kill()
     before = len(lines.read_text().splitlines())
     custom_server.start()
-    await run_is(custom, run, "success")
+    await wait_for_status(custom, run, "success")
     done = [int(line) for line in lines.read_text().splitlines()]
     assert sorted(set(done)) == list(range(1, 61))
     assert len(done) <= 61
@@ -221,12 +234,12 @@ async def test_a_rolled_back_run_leaves_nothing_in_the_custom_checkpointer(custo
     await custom.runs.wait(thread_id, "echo", input={"text": 1})
     before = saved()
     run = await custom.runs.create(thread_id, "slow", input={"until": str(gate)})
-    await has_begun(custom, run)
+    await wait_for_start(custom, run)
     assert saved() > before
     await custom.runs.cancel(thread_id, run["run_id"], action="rollback", wait=True)
     assert saved() == before
     again = await custom.runs.create(thread_id, "slow", input={"until": str(gate)})
-    await has_begun(custom, again)
+    await wait_for_start(custom, again)
     await custom.runs.wait(thread_id, "echo", input={"text": 2}, multitask_strategy="rollback")
     assert (await custom.threads.get_state(thread_id))["values"] == {"text": 2, "echoed": 2}
 
@@ -236,10 +249,10 @@ async def test_checkpoints_from_before_a_shutdown_are_rolled_back_too(custom, cu
     await custom.runs.wait(thread_id, "echo", input={"text": 1})
     before = saved()
     run = await custom.runs.create(thread_id, "slow", input={"until": str(gate)})
-    await has_begun(custom, run)
+    await wait_for_start(custom, run)
     assert custom_server.terminate() == 0  # it is released, with its checkpoints
     custom_server.start()
-    await has_begun(custom, run)
+    await wait_for_start(custom, run)
     await custom.runs.cancel(thread_id, run["run_id"], action="rollback", wait=True)
     assert saved() == before
 
@@ -247,7 +260,7 @@ async def test_checkpoints_from_before_a_shutdown_are_rolled_back_too(custom, cu
 async def test_deleting_a_thread_deletes_its_run_and_its_checkpoints(custom, saved, gate):
     thread_id = await custom.thread()
     run = await custom.runs.create(thread_id, "slow", input={"until": str(gate)})
-    await has_begun(custom, run)
+    await wait_for_start(custom, run)
     await custom.threads.delete(thread_id)
     assert saved() == (0, 0)
 
@@ -266,17 +279,17 @@ async def test_graphs_and_clients_share_the_custom_store(custom, custom_server, 
 
 
 async def test_errors_of_the_custom_store_are_reported(custom, mark):
-    with refused(
+    with rejected(
         400,
         "TTL is not supported by LoopBoundStore. Use a store implementation that supports TTL or set ttl=None.",
     ):
         await custom.store.put_item([mark], "k", {}, ttl=5)
-    with refused(502, "OSError: the store is out of order"):
+    with rejected(502, "OSError: the store is out of order"):
         await custom.store.get_item([mark], "broken")
 
 
 async def test_a_rollback_is_rejected_if_the_checkpointer_cannot_delete_runs(tmp_path):
-    project = project_with(tmp_path / "forgetful", checkpointer={"path": f"{GRAPHS}/keeping.py:forgetful_saver"})
+    project = project_with(tmp_path / "forgetful", checkpointer={"path": f"{GRAPHS}/custom_storage.py:forgetful_saver"})
     error = (
         "Runs cannot be rolled back: the project's checkpointer cannot delete checkpoints, because it has no "
         "`adelete_for_runs`."
@@ -285,11 +298,11 @@ async def test_a_rollback_is_rejected_if_the_checkpointer_cannot_delete_runs(tmp
         async with OPENERS["async"](server.url) as sdk:
             thread_id = await sdk.thread()
             await sdk.runs.wait(thread_id, "echo", input={"text": 1})
-            with refused(400, error):
+            with rejected(400, error):
                 await sdk.runs.wait(thread_id, "echo", input={"text": 2}, multitask_strategy="rollback")
             run = await sdk.runs.create(thread_id, "slow", input={"until": str(tmp_path / fresh_id())})
-            await has_begun(sdk, run)
-            with refused(400, error):
+            await wait_for_start(sdk, run)
+            with rejected(400, error):
                 await sdk.runs.cancel(thread_id, run["run_id"], action="rollback")
             await sdk.runs.cancel(thread_id, run["run_id"], wait=True)
             assert (await sdk.threads.get_state(thread_id))["values"]["steps"] == ["begun"]
@@ -300,16 +313,16 @@ async def test_a_rollback_is_rejected_if_the_checkpointer_cannot_delete_runs(tmp
     ("keys", "message"),
     [
         (
-            {"checkpointer": {"path": f"{GRAPHS}/keeping.py:broken_saver"}},
-            r"threadwire: \"checkpointer\": opening .*keeping.py:broken_saver failed: OSError: no such database",
+            {"checkpointer": {"path": f"{GRAPHS}/custom_storage.py:broken_saver"}},
+            r"threadwire: \"checkpointer\": opening .*custom_storage.py:broken_saver failed: OSError: no such database",
         ),
         (
-            {"store": {"path": f"{GRAPHS}/keeping.py:broken_saver"}},
-            r"threadwire: \"store\": opening .*keeping.py:broken_saver failed: OSError: no such database",
+            {"store": {"path": f"{GRAPHS}/custom_storage.py:broken_saver"}},
+            r"threadwire: \"store\": opening .*custom_storage.py:broken_saver failed: OSError: no such database",
         ),
         (
-            {"store": {"path": f"{GRAPHS}/keeping.py:forgetful_saver"}},
-            r"threadwire: \"store\": .*keeping.py:forgetful_saver must be a BaseStore, .* not InMemorySaver",
+            {"store": {"path": f"{GRAPHS}/custom_storage.py:forgetful_saver"}},
+            r"threadwire: \"store\": .*custom_storage.py:forgetful_saver must be a BaseStore, .* not InMemorySaver",
         ),
         ({"checkpointer": {"serde": {"pickle_fallback": True}}}, r"threadwire: .*\"pickle_fallback\" is not supported"),
     ],

@@ -1,7 +1,7 @@
 import time
 
 import pytest
-from clients import GRAPHS, collect, eventually, fresh_id, has_begun, human, of, refused, run_is
+from clients import GRAPHS, collect, data_of, eventually, fresh_id, human, rejected, wait_for_start, wait_for_status
 
 pytestmark = pytest.mark.anyio
 
@@ -52,7 +52,7 @@ async def test_a_background_run_has_the_shape_clients_expect(sdk):
     thread_id = await sdk.thread()
     created = await sdk.runs.create(thread_id, "echo", input={"text": 1}, metadata={"my": "run"})
     assert created["status"] == "pending"
-    run = await run_is(sdk, created, "success")
+    run = await wait_for_status(sdk, created, "success")
     assert set(run) == {
         "run_id",
         "thread_id",
@@ -80,7 +80,7 @@ async def test_a_background_run_has_the_shape_clients_expect(sdk):
 async def test_join_waits_for_a_run_to_end(sdk, gate):
     thread_id = await sdk.thread()
     run = await sdk.runs.create(thread_id, "slow", input={"until": str(gate)})
-    await has_begun(sdk, run)
+    await wait_for_start(sdk, run)
     gate.touch()
     assert (await sdk.runs.join(thread_id, run["run_id"]))["steps"] == ["begun", "waited"]
     assert (await sdk.runs.get(thread_id, run["run_id"]))["status"] == "success"
@@ -122,7 +122,7 @@ async def test_a_deleted_run_leaves_its_state(sdk):
     await sdk.runs.wait(thread_id, "echo", input={"text": 1})
     (run,) = await sdk.runs.list(thread_id)
     await sdk.runs.delete(thread_id, run["run_id"])
-    with refused(404, "Not Found"):
+    with rejected(404, "Not Found"):
         await sdk.runs.get(thread_id, run["run_id"])
     assert await sdk.runs.list(thread_id) == []
     assert (await sdk.threads.get_state(thread_id))["values"]["echoed"] == 1
@@ -131,7 +131,7 @@ async def test_a_deleted_run_leaves_its_state(sdk):
 async def test_deleting_a_running_run_stops_it(sdk, gate):
     thread_id = await sdk.thread()
     run = await sdk.runs.create(thread_id, "slow", input={"until": str(gate)})
-    await has_begun(sdk, run)
+    await wait_for_start(sdk, run)
     await sdk.runs.delete(thread_id, run["run_id"])
     assert await sdk.runs.list(thread_id) == []
     assert (await sdk.threads.get(thread_id))["status"] != "busy"
@@ -156,9 +156,9 @@ async def test_configuration_reaches_the_graph(sdk):
 async def test_a_run_on_an_unknown_thread_is_rejected_or_creates_it(sdk):
     missing = fresh_id()
     for start in (sdk.runs.wait, sdk.runs.create):
-        with refused(404, "Thread or assistant not found."):
+        with rejected(404, "Thread or assistant not found."):
             await start(missing, "echo", input={})
-    with refused(404, "Thread or assistant not found."):
+    with rejected(404, "Thread or assistant not found."):
         await collect(sdk.runs.stream(missing, "echo", input={}))
     created_values = await sdk.runs.wait(missing, "echo", input={"text": 1}, if_not_exists="create")
     assert created_values["echoed"] == 1
@@ -168,9 +168,9 @@ async def test_a_run_on_an_unknown_thread_is_rejected_or_creates_it(sdk):
 async def test_an_unknown_assistant_is_rejected(sdk):
     thread_id = await sdk.thread()
     for start in (sdk.runs.wait, sdk.runs.create):
-        with refused(422, invalid_assistant("nobody")):
+        with rejected(422, invalid_assistant("nobody")):
             await start(thread_id, "nobody", input={})
-        with refused(404, "Thread or assistant not found."):
+        with rejected(404, "Thread or assistant not found."):
             await start(thread_id, fresh_id(), input={})
     assert await sdk.runs.list(thread_id) == []
 
@@ -181,15 +181,15 @@ async def test_an_unknown_run_is_not_found(sdk):
     (elsewhere,) = await sdk.runs.list(other)
     for run_id in (fresh_id(), elsewhere["run_id"]):
         for call in (sdk.runs.get, sdk.runs.join):
-            with refused(404, "Not Found"):
+            with rejected(404, "Not Found"):
                 await call(thread_id, run_id)
-        with refused(404, "Run not found"):
+        with rejected(404, "Run not found"):
             await sdk.runs.delete(thread_id, run_id)
-        with refused(404, "Not Found"):
+        with rejected(404, "Not Found"):
             await collect(sdk.runs.join_stream(thread_id, run_id))
-        with refused(404, "No runs found to cancel."):
+        with rejected(404, "No runs found to cancel."):
             await sdk.runs.cancel(thread_id, run_id)
-    with refused(422, "Invalid run ID: must be a UUID"):
+    with rejected(422, "Invalid run ID: must be a UUID"):
         await sdk.runs.get(thread_id, "abc")
 
 
@@ -231,7 +231,7 @@ async def test_a_delayed_run_is_cancelled_before_it_starts(sdk):
 async def test_feedback_keys_are_stored_and_have_no_effect(sdk):
     thread_id = await sdk.thread()
     parts = await collect(sdk.runs.stream(thread_id, "echo", input={"text": 1}, feedback_keys=["good"]))
-    stored = await sdk.runs.get(thread_id, of(parts, "metadata")[0]["run_id"])
+    stored = await sdk.runs.get(thread_id, data_of(parts, "metadata")[0]["run_id"])
     assert stored["kwargs"]["feedback_keys"] == ["good"]
 
 
@@ -274,10 +274,10 @@ async def test_a_conversation_continues_over_several_runs(sdk):
 async def test_many_threads_run_at_the_same_time(sdk, gate):
     runs = [await sdk.runs.create(await sdk.thread(), "slow", input={"until": str(gate)}) for _ in range(20)]
     for run in runs:
-        await has_begun(sdk, run)
+        await wait_for_start(sdk, run)
     gate.touch()
     for run in runs:
-        await run_is(sdk, run, "success")
+        await wait_for_status(sdk, run, "success")
 
 
 async def test_the_thread_is_up_to_date_when_wait_returns(sdk):
@@ -292,7 +292,7 @@ async def test_the_thread_is_up_to_date_when_wait_returns(sdk):
 
 async def test_a_sync_node_does_not_delay_other_runs(sdk, gate):
     slow = await sdk.runs.create(await sdk.thread(), "slow_sync", input={"until": str(gate)})
-    await has_begun(sdk, slow)
+    await wait_for_start(sdk, slow)
     assert await sdk.runs.wait(await sdk.thread(), "echo", input={"text": 1}) == {"text": 1, "echoed": 1}
     gate.touch()
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import anyio
 import httpx
 import pytest
-from clients import collect, has_begun, human, open_async, open_sync, refused
+from clients import collect, human, open_async, open_sync, rejected, wait_for_start
 
 from threadwire.testing.server import running_server
 
@@ -293,7 +293,7 @@ async def test_custom_middleware_sees_every_request_and_does_not_break_streams(w
         tokens = [part.data[0]["content"] for part in parts if part.event == "messages"]
         assert "".join(tokens) == "You said: one two three"
         assert len(tokens) > 3
-        with refused(404, "Thread with ID 01a1e183-0dd8-7743-a540-18f62baab368 not found"):
+        with rejected(404, "Thread with ID 01a1e183-0dd8-7743-a540-18f62baab368 not found"):
             await sdk.threads.get("01a1e183-0dd8-7743-a540-18f62baab368")
 
 
@@ -302,7 +302,7 @@ async def test_a_shutdown_aborts_streams_through_custom_middleware_too(serving, 
     with serving({"app": "./routes.py:app"}, env={"THREADWIRE_DRAIN_SECONDS": "0"}) as server:
         async with client_of(server) as http, open_async(server.url) as sdk:
             run = await sdk.runs.create(await sdk.thread(), "slow", input={"until": str(gate)})
-            await has_begun(sdk, run)
+            await wait_for_start(sdk, run)
             at = f"/threads/{run['thread_id']}/runs/{run['run_id']}"
             for path in ("/stream", "/join"):
                 async with http.stream("GET", at + path) as response:

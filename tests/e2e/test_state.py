@@ -1,6 +1,6 @@
 import anyio
 import pytest
-from clients import collect, fresh_id, has_begun, human, refused
+from clients import collect, fresh_id, human, rejected, wait_for_start
 
 pytestmark = pytest.mark.anyio
 
@@ -242,7 +242,7 @@ async def test_a_fork_with_new_input_leaves_the_other_branch_readable(sdk):
 
 
 def no_checkpoint(thread_id, checkpoint_id):
-    return refused(404, f"Thread {thread_id} has no checkpoint '{checkpoint_id}'. It may have been pruned.")
+    return rejected(404, f"Thread {thread_id} has no checkpoint '{checkpoint_id}'. It may have been pruned.")
 
 
 @pytest.fixture(params=["pruned", "unknown"])
@@ -288,7 +288,7 @@ async def test_a_run_whose_checkpoint_is_rolled_back_before_it_starts_ends_in_er
     await sdk.runs.wait(thread_id, "slow", input={"seconds": 0})
     before = await sdk.threads.get_state(thread_id)
     first = await sdk.runs.create(thread_id, "slow", input={"until": str(gate)})
-    await has_begun(sdk, first)
+    await wait_for_start(sdk, first)
     first_checkpoint = (await sdk.threads.get_state(thread_id))["checkpoint"]
     values = await sdk.runs.wait(
         thread_id, "slow", input=None, checkpoint=first_checkpoint, multitask_strategy="rollback", raise_error=False
@@ -317,8 +317,8 @@ async def test_an_empty_checkpoint_is_the_newest(sdk):
 async def test_the_state_cannot_be_updated_during_a_run(sdk, gate):
     thread_id = await sdk.thread()
     run = await sdk.runs.create(thread_id, "slow", input={"until": str(gate)})
-    await has_begun(sdk, run)
-    with refused(409, f"Thread {thread_id} has in-flight runs: ['{run['run_id']}']"):
+    await wait_for_start(sdk, run)
+    with rejected(409, f"Thread {thread_id} has in-flight runs: ['{run['run_id']}']"):
         await sdk.threads.update_state(thread_id, {"steps": ["mine"]})
 
 
@@ -341,7 +341,7 @@ async def test_invalid_updates_are_rejected(sdk):
     with pytest.raises(Exception, match="has no assigned graph ID"):
         await sdk.threads.update_state(thread_id, {"text": 1})
     await sdk.runs.wait(thread_id, "echo", input={"text": 1})
-    with refused(400, "Node nobody does not exist"):
+    with rejected(400, "Node nobody does not exist"):
         await sdk.threads.update_state(thread_id, {"text": 1}, as_node="nobody")
 
 

@@ -2,7 +2,7 @@
 
 import httpx
 import pytest
-from clients import collect, eventually, fresh_id, human, names, of, refused
+from clients import collect, data_of, event_names, eventually, fresh_id, human, rejected
 
 from threadwire.testing.server import running_server
 
@@ -44,11 +44,11 @@ async def test_a_stream_is_complete(sdk):
         None, "chat", input=human("hello"), stream_mode=["messages-tuple", "values"], on_run_created=created.append
     )
     parts = await collect(stream)
-    assert names(parts)[0] == "metadata"
-    assert "".join(chunk["content"] for chunk, _ in of(parts, "messages")) == "You said: hello"
-    assert [each["content"] for each in of(parts, "values")[-1]["messages"]] == ["hello", "You said: hello"]
+    assert event_names(parts)[0] == "metadata"
+    assert "".join(chunk["content"] for chunk, _ in data_of(parts, "messages")) == "You said: hello"
+    assert [each["content"] for each in data_of(parts, "values")[-1]["messages"]] == ["hello", "You said: hello"]
     (run,) = created
-    assert run["run_id"] == of(parts, "metadata")[0]["run_id"]
+    assert run["run_id"] == data_of(parts, "metadata")[0]["run_id"]
     assert sdk.requests == [("POST", "/runs/stream")]  # the client did not reconnect
 
 
@@ -83,17 +83,17 @@ async def test_the_temporary_thread_is_deleted_and_the_run_stays_readable(sdk):
     created = await sdk.runs.create(None, "echo", input={"text": 1})
     await wait_for_run(sdk, created["run_id"], "success")
     thread_id, run_id = created["thread_id"], created["run_id"]
-    with refused(404, f"Thread with ID {thread_id} not found"):
+    with rejected(404, f"Thread with ID {thread_id} not found"):
         await sdk.threads.get(thread_id)
-    with refused(404, f"Thread with ID {thread_id} not found"):
+    with rejected(404, f"Thread with ID {thread_id} not found"):
         await sdk.threads.get_state(thread_id)
-    with refused(404, f"Thread with ID {thread_id} not found"):
+    with rejected(404, f"Thread with ID {thread_id} not found"):
         await sdk.runs.list(thread_id)
-    with refused(404, "Thread or assistant not found."):
+    with rejected(404, "Thread or assistant not found."):
         await sdk.runs.create(thread_id, "echo", input={})
     assert await sdk.threads.search(ids=[thread_id]) == []
     assert await sdk.runs.join(thread_id, run_id) == {"text": 1, "echoed": 1}
-    assert names(await collect(sdk.runs.join_stream(thread_id, run_id, last_event_id="-1"))) == [
+    assert event_names(await collect(sdk.runs.join_stream(thread_id, run_id, last_event_id="-1"))) == [
         "metadata", "values", "values",
     ]  # fmt: skip
 
@@ -130,7 +130,7 @@ async def test_a_stateless_run_is_cancelled_by_its_id_alone(sdk, gate, http):
     cancelled = await http.post(f"/runs/{created['run_id']}/cancel", params={"wait": 1})
     assert (cancelled.status_code, cancelled.json()) == (200, {})
     assert (await run_by_id(sdk, created["run_id"]))["status"] == "interrupted"
-    with refused(404, f"Thread with ID {created['thread_id']} not found"):
+    with rejected(404, f"Thread with ID {created['thread_id']} not found"):
         await sdk.threads.get(created["thread_id"])
 
 
@@ -146,7 +146,7 @@ async def test_a_stateless_run_is_deleted_by_its_id_alone(sdk, http):
     created = await sdk.runs.create(None, "echo", input={"text": 1})
     await wait_for_run(sdk, created["run_id"], "success")
     assert (await http.delete(f"/runs/{created['run_id']}")).status_code == 204
-    with refused(404, "Not Found"):
+    with rejected(404, "Not Found"):
         await run_by_id(sdk, created["run_id"])
 
 
@@ -174,9 +174,9 @@ async def test_an_unknown_run_is_not_found(http):
 
 async def test_a_resume_needs_a_thread(sdk):
     for start in (sdk.runs.wait, sdk.runs.create):
-        with refused(400, "You must provide a thread_id when resuming."):
+        with rejected(400, "You must provide a thread_id when resuming."):
             await start(None, "approve", command={"resume": "yes"})
-    with refused(400, "You must provide a thread_id when resuming."):
+    with rejected(400, "You must provide a thread_id when resuming."):
         await collect(sdk.runs.stream(None, "approve", command={"resume": "yes"}))
 
 
@@ -188,7 +188,7 @@ async def test_invalid_runs_are_rejected(sdk, http):
     for start in (sdk.runs.wait, sdk.runs.create):
         with pytest.raises(Exception, match="Invalid assistant: 'nobody'"):
             await start(None, "nobody", input={})
-        with refused(404, "Thread or assistant not found."):
+        with rejected(404, "Thread or assistant not found."):
             await start(None, fresh_id(), input={})
         with pytest.raises(Exception, match="on_completion"):
             await start(None, "echo", input={}, on_completion="burn")
@@ -200,7 +200,7 @@ async def test_delayed_stateless_runs_are_waited_for_and_cancelled(sdk, http):
     assert (await run_by_id(sdk, later["run_id"]))["status"] == "pending"
     assert (await http.post(f"/runs/{later['run_id']}/cancel", params={"wait": 1})).status_code == 200
     assert (await run_by_id(sdk, later["run_id"]))["status"] == "interrupted"
-    with refused(404, f"Thread with ID {later['thread_id']} not found"):
+    with rejected(404, f"Thread with ID {later['thread_id']} not found"):
         await sdk.threads.get(later["thread_id"])
 
 
@@ -230,11 +230,11 @@ async def test_a_batch_with_an_invalid_run_starts_none(sdk):
     good = {"assistant_id": "echo", "input": {}, "thread_id": thread_id}
     with pytest.raises(Exception, match="Invalid assistant: 'nobody'"):
         await sdk.runs.create_batch([good, {"assistant_id": "nobody"}])
-    with refused(404, "Thread or assistant not found."):
+    with rejected(404, "Thread or assistant not found."):
         await sdk.runs.create_batch([good, {"assistant_id": "echo", "thread_id": fresh_id()}])
-    with refused(422, "Invalid thread ID: must be a UUID"):
+    with rejected(422, "Invalid thread ID: must be a UUID"):
         await sdk.runs.create_batch([good, {"assistant_id": "echo", "thread_id": "abc"}])
-    with refused(400, "You must provide a thread_id when resuming."):
+    with rejected(400, "You must provide a thread_id when resuming."):
         await sdk.runs.create_batch([good, {"assistant_id": "echo", "command": {"resume": 1}}])
     assert await sdk.runs.list(thread_id) == []
 

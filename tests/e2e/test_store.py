@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import httpx
 import pytest
-from clients import OPENERS, human, refused
+from clients import OPENERS, human, rejected
 
 from threadwire.testing.conformance.hostile import HOSTILE_KEYS
 from threadwire.testing.server import running_server
@@ -120,35 +120,35 @@ INVALID_LABEL = "Namespace label '{}' must be a non-empty string without periods
 
 async def test_an_empty_label_or_one_with_a_period_is_rejected(sdk, http, mark):
     for invalid in ("a.b", ""):
-        with refused(422, INVALID_LABEL.format(invalid)):
+        with rejected(422, INVALID_LABEL.format(invalid)):
             await sdk.store.search_items([mark, invalid])
-        with refused(422, INVALID_LABEL.format(invalid)):
+        with rejected(422, INVALID_LABEL.format(invalid)):
             await sdk.store.delete_item([mark, invalid], "k")
-        with refused(422, INVALID_LABEL.format(invalid)):
+        with rejected(422, INVALID_LABEL.format(invalid)):
             await sdk.store.list_namespaces(prefix=[invalid])
-        with refused(422, INVALID_LABEL.format(invalid)):
+        with rejected(422, INVALID_LABEL.format(invalid)):
             await sdk.store.list_namespaces(suffix=[invalid])
         response = await http.put("/store/items", json={"namespace": [invalid], "key": "k", "value": {}})
         assert (response.status_code, response.json()) == (422, {"detail": INVALID_LABEL.format(invalid)})
-    with refused(422, INVALID_LABEL.format("")):
+    with rejected(422, INVALID_LABEL.format("")):
         await sdk.store.put_item([""], "k", {})
-    with refused(422, INVALID_LABEL.format("")):
+    with rejected(422, INVALID_LABEL.format("")):
         await sdk.store.get_item(["a", ""], "k")
-    with refused(422, INVALID_LABEL.format("")):
+    with rejected(422, INVALID_LABEL.format("")):
         await sdk.store.get_item([], "k")
 
 
 async def test_an_invalid_namespace_is_rejected(sdk):
-    with refused(400, "Namespace cannot be empty."):
+    with rejected(400, "Namespace cannot be empty."):
         await sdk.store.put_item([], "k", {})
-    with refused(400, "Root label for namespace cannot be \"langgraph\". Got: ('langgraph',)"):
+    with rejected(400, "Root label for namespace cannot be \"langgraph\". Got: ('langgraph',)"):
         await sdk.store.put_item(["langgraph"], "k", {})
 
 
 async def test_an_invalid_condition_is_rejected(sdk, mark):
-    with refused(400, "Unsupported operator: $in"):
+    with rejected(400, "Unsupported operator: $in"):
         await sdk.store.search_items([mark], filter={"n": {"$in": [1]}})
-    with refused(400, "$gt requires a number or a string"):
+    with rejected(400, "$gt requires a number or a string"):
         await sdk.store.search_items([mark], filter={"n": {"$gt": None}})
 
 

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from clients import collect, human, names, of
+from clients import collect, data_of, event_names, human
 
 pytestmark = pytest.mark.anyio
 
@@ -39,7 +39,7 @@ async def test_values_sends_the_whole_state_after_each_step(sdk):
 async def test_values_is_the_default(sdk):
     thread_id = await sdk.thread()
     parts = await collect(sdk.runs.stream(thread_id, "echo", input={"text": 1}))
-    assert names(parts) == ["metadata", "values", "values"]
+    assert event_names(parts) == ["metadata", "values", "values"]
 
 
 async def test_updates_sends_what_each_node_returned(sdk):
@@ -52,7 +52,7 @@ async def test_updates_sends_what_each_node_returned(sdk):
 
 async def test_messages_tuple_sends_each_token_with_its_metadata(sdk):
     parts = await streamed(sdk, "chat", human("good morning"), "messages-tuple")
-    assert set(names(parts)) == {"messages"}
+    assert set(event_names(parts)) == {"messages"}
     chunks = [part.data[0] for part in parts]
     assert [chunk["content"] for chunk in chunks] == ["You", " said:", " good", " morning", ""]
     assert {chunk["type"] for chunk in chunks} == {"AIMessageChunk"}
@@ -73,7 +73,7 @@ async def test_messages_tuple_sends_each_token_with_its_metadata(sdk):
 
 async def test_messages_sends_the_growing_message_and_its_metadata_once(sdk):
     parts = await streamed(sdk, "chat", human("good morning"), "messages")
-    assert names(parts) == ["messages/metadata", *["messages/partial"] * 5]
+    assert event_names(parts) == ["messages/metadata", *["messages/partial"] * 5]
     ((message_id, described),) = parts[0].data.items()
     assert message_id == "ai-1"
     assert described["metadata"]["langgraph_node"] == "model"
@@ -102,11 +102,11 @@ async def test_tool_calls_arrive_in_pieces_and_results_whole(sdk):
 
 async def test_messages_accumulates_tool_calls_and_completes_results(sdk):
     parts = await streamed(sdk, "tools", human("add"), "messages")
-    assert set(names(parts)) == {"messages/metadata", "messages/partial", "messages/complete"}
+    assert set(event_names(parts)) == {"messages/metadata", "messages/partial", "messages/complete"}
     grown = [part.data[0] for part in parts if part.event == "messages/partial" and part.data[0]["id"] == "ai-1"]
     (call,) = grown[-1]["tool_calls"]
     assert (call["name"], call["args"], call["id"]) == ("add", {"a": 20, "b": 22}, "call-1")
-    ((result,),) = of(parts, "messages/complete")
+    ((result,),) = data_of(parts, "messages/complete")
     assert (result["type"], result["content"]) == ("tool", "42")
 
 
@@ -117,7 +117,7 @@ async def test_custom_sends_what_nodes_wrote(sdk):
 
 async def test_events_sends_every_callback(sdk):
     parts = await streamed(sdk, "chat", human("hi"), "events")
-    assert set(names(parts)) == {"events"}
+    assert set(event_names(parts)) == {"events"}
     kinds = [part.data["event"] for part in parts]
     assert kinds[0] == "on_chain_start"
     assert kinds[-1] == "on_chain_end"
@@ -173,13 +173,13 @@ async def test_with_subgraphs_their_events_have_a_path(sdk):
     paths = {part.event.partition("|")[2] for part in parts}
     (path,) = paths - {""}
     assert path.startswith("inner:")
-    assert of(parts, f"custom|{path}") == [{"at": "inside"}]
-    assert [list(update) for update in of(parts, f"updates|{path}")] == [["feel"], ["speak"]]
-    tokens = [chunk["content"] for chunk, _ in of(parts, f"messages|{path}")]
+    assert data_of(parts, f"custom|{path}") == [{"at": "inside"}]
+    assert [list(update) for update in data_of(parts, f"updates|{path}")] == [["feel"], ["speak"]]
+    tokens = [chunk["content"] for chunk, _ in data_of(parts, f"messages|{path}")]
     assert "".join(tokens) == "You said: hi"
     assert len(tokens) > 2
-    assert of(parts, "messages") == []
-    assert of(parts, f"values|{path}")[-1]["mood"] == "calm"
+    assert data_of(parts, "messages") == []
+    assert data_of(parts, f"values|{path}")[-1]["mood"] == "calm"
 
 
 async def test_several_modes_are_sent_in_order_of_occurrence(sdk):

@@ -1,13 +1,13 @@
 """Copies, threads created from supersteps, pruning, and the storage and metadata of threads."""
 
 import pytest
-from clients import fresh_id, has_begun, human, refused
+from clients import fresh_id, human, rejected, wait_for_start
 
 pytestmark = pytest.mark.anyio
 
 
 async def assert_deleted(sdk, thread_id):
-    with refused(404, f"Thread with ID {thread_id} not found"):
+    with rejected(404, f"Thread with ID {thread_id} not found"):
         await sdk.threads.get(thread_id)
 
 
@@ -61,7 +61,7 @@ async def test_a_copy_of_an_empty_thread_is_empty(sdk):
 async def test_a_busy_thread_is_copied_in_its_newest_state(sdk, gate):
     source = await sdk.thread()
     run = await sdk.runs.create(source, "slow", input={"until": str(gate)})
-    await has_begun(sdk, run)
+    await wait_for_start(sdk, run)
     copy = await sdk.threads.copy(source)
     assert (copy["status"], copy["values"]["steps"]) == ("interrupted", ["begun"])
     assert (await sdk.threads.get_state(copy["thread_id"]))["next"] == ["wait"]
@@ -72,9 +72,9 @@ async def test_a_busy_thread_is_copied_in_its_newest_state(sdk, gate):
 
 async def test_an_unknown_thread_cannot_be_copied(sdk):
     unknown = fresh_id()
-    with refused(404, f"Thread with ID {unknown} not found"):
+    with rejected(404, f"Thread with ID {unknown} not found"):
         await sdk.threads.copy(unknown)
-    with refused(422, "Invalid thread ID: must be a UUID"):
+    with rejected(422, "Invalid thread ID: must be a UUID"):
         await sdk.threads.copy("nope")
 
 
@@ -126,7 +126,7 @@ async def test_an_update_can_be_the_command_of_a_node(sdk):
 async def test_an_existing_id_is_checked_before_any_update(sdk):
     chosen = fresh_id()
     created = await sdk.threads.create(thread_id=chosen, graph_id="approve", supersteps=[STARTED])
-    with refused(409, f"Thread with ID {chosen} already exists"):
+    with rejected(409, f"Thread with ID {chosen} already exists"):
         await sdk.threads.create(thread_id=chosen, graph_id="approve", supersteps=[STARTED, ANSWERED])
     again = await sdk.threads.create(
         thread_id=chosen, graph_id="approve", supersteps=[STARTED, ANSWERED], if_exists="do_nothing"
@@ -213,7 +213,7 @@ async def test_an_interrupted_thread_can_be_answered_after_pruning(sdk):
 async def test_a_thread_with_a_running_run_keeps_its_checkpoints(sdk, gate):
     thread_id = await sdk.thread()
     run = await sdk.runs.create(thread_id, "slow", input={"until": str(gate)})
-    await has_begun(sdk, run)
+    await wait_for_start(sdk, run)
     before = await sdk.threads.get_history(thread_id)
     assert await sdk.threads.prune([thread_id], strategy="keep_latest") == {"pruned_count": 0}
     assert await sdk.threads.get_history(thread_id) == before
@@ -222,7 +222,7 @@ async def test_a_thread_with_a_running_run_keeps_its_checkpoints(sdk, gate):
 
 
 async def test_invalid_prune_requests_are_rejected(sdk, http):
-    with refused(422, "Invalid thread ID: must be a UUID"):
+    with rejected(422, "Invalid thread ID: must be a UUID"):
         await sdk.threads.prune(["nope"])
     for body in ({}, {"thread_ids": "x"}, {"thread_ids": [], "strategy": "nope"}):
         assert (await http.post("/threads/prune", json=body)).status_code == 422
@@ -277,7 +277,7 @@ async def test_an_update_returns_no_body_if_preferred(sdk, http):
     response = await http.patch(f"/threads/{thread_id}", json={}, headers={"prefer": "return=representation"})
     assert response.status_code == 200
     unknown = fresh_id()
-    with refused(404, f"Thread with ID {unknown} not found"):
+    with rejected(404, f"Thread with ID {unknown} not found"):
         await sdk.threads.update(unknown, metadata={}, return_minimal=True)
 
 

@@ -3,7 +3,7 @@
 import uuid
 
 import pytest
-from clients import fresh_id, human, refused
+from clients import fresh_id, human, rejected
 
 pytestmark = pytest.mark.anyio
 
@@ -92,7 +92,7 @@ async def test_values_can_be_extracted_without_being_selected(sdk, mark, convers
     ],
 )
 async def test_invalid_paths_are_rejected(sdk, extract, detail):
-    with refused(422, detail):
+    with rejected(422, detail):
         await sdk.threads.search(extract=extract)
 
 
@@ -169,5 +169,5 @@ async def test_totals_are_correct_on_every_page(http, mark):
 
 
 async def test_a_search_for_a_malformed_id_is_rejected(sdk):
-    with refused(422, "Invalid thread ID: must be a UUID"):
+    with rejected(422, "Invalid thread ID: must be a UUID"):
         await sdk.threads.search(ids=["nope"])

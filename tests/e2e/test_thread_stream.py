@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import anyio
 import pytest
-from clients import PATIENCE, fresh_id, has_begun, human, open_async
+from clients import TIMEOUT, fresh_id, human, open_async, wait_for_start
 
 pytestmark = pytest.mark.anyio
 
@@ -34,7 +34,7 @@ class Listener:
 
     async def until(self, enough):
         """Wait until enough parts have been received."""
-        with anyio.fail_after(PATIENCE):
+        with anyio.fail_after(TIMEOUT):
             while not enough(self):
                 self._grew = anyio.Event()
                 await self._grew.wait()
@@ -167,7 +167,7 @@ async def frames_until(http, thread_id, modes, position, end):
 async def test_a_running_run_is_joined_in_the_middle(sdk, gate):
     thread_id = await sdk.thread()
     run = await sdk.runs.create(thread_id, "slow", input={"until": str(gate)}, stream_mode=["values"])
-    await has_begun(sdk, run)
+    await wait_for_start(sdk, run)
     async with listening(sdk, thread_id) as listener:
         gate.touch()
         await listener.until(all_done(run["run_id"]))
@@ -209,7 +209,7 @@ async def test_state_updates_report_every_change_of_the_state(sdk, gate):
     async with listening(sdk, thread_id, last_event_id="-", stream_mode="state_update") as listener:
         moved = await sdk.threads.update_state(thread_id, {"text": "moved"})
         rolled = await sdk.runs.create(thread_id, "slow", input={"until": str(gate)})
-        await has_begun(sdk, rolled)
+        await wait_for_start(sdk, rolled)
         await sdk.runs.cancel(thread_id, rolled["run_id"], wait=True, action="rollback")
         await sdk.threads.prune([thread_id], strategy="keep_latest")
         last = {"cause": "rollback", "run_id": rolled["run_id"]}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import anyio
 import pytest
-from clients import eventually, fresh_id, has_begun, open_async, refused
+from clients import eventually, fresh_id, open_async, rejected, wait_for_start
 
 from threadwire.testing.server import running_server
 
@@ -84,10 +84,10 @@ async def test_an_invalid_ttl_is_rejected(sdk, http):
         ):
             assert response.status_code == 422, ttl
             assert "ttl" in response.json()["detail"]
-    with refused(422, "include: 'nope' is not one of ttl"):
+    with rejected(422, "include: 'nope' is not one of ttl"):
         await sdk.threads.get(thread_id, include=["ttl", "nope"])
     unknown = fresh_id()
-    with refused(404, f"Thread with ID {unknown} not found"):
+    with rejected(404, f"Thread with ID {unknown} not found"):
         await sdk.threads.get(unknown, include=["ttl"])
 
 
@@ -126,7 +126,7 @@ async def test_expired_threads_are_deleted_and_busy_ones_are_not(sweeping, tmp_p
             permanent = (await sdk.http.post("/threads", json={"ttl": None}))["thread_id"]
             busy = await sdk.thread(ttl=60)
             run = await sdk.runs.create(busy, "slow", input={"until": str(gate)})
-            await has_begun(sdk, run)
+            await wait_for_start(sdk, run)
             await sdk.threads.update(busy, metadata={}, ttl=SHORT)
             short = await sdk.thread()
             created_by_run = fresh_id()

@@ -2,7 +2,7 @@ import uuid
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from clients import eventually, fresh_id, has_begun, refused
+from clients import eventually, fresh_id, rejected, wait_for_start
 
 pytestmark = pytest.mark.anyio
 
@@ -31,9 +31,9 @@ async def test_a_client_can_choose_the_id_of_a_thread(sdk):
 
 async def test_an_existing_thread_is_rejected_or_returned_as_requested(sdk):
     thread = await sdk.threads.create(metadata={"first": True})
-    with refused(409, f"Thread with ID {thread['thread_id']} already exists"):
+    with rejected(409, f"Thread with ID {thread['thread_id']} already exists"):
         await sdk.threads.create(thread_id=thread["thread_id"])
-    with refused(409, f"Thread with ID {thread['thread_id']} already exists"):
+    with rejected(409, f"Thread with ID {thread['thread_id']} already exists"):
         await sdk.threads.create(thread_id=thread["thread_id"], if_exists="raise")
     again = await sdk.threads.create(thread_id=thread["thread_id"], if_exists="do_nothing", metadata={"second": True})
     assert again == thread
@@ -61,16 +61,16 @@ async def test_a_deleted_thread_is_not_found_nor_anything_it_had(sdk):
         lambda: sdk.threads.update_state(thread_id, {}),
         lambda: sdk.runs.list(thread_id),
     ):
-        with refused(404, not_found):
+        with rejected(404, not_found):
             await call()
-    with refused(404, "Not Found"):
+    with rejected(404, "Not Found"):
         await sdk.runs.get(thread_id, run["run_id"])
 
 
 async def test_deleting_a_thread_stops_its_run(sdk, gate):
     thread_id = await sdk.thread()
     run = await sdk.runs.create(thread_id, "slow", input={"until": str(gate)})
-    await has_begun(sdk, run)
+    await wait_for_start(sdk, run)
     await sdk.threads.delete(thread_id)
     # The id can be reused, and nothing of the old run appears on the new thread.
     await sdk.threads.create(thread_id=thread_id)
@@ -166,7 +166,7 @@ async def test_a_thread_is_busy_during_a_run(sdk, gate):
     thread_id = await sdk.thread()
     run = await sdk.runs.create(thread_id, "slow", input={"until": str(gate)})
     assert (await sdk.threads.get(thread_id))["status"] == "busy"
-    await has_begun(sdk, run)
+    await wait_for_start(sdk, run)
     assert (await sdk.threads.get(thread_id))["status"] == "busy"
     gate.touch()
 
@@ -198,5 +198,5 @@ async def test_a_thread_id_must_be_a_uuid(sdk):
         lambda: sdk.runs.list("abc"),
         lambda: sdk.threads.search(ids=["abc"]),
     ):
-        with refused(422, "Invalid thread ID: must be a UUID"):
+        with rejected(422, "Invalid thread ID: must be a UUID"):
             await call()

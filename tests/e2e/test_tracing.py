@@ -8,7 +8,7 @@ from pathlib import Path
 from threading import Thread
 
 import pytest
-from clients import eventually, fresh_id, open_async, refused
+from clients import eventually, fresh_id, open_async, rejected
 
 from threadwire.testing.server import running_server
 
@@ -108,5 +108,5 @@ async def test_tracing_options_have_no_effect_without_tracing(sdk) -> None:
 
 
 async def test_an_invalid_example_id_is_rejected(sdk) -> None:
-    with refused(422, "langsmith_tracer.example_id: must be a UUID"):
+    with rejected(422, "langsmith_tracer.example_id: must be a UUID"):
         await sdk.runs.create(None, "echo", langsmith_tracing={"example_id": "one"})

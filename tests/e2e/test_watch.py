@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 import anyio
 import pytest
-from clients import PATIENCE, fresh_id, has_begun, human, open_async
+from clients import TIMEOUT, fresh_id, human, open_async, wait_for_start
 
 from threadwire.testing.server import running_server
 
@@ -37,7 +37,7 @@ class Watch:
                 self._grew.notify_all()
 
     def until(self, pattern):
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT
         with self._grew:
             while not re.search(pattern, self.text):
                 assert self._grew.wait(max(0, deadline - time.monotonic())), f"no {pattern!r} in:\n{self.text}"
@@ -62,14 +62,14 @@ def watching(thread_id, url, *options, before=None, **env):
             yield watch
         finally:
             process.kill()
-            watch.reader.join(PATIENCE)
+            watch.reader.join(TIMEOUT)
 
 
 def interrupt(watch):
     """Send Ctrl-C, and return the exit code and stderr."""
     watch.process.send_signal(signal.SIGINT)
-    ended = watch.process.wait(PATIENCE)
-    watch.reader.join(PATIENCE)
+    ended = watch.process.wait(TIMEOUT)
+    watch.reader.join(TIMEOUT)
     return ended, watch.process.stderr.read()
 
 
@@ -78,7 +78,7 @@ def error_of(thread_id, url):
         [sys.executable, "-m", "threadwire", "watch", thread_id, "--url", url],
         capture_output=True,
         text=True,
-        timeout=PATIENCE,
+        timeout=TIMEOUT,
         env={**os.environ, "NO_COLOR": "1"},
     )
     assert (ended.returncode, ended.stdout) == (1, "")
@@ -121,7 +121,7 @@ async def test_one_ctrl_c_ends_it_at_any_time(project, tmp_path, gate, situation
         async with open_async(server.url) as sdk:
             thread_id = await sdk.thread()
             if situation != "idle":
-                await has_begun(sdk, await sdk.runs.create(thread_id, "slow", input={"until": str(gate)}))
+                await wait_for_start(sdk, await sdk.runs.create(thread_id, "slow", input={"until": str(gate)}))
         with watching(thread_id, server.url) as watch:
             await watch.wait_for("idle\n" if situation == "idle" else r"✓ begin \(steps\)\n")
             if situation == "server down":
@@ -160,7 +160,7 @@ async def test_it_starts_with_the_last_run_and_catches_up_after_the_server_was_d
             for text in ("first", "second"):
                 await sdk.runs.wait(thread_id, "chat", input=human(text, text))
             run = await sdk.runs.create(thread_id, "slow", input={"until": str(gate)})
-            await has_begun(sdk, run)
+            await wait_for_start(sdk, run)
             with watching(thread_id, server.url) as watch:
                 await watch.wait_for(r"✓ begin \(steps\)\n")
                 for attempt, stop in {2: server.terminate, 3: server.kill}.items():
@@ -182,7 +182,7 @@ async def test_a_rolled_back_run_is_shown(server, gate):
     async with open_async(server.url) as sdk:
         thread_id = await sdk.thread()
         run = await sdk.runs.create(thread_id, "slow", input={"until": str(gate)})
-        await has_begun(sdk, run)
+        await wait_for_start(sdk, run)
         with watching(thread_id, server.url) as watch:
             await watch.wait_for("✓ begin")
             await sdk.runs.cancel(thread_id, run["run_id"], action="rollback", wait=True)

@@ -7,7 +7,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from clients import OPENERS, eventually, has_begun, refused
+from clients import OPENERS, eventually, rejected, wait_for_start
 
 from threadwire.testing.server import running_server
 
@@ -130,7 +130,7 @@ async def test_the_end_of_a_cancelled_run_is_delivered(open_sdk, receiver, mark,
     sdk = open_sdk
     thread_id = await sdk.thread()
     run = await sdk.runs.create(thread_id, "slow", input={"until": str(gate)}, webhook=receiver.url(f"/{mark}/a"))
-    await has_begun(sdk, run)
+    await wait_for_start(sdk, run)
     await sdk.runs.cancel(thread_id, run["run_id"])
     delivered = await receiver.wait_for_delivery(f"/{mark}/a")
     assert (delivered["status"], delivered["error"]["error"]) == ("interrupted", "UserInterrupt")
@@ -196,21 +196,21 @@ async def test_a_webhook_is_rejected_unless_the_project_allows_its_host(sdk):
     thread_id = await sdk.thread()
     url = "https://127.0.0.1:9/x"
     for start in (sdk.runs.wait, sdk.runs.create):
-        with refused(422, BLOCKED):
+        with rejected(422, BLOCKED):
             await start(thread_id, "echo", input={}, webhook=url)
-    with refused(422, BLOCKED):
+    with rejected(422, BLOCKED):
         async for _ in sdk.runs.stream(thread_id, "echo", input={}, webhook=url):
             pass
-    with refused(422, BLOCKED):
+    with rejected(422, BLOCKED):
         await sdk.runs.create(None, "echo", input={}, webhook=url)
-    with refused(422, BLOCKED):
+    with rejected(422, BLOCKED):
         await sdk.runs.create_batch([{"assistant_id": "echo", "thread_id": thread_id, "webhook": url}])
-    with refused(422, BLOCKED):
+    with rejected(422, BLOCKED):
         await sdk.crons.create("echo", schedule="@daily", webhook=url)
-    with refused(422, BLOCKED):
+    with rejected(422, BLOCKED):
         await sdk.crons.create_for_thread(thread_id, "echo", schedule="@daily", webhook=url)
     cron = await sdk.crons.create("echo", schedule="@yearly")
-    with refused(422, BLOCKED):
+    with rejected(422, BLOCKED):
         await sdk.crons.update(cron["cron_id"], webhook=url)
     await sdk.crons.delete(cron["cron_id"])
     assert await sdk.runs.list(thread_id) == []

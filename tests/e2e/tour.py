@@ -10,7 +10,7 @@ from inspect import isawaitable
 from typing import Any
 
 import pytest
-from clients import InThreads, collect, eventually, fresh_id, has_begun
+from clients import ThreadedClient, collect, eventually, fresh_id, wait_for_start
 from langgraph_sdk import get_client, get_sync_client
 from langgraph_sdk.errors import NotFoundError
 
@@ -37,7 +37,7 @@ async def tour(kind: str, url: str) -> set[str]:
             await _everything(Recorded(client, used))
     else:
         with get_sync_client(url=url) as client:
-            await _everything(Recorded(InThreads(client), used))
+            await _everything(Recorded(ThreadedClient(client), used))
     return used
 
 
@@ -152,10 +152,10 @@ async def _runs(sdk: Any) -> None:
 async def _cancelled_runs(sdk: Any) -> None:
     thread_id = (await sdk.threads.create())["thread_id"]
     first = await sdk.runs.create(thread_id, "slow", input={"seconds": 600})
-    await has_begun(sdk, first)
+    await wait_for_start(sdk, first)
     await sdk.runs.cancel(thread_id, first["run_id"], wait=True)
     second = await sdk.runs.create(thread_id, "slow", input={"seconds": 600})
-    await has_begun(sdk, second)
+    await wait_for_start(sdk, second)
     await sdk.runs.cancel_many(thread_id=thread_id, run_ids=[second["run_id"]])
 
     async def cancelled() -> bool:

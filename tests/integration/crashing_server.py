@@ -60,10 +60,10 @@ def after(owner: Any, name: str, countdown: Countdown) -> None:
 def before_claim(countdown: Countdown) -> None:
     """Crash before a claim. No run starts as it is accepted, as if the worker had no free slot."""
     original = SqliteRuns.claim
-    Worker.place_for = lambda self, thread_id: nullcontext(None)  # type: ignore[method-assign, assignment]
+    Worker.reserve_slot = lambda self, thread_id: nullcontext(None)  # type: ignore[method-assign, assignment]
 
     async def crashing(self: SqliteRuns, limit: int, *, now: int, **kwargs: Any) -> Any:
-        due = await self.next_due(but_not=kwargs.get("but_not", frozenset()))
+        due = await self.next_due(exclude=kwargs.get("exclude", frozenset()))
         if due is not None and due <= now:
             countdown.tick()
         return await original(self, limit, now=now, **kwargs)
@@ -73,13 +73,13 @@ def before_claim(countdown: Countdown) -> None:
 
 def before_start(countdown: Countdown) -> None:
     """Crash after a run was claimed, before it is executed."""
-    original = Worker.begin
+    original = Worker.start
 
     def crashing(self: Worker, run: Run) -> None:
         countdown.tick()
         original(self, run)
 
-    Worker.begin = crashing  # type: ignore[method-assign]
+    Worker.start = crashing  # type: ignore[method-assign]
 
 
 def around_commit_of(module: Any, name: str, countdown: Countdown, *, crash_before: bool) -> None:
@@ -106,7 +106,7 @@ def around_commit_of(module: Any, name: str, countdown: Countdown, *, crash_befo
 
 
 def around_terminal_commit(countdown: Countdown, *, crash_before: bool) -> None:
-    original = writer.Writer.do_and_let_go
+    original = writer.Writer.do_and_release
     module = type("Ending", (), {})
 
     async def marking(self: writer.Writer, fence: Any, operation: Any) -> bool:
@@ -114,7 +114,7 @@ def around_terminal_commit(countdown: Countdown, *, crash_before: bool) -> None:
 
     module.end = staticmethod(lambda operation, transaction, thread: operation(transaction, thread))
     around_commit_of(module, "end", countdown, crash_before=crash_before)
-    writer.Writer.do_and_let_go = marking  # type: ignore[method-assign]
+    writer.Writer.do_and_release = marking  # type: ignore[method-assign]
 
 
 def arm(point: str, times: int) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from crashing_server import POINTS, SLOT_POINTS
-from watching import Watcher, get, new_thread, post, replay
+from stream_client import StreamClient, get, new_thread, post, replay
 
 from threadwire.testing.server import RunningServer, running_server
 
@@ -41,10 +41,10 @@ def race(tmp_path: Path, name: str, *, count: int = 12, words: int = 60, delay: 
     }
 
 
-def watch_to_the_end(watcher: Watcher, server: RunningServer) -> None:
+def watch_to_the_end(client: StreamClient, server: RunningServer) -> None:
     """Follow the run to its end. Whenever the server has crashed, restart it and resume."""
     for _ in range(20):
-        if watcher.watch():
+        if client.watch():
             return
         with suppress(subprocess.TimeoutExpired):  # the stream breaks off shortly before the process exits
             server.process.wait(1)
@@ -52,16 +52,16 @@ def watch_to_the_end(watcher: Watcher, server: RunningServer) -> None:
     raise AssertionError(f"the run never ended: {server.log()}")
 
 
-def assert_nothing_was_lost(watcher: Watcher) -> None:
+def assert_nothing_was_lost(client: StreamClient) -> None:
     """What the client received, across any number of crashes, equals a replay byte for byte."""
-    assert watcher.ids == sorted(set(watcher.ids))
-    assert watcher.shown == replay(watcher.server, f"{watcher.run_path}/stream")
+    assert client.ids == sorted(set(client.ids))
+    assert client.received == replay(client.server, f"{client.run_path}/stream")
 
 
-def assert_correct_result(watcher: Watcher, kills: int) -> None:
-    given = watcher.body["input"]
-    assert watcher.status() == "success"
-    state = get(watcher.server, f"/threads/{watcher.thread_id}/state")
+def assert_correct_result(client: StreamClient, kills: int) -> None:
+    given = client.body["input"]
+    assert client.status() == "success"
+    state = get(client.server, f"/threads/{client.thread_id}/state")
     assert state["next"] == []
     assert state["values"]["done"] == list(range(1, given["count"] + 1))
     assert [message["type"] for message in state["values"]["messages"]] == ["human", "ai"]
@@ -80,21 +80,21 @@ def test_kill_at_random_times(tmp_path: Path) -> None:
     rng = random.Random(int(os.environ.get("KILL_SEED", "7")))
     with running_server(PROJECT, tmp_path / "data") as server:
         for cycle in range(CYCLES):
-            watcher = Watcher(server, new_thread(server), race(tmp_path, f"cycle{cycle}"))
+            client = StreamClient(server, new_thread(server), race(tmp_path, f"cycle{cycle}"))
             kills = rng.choice([1, 1, 1, 2])
             for _ in range(kills):
                 killer = threading.Timer(rng.uniform(0.0, 0.45), server.process.kill)
                 killer.start()
-                ended = watcher.watch()
+                ended = client.watch()
                 killer.cancel()
                 killer.join()
                 if server.process.poll() is not None or not ended:
                     server.process.kill()
                     server.process.wait()
                     server.start()
-            watch_to_the_end(watcher, server)
-            assert_nothing_was_lost(watcher)
-            assert_correct_result(watcher, kills)
+            watch_to_the_end(client, server)
+            assert_nothing_was_lost(client)
+            assert_correct_result(client, kills)
 
 
 @pytest.mark.parametrize("point", [point for point in POINTS if "recovery" not in point])
@@ -105,37 +105,37 @@ def test_kill_at_a_crash_point(point: str, time: int, tmp_path: Path) -> None:
         times = 2  # a run reaches these points only once, so crash in the second run
     with running_server(PROJECT, tmp_path / "data", program=CRASHING, env={"CRASH_AT": f"{point}:{times}"}) as server:
         clients = [
-            Watcher(server, new_thread(server), race(tmp_path, f"run{number}", count=6, words=8, delay=0))
+            StreamClient(server, new_thread(server), race(tmp_path, f"run{number}", count=6, words=8, delay=0))
             for number in range(2)
         ]
-        for watcher in clients:
-            ended = watcher.watch()
+        for client in clients:
+            ended = client.watch()
             if not ended:
                 server.process.wait(10)
                 server.program = None
                 server.start()
-                watch_to_the_end(watcher, server)
+                watch_to_the_end(client, server)
         assert server.program is None, "the server never reached the crash point"
-        for watcher in clients:
-            assert_nothing_was_lost(watcher)
-            assert_correct_result(watcher, kills=1)
+        for client in clients:
+            assert_nothing_was_lost(client)
+            assert_correct_result(client, kills=1)
 
 
 @pytest.mark.parametrize("point", ["before-recovery", "after-recovery"])
 def test_kill_during_recovery(point: str, tmp_path: Path) -> None:
     with running_server(PROJECT, tmp_path / "data") as server:
-        watcher = Watcher(server, new_thread(server), race(tmp_path, "run", delay=0.01))
+        client = StreamClient(server, new_thread(server), race(tmp_path, "run", delay=0.01))
         threading.Timer(0.15, server.process.kill).start()
-        assert not watcher.watch()
+        assert not client.watch()
         server.process.wait(10)
         server.program, server.env["CRASH_AT"] = CRASHING, f"{point}:1"
         with pytest.raises(TimeoutError):
             server.start()
         server.program = None
         server.start()
-        watch_to_the_end(watcher, server)
-        assert_nothing_was_lost(watcher)
-        assert_correct_result(watcher, kills=2)
+        watch_to_the_end(client, server)
+        assert_nothing_was_lost(client)
+        assert_correct_result(client, kills=2)
 
 
 @pytest.mark.parametrize("point", SLOT_POINTS)
@@ -170,10 +170,10 @@ def test_a_kill_inside_a_subgraph_repeats_none_of_its_finished_steps(tmp_path: P
     """7.4: each step was recorded externally, and its checkpoint was durable before the next step started."""
     with running_server(PROJECT, tmp_path / "data") as server:
         body = race(tmp_path, "nested", count=5, delay=0) | {"assistant_id": "nested"}
-        watcher = Watcher(server, new_thread(server), body)
-        watch_to_the_end(watcher, server)
-        assert watcher.status() == "success"
-        assert_nothing_was_lost(watcher)
+        client = StreamClient(server, new_thread(server), body)
+        watch_to_the_end(client, server)
+        assert client.status() == "success"
+        assert_nothing_was_lost(client)
     assert (tmp_path / "nested.txt").read_text().split() == ["1", "2", "3", "4", "5", "killed"]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from watching import get, new_thread, request
+from stream_client import get, new_thread, request
 
 from threadwire.testing.server import RunningServer, running_server
 

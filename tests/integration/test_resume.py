@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import apsw
 import pytest
-from watching import Watcher, get, join, new_thread, post, replay, request
+from stream_client import StreamClient, get, join, new_thread, post, replay, request
 
 from threadwire.core.entries import Entry
 from threadwire.core.ids import RunId, Seq, ThreadId
@@ -55,7 +55,7 @@ def joined() -> Joined:
 
 
 @pytest.fixture(scope="module")
-def watcher(server: RunningServer, joined: Joined) -> Watcher:
+def client(server: RunningServer, joined: Joined) -> StreamClient:
     """A client of a run whose server was killed in the middle of the first answer, before and after the restart."""
     body = {
         "assistant_id": "long",
@@ -69,22 +69,22 @@ def watcher(server: RunningServer, joined: Joined) -> Watcher:
         "stream_mode": sorted(MODES - {"values", "messages"}),
         "stream_subgraphs": True,
     }
-    watcher = Watcher(server, new_thread(server), body)
-    assert not watcher.watch(kill_at=1500), "the run ended before it could be killed"
+    client = StreamClient(server, new_thread(server), body)
+    assert not client.watch(kill_at=1500), "the run ended before it could be killed"
     server.kill()
     server.start()
     with ThreadPoolExecutor(len(MODE_SETS)) as executor:
-        joined.update({modes: executor.submit(join, server, str(watcher.run_path), modes) for modes in MODE_SETS})
-        assert watcher.watch()
-    assert watcher.status() == "success"
-    assert get(server, f"/threads/{watcher.thread_id}")["status"] == "interrupted"
-    return watcher
+        joined.update({modes: executor.submit(join, server, str(client.run_path), modes) for modes in MODE_SETS})
+        assert client.watch()
+    assert client.status() == "success"
+    assert get(server, f"/threads/{client.thread_id}")["status"] == "interrupted"
+    return client
 
 
 @pytest.fixture(scope="module")
-async def entries(watcher: Watcher, server: RunningServer, tmp_path_factory: pytest.TempPathFactory) -> list[Entry]:
+async def entries(client: StreamClient, server: RunningServer, tmp_path_factory: pytest.TempPathFactory) -> list[Entry]:
     server.terminate()
-    run_id = RunId(str(watcher.run_path).rsplit("/", 1)[1])
+    run_id = RunId(str(client.run_path).rsplit("/", 1)[1])
     async with open_sqlite_storage(server.data) as storage:
         run = await storage.runs.get(run_id)
         assert run is not None
@@ -116,9 +116,9 @@ async def test_the_run_covers_all_kinds_and_both_attempts(entries: list[Entry]) 
     assert any(entry.ns for entry in entries)
 
 
-async def test_a_replay_equals_the_live_stream_across_the_restart(watcher: Watcher, entries: list[Entry]) -> None:
-    assert watcher.ids == sorted(set(watcher.ids))
-    assert watcher.shown == replay(watcher.server, f"{watcher.run_path}/stream")
+async def test_a_replay_equals_the_live_stream_across_the_restart(client: StreamClient, entries: list[Entry]) -> None:
+    assert client.ids == sorted(set(client.ids))
+    assert client.received == replay(client.server, f"{client.run_path}/stream")
 
 
 @pytest.mark.parametrize("modes", MODE_SETS, ids="+".join)
@@ -150,20 +150,20 @@ async def test_resuming_at_every_id_sends_exactly_the_rest(
     subgraphs: bool,
     retained: int,
     stride: int,
-    watcher: Watcher,
+    client: StreamClient,
     server: RunningServer,
     entries: list[Entry],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """With the engine's followers, on the database of a server that was killed, stopped and restarted."""
-    monkeypatch.setattr(projections, "KEEP_FRAMES", retained)
+    monkeypatch.setattr(projections, "MAX_RETAINED_BYTES", retained)
     options = StreamOptions(frozenset(modes), subgraphs)
     expected = frames_of(entries, options)
     whole = b"".join(frame for _, frame in expected)
     copy = copy_of(server, tmp_path)
     async with open_sqlite_storage(copy) as storage:
-        run = await storage.runs.get(RunId(str(watcher.run_path).rsplit("/", 1)[1]))
+        run = await storage.runs.get(RunId(str(client.run_path).rsplit("/", 1)[1]))
         assert run is not None
         followers = Followers(SimpleNamespace(log=InMemoryLog(storage.log, entries), threads=storage.threads))
         offset = 0
@@ -182,10 +182,10 @@ async def test_resuming_at_every_id_sends_exactly_the_rest(
 @pytest.mark.parametrize("of_run", [True, False], ids=["the run", "the thread"])
 @pytest.mark.parametrize("limit", [1, 100])
 async def test_the_log_can_be_read_from_any_position(
-    of_run: bool, limit: int, watcher: Watcher, server: RunningServer, entries: list[Entry], tmp_path: Path
+    of_run: bool, limit: int, client: StreamClient, server: RunningServer, entries: list[Entry], tmp_path: Path
 ) -> None:
     async with open_sqlite_storage(copy_of(server, tmp_path)) as storage:
-        thread_id, run_id = ThreadId(watcher.thread_id), entries[0].run_id if of_run else None
+        thread_id, run_id = ThreadId(client.thread_id), entries[0].run_id if of_run else None
         for number, entry in enumerate(entries[::7]):
             read = await storage.log.read(thread_id, entry.seq, limit=limit, run_id=run_id)
             assert read == entries[number * 7 + 1 : number * 7 + 1 + limit]
@@ -219,53 +219,53 @@ async def test_a_new_encoder_primed_up_to_an_id_continues_like_the_original(
             assert encoder.feed(entry) == expected.get(entry.seq, b"")
 
 
-async def test_resuming_over_http_at_many_ids_after_a_restart(watcher: Watcher, entries: list[Entry]) -> None:
-    whole = replay(watcher.server, f"{watcher.run_path}/stream")
+async def test_resuming_over_http_at_many_ids_after_a_restart(client: StreamClient, entries: list[Entry]) -> None:
+    whole = replay(client.server, f"{client.run_path}/stream")
     ends: dict[int, int] = {}
     at = 0
-    for seq, frame in watcher.frames:
+    for seq, frame in client.frames:
         at += len(frame)
         ends[seq] = at
-    for seq in [*watcher.ids[:5], *watcher.ids[5:-5:250], *watcher.ids[-5:]]:
-        assert replay(watcher.server, f"{watcher.run_path}/stream", str(seq)) == whole[ends[seq] :]
+    for seq in [*client.ids[:5], *client.ids[5:-5:250], *client.ids[-5:]]:
+        assert replay(client.server, f"{client.run_path}/stream", str(seq)) == whole[ends[seq] :]
 
 
 @pytest.mark.parametrize("start", ["0", "-1", "000"])
-async def test_zero_and_minus_one_mean_from_the_start(start: str, watcher: Watcher, entries: list[Entry]) -> None:
-    assert replay(watcher.server, f"{watcher.run_path}/stream", start) == watcher.shown
+async def test_zero_and_minus_one_mean_from_the_start(start: str, client: StreamClient, entries: list[Entry]) -> None:
+    assert replay(client.server, f"{client.run_path}/stream", start) == client.received
 
 
-async def test_nothing_is_sent_after_the_last_id(watcher: Watcher, entries: list[Entry]) -> None:
-    assert replay(watcher.server, f"{watcher.run_path}/stream", str(watcher.ids[-1])) == b""
+async def test_nothing_is_sent_after_the_last_id(client: StreamClient, entries: list[Entry]) -> None:
+    assert replay(client.server, f"{client.run_path}/stream", str(client.ids[-1])) == b""
 
 
-async def test_an_id_that_was_never_sent_is_rejected(watcher: Watcher, entries: list[Entry]) -> None:
+async def test_an_id_that_was_never_sent_is_rejected(client: StreamClient, entries: list[Entry]) -> None:
     last = entries[-1].seq
     for beyond in (last + 1, 999999999):
         headers = {"Last-Event-ID": str(beyond)}
-        status, body = request(watcher.server, "GET", f"{watcher.run_path}/stream", headers=headers)
+        status, body = request(client.server, "GET", f"{client.run_path}/stream", headers=headers)
         assert status == 400
         assert f"{beyond} is beyond the last entry of this thread, {last}" in body["detail"]
 
 
-async def test_without_an_id_a_finished_run_sends_nothing(watcher: Watcher, entries: list[Entry]) -> None:
-    status, body = request(watcher.server, "GET", f"{watcher.run_path}/stream")
+async def test_without_an_id_a_finished_run_sends_nothing(client: StreamClient, entries: list[Entry]) -> None:
+    status, body = request(client.server, "GET", f"{client.run_path}/stream")
     assert (status, body) == (200, None)
 
 
 @pytest.mark.parametrize("invalid", ["abc", "-2", "1.5", "1e3", "٣", str(2**70), "1 2", "+1", "0x10", ""])
 async def test_an_invalid_id_is_rejected_and_never_replays_everything(
-    invalid: str, watcher: Watcher, entries: list[Entry]
+    invalid: str, client: StreamClient, entries: list[Entry]
 ) -> None:
     headers = {"Last-Event-ID": invalid.encode().decode("latin-1")}
-    status, body = request(watcher.server, "GET", f"{watcher.run_path}/stream", headers=headers)
+    status, body = request(client.server, "GET", f"{client.run_path}/stream", headers=headers)
     assert status == 400
     assert "Last-Event-ID" in body["detail"]
 
 
-async def test_the_run_continues_when_its_interrupt_is_answered(watcher: Watcher, entries: list[Entry]) -> None:
-    thread = f"/threads/{watcher.thread_id}"
-    values = post(watcher.server, f"{thread}/runs/wait", {"assistant_id": "long", "command": {"resume": "yes"}})
+async def test_the_run_continues_when_its_interrupt_is_answered(client: StreamClient, entries: list[Entry]) -> None:
+    thread = f"/threads/{client.thread_id}"
+    values = post(client.server, f"{thread}/runs/wait", {"assistant_id": "long", "command": {"resume": "yes"}})
     assert values["approved"] == "yes"
     # Not exactly sixty: when it traces events, LangGraph merges the whole state of a subgraph into its parent.
     assert sorted(set(values["done"])) == list(range(1, 61))

@@ -19,7 +19,7 @@ import pytest
 import structlog.testing
 
 from threadwire.core.records import Run
-from threadwire.errors import StorageDied
+from threadwire.errors import StorageFailed
 from threadwire.storage.abc import Storage
 from threadwire.storage.sqlite import open_sqlite_storage, syncing, write_ahead_log
 from threadwire.storage.sqlite.keys import key_of
@@ -150,20 +150,20 @@ async def test_writes_that_could_not_be_synced_are_neither_acknowledged_nor_publ
         run = await start_on_new_thread(storage)
         before = await the_thread(storage, run.thread_id)
         await write(storage, run, "kept")
-        fatal = asyncio.create_task(storage.lives())
+        fatal = asyncio.create_task(storage.wait_for_failure())
         failing = True
         lost = storage.log.append(run.thread_id, [note("lost")], run.fence)
         also_lost = asyncio.create_task(storage.threads.update(run.thread_id, metadata={"lost": True}, now=NOW + 1))
         for unsynced in (lost.wait(), also_lost, fatal):
-            with pytest.raises(StorageDied, match=r"could not be synced: .* Input/output error"):
+            with pytest.raises(StorageFailed, match=r"could not be synced: .* Input/output error"):
                 await unsynced
         failing = False
-        assert isinstance(storage.death, StorageDied)
-        with pytest.raises(StorageDied):
+        assert isinstance(storage.fatal_error, StorageFailed)
+        with pytest.raises(StorageFailed):
             storage.log.append(run.thread_id, [note("later")], run.fence)
-        with pytest.raises(StorageDied):
+        with pytest.raises(StorageFailed):
             await storage.threads.get(run.thread_id)
-        await storage.log.room()
+        await storage.log.wait_for_room()
         assert values(await whole_log(storage, run.thread_id)) == ["kept"]
         assert await storage.log.last(run.thread_id) == 2
     async with open_sqlite_storage(tmp_path) as storage:
@@ -182,7 +182,7 @@ async def test_wal_that_could_not_be_synced_is_not_copied_into_the_database(
     async with open_sqlite_storage(tmp_path) as storage:
         moved = (tmp_path / "threadwire.db").read_bytes()
         monkeypatch.setattr(write_ahead_log, "sync", _fail)
-        with pytest.raises(StorageDied):
+        with pytest.raises(StorageFailed):
             await write(storage, run, "lost")
     assert (tmp_path / "threadwire.db").read_bytes() in (before, moved)
 
@@ -207,7 +207,7 @@ async def test_close_raises_if_the_last_sync_fails(tmp_path: Path, monkeypatch: 
         run = await start_on_new_thread(storage)
         monkeypatch.setattr(write_ahead_log, "sync", _fail)
         storage.log.append(run.thread_id, [note("not awaited")], run.fence)
-        with pytest.raises(StorageDied):
+        with pytest.raises(StorageFailed):
             await stack.aclose()
 
 
@@ -216,9 +216,9 @@ async def test_pending_jobs_fail_when_the_writer_thread_ends(tmp_path: Path) -> 
         assert isinstance(storage.log, SqliteLog)
         run = await start_on_new_thread(storage)
         commit = storage.log.append(run.thread_id, [note("lost")], run.fence)
-        with pytest.raises(StorageDied, match="SystemExit"):
-            await storage.log._writer.do_elsewhere(lambda transaction: sys.exit())
-        with pytest.raises(StorageDied):
+        with pytest.raises(StorageFailed, match="SystemExit"):
+            await storage.log._writer.do_on_writer_thread(lambda transaction: sys.exit())
+        with pytest.raises(StorageFailed):
             await commit.wait()
 
 

@@ -34,7 +34,7 @@ def make_thread(at: int) -> Thread:
 
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(thread_search, "FEW", 20)
+    monkeypatch.setattr(thread_search, "MAX_SORTED", 20)
 
 
 QUERIES: list[dict[str, Any]] = [
@@ -105,7 +105,7 @@ async def test_all_access_paths_return_the_same_page(tmp_path: Path, monkeypatch
                 query = ThreadQuery(**fields, sort_by=sort_by, limit=7, offset=5)  # type: ignore[arg-type]
                 found = []
                 for few in (0, 20, 10_000):
-                    monkeypatch.setattr(thread_search, "FEW", few)
+                    monkeypatch.setattr(thread_search, "MAX_SORTED", few)
                     page = await storage.threads.search(query)
                     found.append([thread.thread_id for thread in page])
                 assert found[0] == found[1] == found[2]

@@ -26,12 +26,12 @@ from threadwire.core.records import (
     Ending,
     NewRun,
     Run,
-    Settled,
+    StateSummary,
     Thread,
     ThreadQuery,
     Ttl,
 )
-from threadwire.core.vectors import unit
+from threadwire.core.vectors import unit_vector
 from threadwire.errors import DataDirectoryLocked, Fenced, StorageDamaged, StorageError
 from threadwire.storage.abc import Storage
 from threadwire.storage.sqlite import open_sqlite_storage, schema, writer
@@ -41,9 +41,9 @@ from threadwire.storage.sqlite.log import SqliteLog
 from threadwire.storage.sqlite.schema import migrate, migrations
 from threadwire.storage.sqlite.segments import ZLIB, ZSTD, decode, encode, pack, unpack
 from threadwire.storage.sqlite.transaction import Transaction
-from threadwire.storage.sqlite.waiting import Waiters
-from threadwire.storage.sqlite.works import Work
+from threadwire.storage.sqlite.waiters import Waiters
 from threadwire.storage.sqlite.write_ahead_log import WriteAheadLog
+from threadwire.storage.sqlite.write_jobs import Job
 from threadwire.storage.sqlite.writer import Writer
 
 pytestmark = pytest.mark.anyio
@@ -217,7 +217,7 @@ async def test_damage_found_while_running_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
     """SQLite detects an invalid page, but not changed content in a valid one."""
-    monkeypatch.setattr(schema, "look_through", lambda db: None)  # otherwise the writer would have cached all pages
+    monkeypatch.setattr(schema, "quick_check", lambda db: None)  # otherwise the writer would have cached all pages
     async with open_sqlite_storage(tmp_path) as storage:
         run = await start(storage)
         await storage.threads.update(run.thread_id, metadata={"note": "find me"}, now=NOW)
@@ -246,7 +246,7 @@ async def test_data_directory_cannot_be_opened_twice(tmp_path: Path) -> None:
 
 
 async def test_items_with_vectors_and_ttl_survive_reopening(tmp_path: Path) -> None:
-    near = unit([1, 0])
+    near = unit_vector([1, 0])
     async with open_sqlite_storage(tmp_path) as storage:
         storage.items.batch([PutItem(("a",), "k", {"n": 1}, ttl=1000, vectors=(near,), owner="ada")], 0)
     async with open_sqlite_storage(tmp_path) as storage:
@@ -327,8 +327,8 @@ async def test_entries_are_the_same_from_cache_and_from_disk(storage: Storage) -
 async def test_deferred_acceptance_and_the_first_entries_of_its_run_share_one_sync(
     storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(writer, "PACE", 1.0)
-    await storage.runs.accept(_new_run())  # so that the writer is within `PACE` of a flush
+    monkeypatch.setattr(writer, "FLUSH_INTERVAL", 1.0)
+    await storage.runs.accept(_new_run())  # so that the writer is within `FLUSH_INTERVAL` of a flush
     syncs = _count_syncs(monkeypatch)
 
     def append_and_finish(run: Run) -> None:
@@ -336,7 +336,7 @@ async def test_deferred_acceptance_and_the_first_entries_of_its_run_share_one_sy
         ends.append(asyncio.ensure_future(storage.runs.finish(run.fence, Ending("success"), NOW)))
 
     ends: list[asyncio.Future[bool]] = []
-    accepted = await storage.runs.accept(_new_run(), start=append_and_finish, patient=True)
+    accepted = await storage.runs.accept(_new_run(), start=append_and_finish, defer_sync=True)
     assert accepted.started
     kinds = [entry.kind for entry in await storage.log.read(accepted.run.thread_id, START, limit=10)]
     assert kinds == [Kind.RUN_QUEUED, Kind.MESSAGES, Kind.MESSAGES, Kind.RUN_ENDED]
@@ -347,16 +347,16 @@ async def test_deferred_acceptance_and_the_first_entries_of_its_run_share_one_sy
 async def test_several_written_batches_are_published_by_one_sync(
     storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(writer, "PACE", 1.0)
+    monkeypatch.setattr(writer, "FLUSH_INTERVAL", 1.0)
     run = await start(storage)
     saver = storage.checkpoints.saver(run.fence)
     calls: list[int] = []
-    original = Waiters.tell
-    monkeypatch.setattr(Waiters, "tell", lambda self, *args: calls.append(1) or original(self, *args))
+    original = Waiters.notify
+    monkeypatch.setattr(Waiters, "notify", lambda self, *args: calls.append(1) or original(self, *args))
     for step in range(3):
         storage.log.append(run.thread_id, [token(str(step))], run.fence)
         await saver.aput(*_checkpoint(run))
-        await saver.written()
+        await saver.wait_until_written()
     await storage.log.append(run.thread_id, [token("last")], run.fence).wait()
     assert len(calls) == 1
     assert len(await storage.log.read(run.thread_id, START, limit=10)) == 5
@@ -368,12 +368,12 @@ async def test_close_waits_for_a_caller_in_write_through(storage: Storage, monke
     closing = storage.log._writer
     started, proceed, original = threading.Event(), threading.Event(), Writer._perform
 
-    def slowly(self: Writer, batch: list[Work]) -> Transaction:
+    def slowly(self: Writer, batch: list[Job]) -> Transaction:
         started.set()
         assert proceed.wait(10)
         return original(self, batch)
 
-    monkeypatch.setattr(writer, "PACE", 60.0)  # keeps the writer thread from flushing
+    monkeypatch.setattr(writer, "FLUSH_INTERVAL", 60.0)  # keeps the writer thread from flushing
     monkeypatch.setattr(Writer, "_perform", slowly)
     commit = storage.log.append(run.thread_id, [token("last")], run.fence)
     writing = asyncio.create_task(asyncio.to_thread(closing.write_through))
@@ -550,14 +550,14 @@ async def test_run_is_started_although_its_caller_was_cancelled_before_the_write
     assert isinstance(storage.log, SqliteLog)
     started: list[Run] = []
     new = _new_run()
-    await asyncio.to_thread(storage.log._writer._turn.acquire)  # another thread uses the database
+    await asyncio.to_thread(storage.log._writer._db_lock.acquire)  # another thread uses the database
     accepting = asyncio.create_task(storage.runs.accept(new, start=started.append))
     await asyncio.sleep(0)
     accepting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await accepting
     assert started == []
-    storage.log._writer._turn.release()
+    storage.log._writer._db_lock.release()
     await start(storage)  # queued after it
     assert started == await storage.runs.list(new.thread_id, status="running")
     assert [run.run_id for run in started] == [new.run_id]
@@ -604,14 +604,14 @@ async def test_types_that_are_not_allowed_are_not_deserialized(storage: Storage)
     run = await start(storage)
     saver = storage.checkpoints.saver()
     config, checkpoint, metadata, versions = _checkpoint(run)
-    checkpoint["channel_values"]["value"] = Settled("idle", {"a": 1})
+    checkpoint["channel_values"]["value"] = StateSummary("idle", {"a": 1})
     await saver.aput(config, checkpoint, metadata, versions)
     found = await saver.aget_tuple(config)
     assert found is not None
-    assert not isinstance(found.checkpoint["channel_values"]["value"], Settled)
-    allowed = await saver.with_allowlist([("threadwire.core.records", "Settled")]).aget_tuple(config)
+    assert not isinstance(found.checkpoint["channel_values"]["value"], StateSummary)
+    allowed = await saver.with_allowlist([("threadwire.core.records", "StateSummary")]).aget_tuple(config)
     assert allowed is not None
-    assert allowed.checkpoint["channel_values"]["value"] == Settled("idle", {"a": 1})
+    assert allowed.checkpoint["channel_values"]["value"] == StateSummary("idle", {"a": 1})
 
 
 # Kills

@@ -22,11 +22,11 @@ class Difference:
     threadwire: Any
 
     def __str__(self) -> str:
-        stock, threadwire = shown(self.stock), shown(self.threadwire)
+        stock, threadwire = format_value(self.stock), format_value(self.threadwire)
         return f"{self.place}\n    stock:      {stock}\n    threadwire: {threadwire}"
 
 
-def shown(value: Any) -> str:
+def format_value(value: Any) -> str:
     return "(nothing)" if value is ABSENT else json.dumps(value, ensure_ascii=False)
 
 

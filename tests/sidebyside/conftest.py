@@ -3,7 +3,7 @@ from collections.abc import Iterator
 import anyio
 import httpx
 import pytest
-from playing import Played, Records, play_both
+from playback import Played, Records, play_both
 from scenarios import SCENARIOS
 from servers import both_servers
 

@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 import httpx
 
-PATIENCE = 60.0
+TIMEOUT = 60.0
 """Seconds a scenario waits for an event. The stock server takes one second to start a run, more under load."""
 
 HEADERS = (
@@ -40,21 +40,21 @@ class Wire:
     # -- recorded
 
     async def get(self, path: str, **options: Any) -> Any:
-        return await self.ask("GET", path, **options)
+        return await self.request("GET", path, **options)
 
     async def post(self, path: str, body: Any = None, **options: Any) -> Any:
-        return await self.ask("POST", path, body, **options)
+        return await self.request("POST", path, body, **options)
 
     async def put(self, path: str, body: Any = None, **options: Any) -> Any:
-        return await self.ask("PUT", path, body, **options)
+        return await self.request("PUT", path, body, **options)
 
     async def patch(self, path: str, body: Any = None, **options: Any) -> Any:
-        return await self.ask("PATCH", path, body, **options)
+        return await self.request("PATCH", path, body, **options)
 
     async def delete(self, path: str, body: Any = None, **options: Any) -> Any:
-        return await self.ask("DELETE", path, body, **options)
+        return await self.request("DELETE", path, body, **options)
 
-    async def ask(self, method: str, path: str, body: Any = None, *, ids: bool = False, **options: Any) -> Any:
+    async def request(self, method: str, path: str, body: Any = None, *, ids: bool = False, **options: Any) -> Any:
         """Return the body of the response: parsed JSON, frames or text. Frames include their ids only with `ids`."""
         response = await self._request(method, path, body, **options)
         exchange = _describe(method, path, response)
@@ -86,26 +86,26 @@ class Wire:
         """Create a thread and return its id."""
         return str((await self.unrecorded("POST", "/threads", body))["thread_id"])
 
-    async def ran(self, graph: str, given: Any, *, thread: str | None = None, **body: Any) -> str:
+    async def thread_after_run(self, graph: str, given: Any, *, thread: str | None = None, **body: Any) -> str:
         """Execute a run on `thread`, by default a new one, and return the thread's id once the run has ended."""
         thread = thread or await self.thread()
         await self.unrecorded("POST", f"/threads/{thread}/runs/wait", {"assistant_id": graph, "input": given, **body})
         return thread
 
-    async def begun(self, thread: str, **body: Any) -> str:
+    async def start_slow_run(self, thread: str, **body: Any) -> str:
         """Start a run of the graph `slow` and return its id. Its second node waits until `finish` is called."""
-        run = await self.started(thread, {"assistant_id": "slow", "input": self.slow, **body})
+        run = await self.start_run(thread, {"assistant_id": "slow", "input": self.slow, **body})
         await self.until(lambda: self._is_waiting(thread))
         return run
 
     async def _is_waiting(self, thread: str) -> bool:
         return (await self.unrecorded("GET", f"/threads/{thread}/state"))["next"] == ["wait"]
 
-    async def started(self, thread: str, body: Any) -> str:
+    async def start_run(self, thread: str, body: Any) -> str:
         """Start a background run and return its id."""
         return str((await self.unrecorded("POST", f"/threads/{thread}/runs", body))["run_id"])
 
-    async def ended(self, thread: str, run: str) -> str:
+    async def wait_for_end(self, thread: str, run: str) -> str:
         """Wait for the end of a run and return its status."""
 
         async def status() -> str | None:
@@ -124,7 +124,7 @@ class Wire:
         self._gate.touch()
 
     async def until(self, check: Callable[[], Awaitable[Any]]) -> Any:
-        with anyio.fail_after(PATIENCE):
+        with anyio.fail_after(TIMEOUT):
             while not (found := await check()):  # noqa: ASYNC110 - no event crosses the process boundary
                 await anyio.sleep(0.05)
             return found
@@ -145,7 +145,7 @@ class OpenStream:
 
     async def until(self, event: str) -> None:
         """Read up to and including the next frame of this name."""
-        with anyio.fail_after(PATIENCE):
+        with anyio.fail_after(TIMEOUT):
             block: list[str] = []
             async for line in self._lines:
                 if line:

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import anyio
 from comparison import Difference, differences
-from playing import play_both
+from playback import play_both
 from scenarios import SCENARIOS
 from servers import both_servers
-from table import UNEXPLAINED, Table, read_table, tabled, write_table
+from table import UNEXPLAINED, Table, build_table, read_table, write_table
 
 
 def main(names: list[str]) -> None:
@@ -21,7 +21,7 @@ def main(names: list[str]) -> None:
         records = anyio.run(play_both, names, addresses, Path(folder))
     found = {name: differences(*both) for name, both in records.items()}
     before = read_table()
-    write_table(tabled({**_others(before, names), **found}, before))
+    write_table(build_table({**_others(before, names), **found}, before))
     for name, each in found.items():
         _print_unexplained(name, each)
 

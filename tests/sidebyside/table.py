@@ -66,13 +66,13 @@ def _stored(row: Row) -> str:
     return "    {\n" + ",\n".join(lines) + "\n    }"
 
 
-def tabled(found: dict[str, Iterable[Difference]], before: Table) -> Table:
+def build_table(found: dict[str, Iterable[Difference]], before: Table) -> Table:
     """Return the table of the differences found, with the reasons that were known before."""
     by_place, by_values = _known(before)
     rows: dict[tuple[str, str], Row] = {}
     for scenario, differences in sorted(found.items()):
         for each in differences:
-            values = key_of(each)
+            values = values_key(each)
             reason = by_place.get((scenario, each.place), by_values.get(values, UNEXPLAINED))
             row = rows.setdefault((reason, values), Row(reason, each.stock, each.threadwire, {}))
             row.places.setdefault(scenario, []).append(each.place)
@@ -85,7 +85,7 @@ def _known(table: Table) -> tuple[dict[tuple[str, str], str], dict[str, str]]:
     by_place: dict[tuple[str, str], str] = {}
     by_values: dict[str, str] = {}
     for row in table.rows:
-        by_values[key_of(Difference("", row.stock, row.threadwire))] = row.reason
+        by_values[values_key(Difference("", row.stock, row.threadwire))] = row.reason
         by_place |= dict.fromkeys(_places(row), row.reason)
     return by_place, by_values
 
@@ -94,6 +94,6 @@ def _places(row: Row) -> Iterator[tuple[str, str]]:
     return ((scenario, place) for scenario, places in row.places.items() for place in places)
 
 
-def key_of(difference: Difference) -> str:
+def values_key(difference: Difference) -> str:
     values = (difference.stock, difference.threadwire)
     return " | ".join("absent" if value is ABSENT else json.dumps(value, sort_keys=True) for value in values)

@@ -2,14 +2,14 @@
 
 import pytest
 from comparison import ABSENT, Difference, differences
-from normal import NOWHERE, Normal
-from table import Row, Table, read_table, tabled, write_table
+from normalization import NOWHERE, Normalizer
+from table import Row, Table, build_table, read_table, write_table
 
 FIRST, SECOND = "01a1e088-0000-7000-8000-000000000001", "01a1e088-0000-7000-8000-000000000002"
 
 
 def normalized(*exchanges: dict) -> list[dict]:
-    return Normal("http://127.0.0.1:1", "/tmp/gate", ["echo"]).exchanges(list(exchanges))
+    return Normalizer("http://127.0.0.1:1", "/tmp/gate", ["echo"]).exchanges(list(exchanges))
 
 
 def test_ids_are_named_by_role_in_order_of_appearance() -> None:
@@ -103,7 +103,7 @@ def test_a_table_round_trips_through_its_file(tmp_path) -> None:
 
 def test_known_differences_keep_their_reason_and_new_ones_have_none() -> None:
     before = Table({"r": {"what": "it", "why": "so"}}, [Row("r", 1, 2, {"one": ["x"]})])
-    after = tabled({"one": [Difference("x", 1, 3)], "two": [Difference("y", 1, 2), Difference("z", 5, 6)]}, before)
+    after = build_table({"one": [Difference("x", 1, 3)], "two": [Difference("y", 1, 2), Difference("z", 5, 6)]}, before)
     assert [(row.reason, row.places) for row in after.rows] == [
         ("r", {"one": ["x"]}),
         ("r", {"two": ["y"]}),

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from playing import Played
+from playback import Played
 
 pytestmark = pytest.mark.timeout(600)  # the first test of the session plays all scenarios
 

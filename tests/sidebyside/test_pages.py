@@ -3,11 +3,11 @@
 import re
 from typing import Any
 
-from comparison import ABSENT, shown
+from comparison import ABSENT, format_value
 from scenarios import SCENARIOS, SUBJECTS
 from table import Row, read_table
 
-from written_pages import check_part, markdown_table
+from generated_docs import check_section, markdown_table
 
 TABLE = read_table()
 EVERYWHERE = "server-keys"
@@ -17,7 +17,7 @@ LONG = 160
 
 def test_the_conformance_page_lists_every_scenario() -> None:
     rows = [[subject, *counts(subject), titles(subject)] for subject in SUBJECTS]
-    check_part("conformance.md", "scenarios", markdown_table(["", "scenarios", "equal", "played"], rows))
+    check_section("conformance.md", "scenarios", markdown_table(["", "scenarios", "equal", "played"], rows))
 
 
 def test_the_differences_page_lists_every_reason() -> None:
@@ -25,7 +25,7 @@ def test_the_differences_page_lists_every_reason() -> None:
         [reason["what"], *example(name), reason["why"], scenario_count(name)] for name, reason in TABLE.reasons.items()
     ]
     heads = ["", "stock", "Threadwire", "why", "seen in"]
-    check_part("differences.md", "differences", markdown_table(heads, rows))
+    check_section("differences.md", "differences", markdown_table(heads, rows))
 
 
 def counts(subject: str) -> tuple[str, str]:
@@ -56,7 +56,7 @@ def shortened(value: Any, name: str) -> str:
 
 
 def quoted(value: Any) -> str:
-    text = shown(value).replace("\\n", " ").replace("|", "\\|").replace("`", "'")
+    text = format_value(value).replace("\\n", " ").replace("|", "\\|").replace("`", "'")
     return f"`{text if len(text) <= LONG else text[:LONG] + '…'}`"
 
 

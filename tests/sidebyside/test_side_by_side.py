@@ -2,9 +2,9 @@
 
 import pytest
 from comparison import Difference, differences
-from playing import BROKEN_OFF, Records
+from playback import ABORTED, Records
 from scenarios import SCENARIOS
-from table import key_of, read_table
+from table import read_table, values_key
 
 TABLE = read_table()
 
@@ -22,7 +22,7 @@ def test_servers_differ_only_as_tabled(scenario: str, records: Records) -> None:
 @pytest.mark.parametrize("scenario", sorted(SCENARIOS))
 def test_a_scenario_runs_to_its_end(scenario: str, records: Records) -> None:
     for record in records[scenario]:
-        assert [each["traceback"] for each in record if each["request"] == BROKEN_OFF] == []
+        assert [each["traceback"] for each in record if each["request"] == ABORTED] == []
 
 
 def test_every_difference_has_a_reason_and_every_reason_a_difference() -> None:
@@ -34,5 +34,5 @@ def test_every_tabled_scenario_exists() -> None:
 
 
 def _without(some: list[Difference], others: list[Difference]) -> list[Difference]:
-    known = {(each.place, key_of(each)) for each in others}
-    return [each for each in some if (each.place, key_of(each)) not in known]
+    known = {(each.place, values_key(each)) for each in others}
+    return [each for each in some if (each.place, values_key(each)) not in known]

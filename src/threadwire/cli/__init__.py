@@ -79,7 +79,7 @@ def serve(
 @app.command()
 def check(config: ConfigPath = Path("langgraph.json")) -> None:
     """Load the project and every graph, draw each graph, and report every problem."""
-    from threadwire.cli.check import check as check_project
+    from threadwire.cli.check_command import check as check_project
 
     raise typer.Exit(check_project(config, Console()))
 
@@ -94,7 +94,7 @@ def watch(
 
     It starts with the current or latest run and continues until Ctrl-C. It reconnects if the connection breaks.
     """
-    from threadwire.cli.watching import run_watch
+    from threadwire.cli.watch_command import run_watch
 
     run_watch(thread, url, api_key, Console(highlight=False))
 
@@ -103,7 +103,7 @@ def _serve(
     host: str, port: int, insecure_no_auth: bool, options: dict[str, Any], *, dev: bool, any_port: bool = False
 ) -> None:
     with listening(host, port, insecure_no_auth=insecure_no_auth, or_next=any_port) as listener:
-        from threadwire.cli.serving import run_server
+        from threadwire.cli.serve_command import run_server
 
         run_server(listener, dev=dev, host=host, port=port, insecure_no_auth=insecure_no_auth, **options)
 

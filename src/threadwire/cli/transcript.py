@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-LONGEST = 500
+MAX_VALUE_LENGTH = 500
 """Maximum number of characters shown of a value that is not streamed."""
 
 
@@ -27,7 +27,7 @@ class Transcript:
     def thread(self, thread: dict[str, Any]) -> list[Piece]:
         return [*self._line(f"thread {thread['thread_id']}", "bold"), *self._more(f" · {thread['status']}\n")]
 
-    def begin(self, run: dict[str, Any]) -> list[Piece]:
+    def start(self, run: dict[str, Any]) -> list[Piece]:
         self._interrupted = False
         graph = run.get("metadata", {}).get("graph_id") or run["assistant_id"]
         return [*self._line(f"run {run['run_id']}", "bold"), *self._more(f" · {graph}\n")]
@@ -142,4 +142,4 @@ def _shown(value: Any) -> str:
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= LONGEST else text[:LONGEST] + "…"
+    return text if len(text) <= MAX_VALUE_LENGTH else text[:MAX_VALUE_LENGTH] + "…"

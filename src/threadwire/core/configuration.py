@@ -10,7 +10,7 @@ from threadwire.errors import BadRequest
 
 Config = dict[str, Any]
 
-PLACES = frozenset({"thread_id", "checkpoint_id", "checkpoint_ns", "checkpoint_map", "cron_id"})
+LOCATION_KEYS = frozenset({"thread_id", "checkpoint_id", "checkpoint_ns", "checkpoint_map", "cron_id"})
 """Keys of `configurable` that name a thread, a checkpoint or a cron and do not configure the graph."""
 
 _BOTH = (
@@ -19,7 +19,7 @@ _BOTH = (
 )
 
 
-def base_of(config: Config) -> str | None:
+def base_checkpoint_of(config: Config) -> str | None:
     """Return the checkpoint that a run starts from, or None for the newest. LangGraph honors it only at the root."""
     configurable: Config = config.get("configurable") or {}
     if configurable.get("checkpoint_ns") or not (named := configurable.get("checkpoint_id")):
@@ -42,7 +42,7 @@ def configurable_of(run: Run) -> Config:
     }
 
 
-def in_step(config: Config, context: Config | None, before: Config | None = None) -> tuple[Config, Config]:
+def sync_configuration(config: Config, context: Config | None, before: Config | None = None) -> tuple[Config, Config]:
     """Return the config and the context of an assistant, with the configuration under both names. If neither `config`
     nor `context` has one, keep the configuration from `before`. Raise `BadRequest` if both do."""
     configurable = config.get("configurable")
@@ -55,11 +55,13 @@ def in_step(config: Config, context: Config | None, before: Config | None = None
     return {**rest, "configurable": shared} if shared else rest, shared
 
 
-def of_run(config: Config, context: Config, base_config: Config, base_context: Config) -> tuple[Config, Config]:
+def merge_run_configuration(
+    config: Config, context: Config, base_config: Config, base_context: Config
+) -> tuple[Config, Config]:
     """Return the config and the context of a run, merged over those of its assistant. Raise `BadRequest` if the run was
     given a configuration under both names."""
     configurable: Config = config.get("configurable") or {}
-    configured = {key: value for key, value in configurable.items() if key not in PLACES}
+    configured = {key: value for key, value in configurable.items() if key not in LOCATION_KEYS}
     if configured and context:
         raise BadRequest(_BOTH)
     base: Config = base_config.get("configurable") or {}

@@ -71,7 +71,7 @@ def parse_cursor(text: str) -> Seq:
     return Seq(int(text))
 
 
-def require_given(cursor: Seq, last: Seq) -> None:
+def check_cursor(cursor: Seq, last: Seq) -> None:
     """Raise `InvalidCursor` for a position beyond the last entry of the log (spec 4.3a)."""
     if cursor > last:
         raise InvalidCursor(

@@ -46,7 +46,7 @@ def parse_thread_id(text: str) -> ThreadId:
     return ThreadId(parsed)
 
 
-def thread_id_named(name: str) -> ThreadId:
+def thread_id_from_name(name: str) -> ThreadId:
     """Return the thread id for a name chosen by a client. A UUID in canonical form is its own id; any other name always
     maps to the same UUID."""
     if not name or len(name) > 255 or any(unicodedata.category(each) == "Cc" for each in name):

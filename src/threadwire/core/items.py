@@ -91,14 +91,14 @@ ItemOperation = PutItem | DropItem | GetItem | SearchItems | ListNamespaces
 ItemResult = Item | list[Item] | list[Labels] | None
 
 
-def milliseconds(minutes: float) -> int:
+def ttl_milliseconds(minutes: float) -> int:
     """Convert a time to live from minutes, LangGraph's unit. Raise `ValueError` if it is not positive and finite."""
     if not 0 < minutes < math.inf:
         raise ValueError("A time to live must be a positive number of minutes.")
     return round(min(minutes, MAX_MINUTES) * MINUTE)
 
 
-def listed(namespaces: Iterable[Labels], wanted: ListNamespaces) -> list[Labels]:
+def select_namespaces(namespaces: Iterable[Labels], wanted: ListNamespaces) -> list[Labels]:
     found = {
         namespace[: wanted.max_depth]
         for namespace in namespaces
@@ -114,7 +114,7 @@ def _starts_with(namespace: Labels, path: Labels) -> bool:
     )
 
 
-def ranked(found: Iterable[tuple[Reference, float | None]]) -> list[tuple[Reference, float | None]]:
+def rank_by_score(found: Iterable[tuple[Reference, float | None]]) -> list[tuple[Reference, float | None]]:
     """Remove duplicates and sort: by best score first, then those without a score in their original order."""
     best: dict[Reference, float | None] = {}
     for reference, score in found:
@@ -162,7 +162,7 @@ def _check_condition(operator: str, operand: Any) -> None:
         raise ValueError(f"{operator} requires a number or a string")
 
 
-def satisfies(value: dict[str, Any], wanted: dict[str, Any]) -> bool:
+def matches_filter(value: dict[str, Any], wanted: dict[str, Any]) -> bool:
     """Whether a value matches a filter that has been checked. Keys are compared literally; a missing key is null."""
     return all(_matches(value.get(key), each) for key, each in wanted.items())
 

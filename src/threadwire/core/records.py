@@ -85,7 +85,7 @@ class Ttl:
     strategy: ExpiryStrategy = "delete"
 
 
-WantedTtl = Ttl | Literal["usual"] | None
+RequestedTtl = Ttl | Literal["usual"] | None
 """None means that the thread never expires. `"usual"` is the project's default for a new thread and leaves the time to
 live of an existing one unchanged."""
 
@@ -247,7 +247,7 @@ class RunSelection:
 
 
 @dataclass(frozen=True, slots=True)
-class Settled:
+class StateSummary:
     """A summary of a thread's state after a change, stored on the thread's row for searches and lookups."""
 
     status: Literal["idle", "interrupted", "error"]
@@ -281,12 +281,12 @@ Put = CheckpointPut | WritesPut
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How a run ended. Without `settled`, only the status and the error of the thread change; its values stay."""
+    """How a run ended. Without `summary`, only the status and the error of the thread change; its values stay."""
 
     status: Literal["success", "error", "interrupted", "timeout"]
     error: Json = None
     interrupts: list[Json] = field(default_factory=list)
-    settled: Settled | None = None
+    summary: StateSummary | None = None
     rollback: bool = False
 
     def entry(self, now: int) -> Draft:
@@ -304,11 +304,11 @@ class Cancelled:
     """The result of cancelling a run: a pending run ends immediately, a running one is left to its worker."""
 
     run: Run
-    at_once: bool
+    ended: bool
 
 
 @dataclass(frozen=True, slots=True)
-class LogFigures:
+class LogCounters:
     """How much has been written since the storage was opened."""
 
     entries: int
@@ -387,7 +387,7 @@ class Fired:
     """The result of firing a cron: the accepted run, or why it was rejected."""
 
     accepted: Accepted | None = None
-    refused: str | None = None
+    rejected: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

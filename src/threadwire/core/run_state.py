@@ -12,7 +12,7 @@ MAX_CRASHES = 3
 SUSPECT_CRASHES = 2
 """From this many crashes on, a run is retried only while no other suspect is running (spec 5.7)."""
 
-MOVES: dict[RunStatus, frozenset[RunStatus]] = {
+TRANSITIONS: dict[RunStatus, frozenset[RunStatus]] = {
     # claimed; cancelled before it started
     "pending": frozenset({"running", "interrupted"}),
     # released or recovered; the four endings
@@ -29,15 +29,15 @@ MAX_ATTEMPTS_ERROR = {
 }
 
 
-def may_move(before: RunStatus, after: RunStatus) -> bool:
-    return after in MOVES[before]
+def can_transition(before: RunStatus, after: RunStatus) -> bool:
+    return after in TRANSITIONS[before]
 
 
 def is_suspect(crashes: int) -> bool:
     return crashes >= SUSPECT_CRASHES
 
 
-def next_in_turn(pending: Sequence[Run]) -> list[Run]:
+def startable_runs(pending: Sequence[Run]) -> list[Run]:
     """Return the runs that may start next, sorted by due time (spec 5.8). The first one that is due starts.
 
     `pending` are the pending runs of one thread in the order of acceptance."""
@@ -50,15 +50,15 @@ def _due_time(run: Run) -> tuple[int, int]:
     return run.due_at, run.queued_seq
 
 
-def belonging(metadata: dict[str, Any]) -> dict[str, Any]:
+def graph_assignment(metadata: dict[str, Any]) -> dict[str, Any]:
     """Return the part of a thread's metadata that names its graph and its assistant."""
     return {key: metadata[key] for key in _GRAPH_KEYS if key in metadata}
 
 
-def given_back(metadata: dict[str, Any], run: Run, previous: dict[str, Any]) -> dict[str, Any]:
+def metadata_after_rollback(metadata: dict[str, Any], run: Run, previous: dict[str, Any]) -> dict[str, Any]:
     """Return the thread's metadata after a rollback of `run`: the graph and the assistant are those of `previous`,
     unless they have changed since the run was accepted."""
-    if belonging(metadata) != {"graph_id": run.graph_id, "assistant_id": run.assistant_id}:
+    if graph_assignment(metadata) != {"graph_id": run.graph_id, "assistant_id": run.assistant_id}:
         return metadata
     return {key: value for key, value in metadata.items() if key not in _GRAPH_KEYS} | previous
 
@@ -66,7 +66,7 @@ def given_back(metadata: dict[str, Any], run: Run, previous: dict[str, Any]) -> 
 _GRAPH_KEYS = ("graph_id", "assistant_id")
 
 
-def user_interrupt(action: str) -> dict[str, str]:
+def user_interrupt_error(action: str) -> dict[str, str]:
     """Return the error that a cancelled run leaves on its thread, with the texts of the stock server."""
     return {
         "error": "UserInterrupt" if action == "interrupt" else "UserRollback",

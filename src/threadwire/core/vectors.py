@@ -11,7 +11,7 @@ from types import ModuleType
 _FLOAT = 4
 
 
-def unit(vector: Sequence[float]) -> bytes:
+def unit_vector(vector: Sequence[float]) -> bytes:
     """Scale the vector to length one; a zero vector stays zero. Raise `ValueError` if it is not finite."""
     length = math.hypot(*vector)
     if not math.isfinite(length):
@@ -19,7 +19,7 @@ def unit(vector: Sequence[float]) -> bytes:
     return array("f", [each / length for each in vector] if length else vector).tobytes()
 
 
-def nearness(near: bytes, vectors: Sequence[bytes]) -> list[float | None]:
+def similarities(near: bytes, vectors: Sequence[bytes]) -> list[float | None]:
     """Return the cosine of each vector with `near`, or None for one with a different number of dimensions."""
     found: list[float | None] = []
     for comparable, group in groupby(vectors, lambda vector: len(vector) == len(near)):

@@ -6,15 +6,15 @@ from functools import partial
 from typing import Any
 from uuid import uuid4
 
-from threadwire.core.configuration import in_step
+from threadwire.core.configuration import sync_configuration
 from threadwire.core.entries import Json
 from threadwire.core.ids import AssistantId, assistant_id_of, parse_uuid
 from threadwire.core.records import Assistant, AssistantQuery, AssistantVersion, ThreadQuery
 from threadwire.engine.clock import Clock
-from threadwire.engine.graph_reads import GraphReads
+from threadwire.engine.graph_access import GraphAccess
 from threadwire.engine.threads import Threads
 from threadwire.errors import Conflict, GraphFailed, GraphUnavailable, Invalid, NotFound
-from threadwire.graphs import description
+from threadwire.graphs import introspection
 from threadwire.graphs.registry import GraphRegistry
 from threadwire.storage.abc import Storage
 
@@ -52,7 +52,7 @@ class AssistantChange:
         config = current.config if self.config is None else self.config
         if self.config is None and self.context is not None:  # the new context replaces the old `configurable`
             config = {key: value for key, value in config.items() if key != "configurable"}
-        config, context = in_step(config, self.context, current.context)
+        config, context = sync_configuration(config, self.context, current.context)
         return replace(
             current,
             graph_id=current.graph_id if self.graph_id is None else self.graph_id,
@@ -66,7 +66,7 @@ class AssistantChange:
 
 class Assistants:
     def __init__(
-        self, storage: Storage, registry: GraphRegistry, graph_access: GraphReads, threads: Threads, clock: Clock
+        self, storage: Storage, registry: GraphRegistry, graph_access: GraphAccess, threads: Threads, clock: Clock
     ) -> None:
         self._storage = storage
         self._registry = registry
@@ -116,7 +116,7 @@ class Assistants:
 
     async def create(self, new: NewAssistant) -> Assistant:
         self._check_graph(new.graph_id)
-        config, context = in_step(new.config, new.context)
+        config, context = sync_configuration(new.config, new.context)
         now = self._clock()
         assistant = Assistant(
             assistant_id=new.assistant_id or AssistantId(str(uuid4())),
@@ -195,23 +195,23 @@ class Assistants:
     # -- inspecting their graphs -------------------------------------------------------------------------------------
 
     async def drawing(self, assistant: Assistant, xray: int | bool) -> Json:
-        return await self._call(assistant, partial(description.drawing, xray=xray))
+        return await self._call(assistant, partial(introspection.drawing, xray=xray))
 
     async def schemas(self, assistant: Assistant) -> Json:
-        parts = await self._call(assistant, partial(description.schemas, name=assistant.graph_id))
+        parts = await self._call(assistant, partial(introspection.schemas, name=assistant.graph_id))
         return {"graph_id": assistant.graph_id, **parts}
 
     async def subgraphs(self, assistant: Assistant, namespace: str | None, *, recurse: bool) -> Json:
-        return await self._call(assistant, partial(description.subgraphs, namespace=namespace, recurse=recurse))
+        return await self._call(assistant, partial(introspection.subgraphs, namespace=namespace, recurse=recurse))
 
     async def input_keys(self, assistant: Assistant) -> frozenset[str] | None:
         """The keys of the graph's input; None if the graph does not declare them or cannot be called."""
         try:
-            keys: frozenset[str] | None = await self._call(assistant, description.input_keys)
+            keys: frozenset[str] | None = await self._call(assistant, introspection.input_keys)
         except (GraphFailed, GraphUnavailable):
             return None
         return keys
 
     async def _call(self, assistant: Assistant, operation: Any) -> Any:
         config = {"configurable": {}, **assistant.config}  # factories read `configurable` without checking
-        return await self._graph_access.ask(assistant.graph_id, config, "assistants.read", operation)
+        return await self._graph_access.call(assistant.graph_id, config, "assistants.read", operation)

@@ -14,13 +14,13 @@ from zoneinfo import ZoneInfo
 import anyio
 import structlog
 
-from threadwire.core.configuration import of_run
+from threadwire.core.configuration import merge_run_configuration
 from threadwire.core.ids import CronId
 from threadwire.core.records import Accepted, Cron, CronQuery, Fired, NewRun
 from threadwire.core.schedule import parse_schedule
 from threadwire.engine.assistants import Assistants
 from threadwire.engine.clock import Clock, seconds_until
-from threadwire.engine.runs import Begin, Runs, StartRun
+from threadwire.engine.runs import Runs, StartClaimed, StartRun
 from threadwire.errors import Invalid, NotFound, StorageError
 from threadwire.storage.abc import Storage
 
@@ -70,24 +70,24 @@ class Scheduler:
             fired = await (self._skip(cron, next_run_at) if is_over else self._start_run(cron, next_run_at))
         except (Invalid, NotFound) as error:  # it was valid when stored, so its time zone or assistant no longer exists
             fired = await self._skip(cron, next_run_at, error.message)
-        if fired is not None and fired.refused is not None:
-            logger.warning("cron_run_rejected", cron_id=cron.cron_id, reason=fired.refused)
+        if fired is not None and fired.rejected is not None:
+            logger.warning("cron_run_rejected", cron_id=cron.cron_id, reason=fired.rejected)
 
     async def _start_run(self, cron: Cron, next_run_at: int | None) -> Fired | None:
         fired: Fired | None = None
 
-        async def accept(new: NewRun, start: Begin | None) -> Accepted | None:
+        async def accept(new: NewRun, start: StartClaimed | None) -> Accepted | None:
             nonlocal fired
             fired = await self._storage.crons.fire(cron, new, next_run_at, start=start)
             return None if fired is None else fired.accepted
 
-        await self._runs.take_in(_run_request(cron), accept)
+        await self._runs.accept_with(_run_request(cron), accept)
         return fired
 
     async def _skip(self, cron: Cron, next_run_at: int | None, reason: str | None = None) -> Fired | None:
         """Take the slot without starting a run."""
         fired = await self._storage.crons.fire(cron, None, next_run_at)
-        return None if fired is None else replace(fired, refused=reason)
+        return None if fired is None else replace(fired, rejected=reason)
 
 
 def _run_request(cron: Cron) -> StartRun:
@@ -137,7 +137,7 @@ class Crons:
 
     async def _check(self, cron: Cron) -> None:
         """Reject a cron whose every run would be rejected."""
-        of_run(cron.kwargs.get("config") or {}, cron.kwargs.get("context") or {}, {}, {})
+        merge_run_configuration(cron.kwargs.get("config") or {}, cron.kwargs.get("context") or {}, {}, {})
         await self._runs.check(_run_request(cron))
 
     async def get(self, cron_id: CronId) -> Cron:

@@ -11,7 +11,7 @@ import structlog
 
 from threadwire.core.ids import ThreadId
 from threadwire.core.records import Ttl
-from threadwire.engine.checkpointing import Checkpointing
+from threadwire.engine.checkpoints import ThreadCheckpoints
 from threadwire.engine.clock import Clock
 from threadwire.engine.follow import Followers
 from threadwire.errors import BadRequest, StorageError
@@ -31,10 +31,10 @@ class Expiry:
 
 class ExpirySweeper:
     def __init__(
-        self, storage: Storage, checkpointing: Checkpointing, followers: Followers, expiry: Expiry, clock: Clock
+        self, storage: Storage, checkpoints: ThreadCheckpoints, followers: Followers, expiry: Expiry, clock: Clock
     ) -> None:
         self._storage = storage
-        self._checkpointing = checkpointing
+        self._checkpoints = checkpoints
         self._followers = followers
         self._expiry = expiry
         self._clock = clock
@@ -57,12 +57,12 @@ class ExpirySweeper:
         return swept
 
     async def _expire(self, thread_id: ThreadId) -> bool:
-        self._checkpointing.require_deletion()
+        self._checkpoints.require_deletion()
         strategy = await self._storage.threads.expire(thread_id, self._clock())
         if strategy == "delete":
             self._followers.forget_thread(thread_id)
-            await self._checkpointing.forget_thread(thread_id)
+            await self._checkpoints.forget_thread(thread_id)
         elif strategy == "keep_latest":
-            self._checkpointing.require_pruning()
-            await self._checkpointing.prune(thread_id)
+            self._checkpoints.require_pruning()
+            await self._checkpoints.prune(thread_id)
         return strategy is not None

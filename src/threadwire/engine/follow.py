@@ -14,13 +14,13 @@ from types import TracebackType
 from typing import NamedTuple
 
 from threadwire.core.encoding import Encoder
-from threadwire.core.entries import require_given
+from threadwire.core.entries import check_cursor
 from threadwire.core.ids import RunId, Seq, ThreadId
 from threadwire.core.records import Run
 from threadwire.engine.projections import Projection, Reader, Replay, RunReader, ThreadReader
 from threadwire.storage.abc import Log, Storage, Wakeup
 
-KEEP_PROJECTIONS = 64
+MAX_PROJECTIONS = 64
 """How many projections are cached for subscribers that may return. Those in use also live outside the cache."""
 POLL = 5.0
 """Seconds after which a follower reads the log even without a wakeup (spec 3.3)."""
@@ -127,7 +127,7 @@ class SharedFollower(Follower):
         await self._projection.check_deleted()
 
 
-class Arrival(NamedTuple):
+class Preamble(NamedTuple):
     """Frames for a subscriber that joins in the middle of a thread, sent before all others."""
 
     run_id: RunId | None
@@ -139,7 +139,7 @@ class Arrival(NamedTuple):
 class UnsharedFollower(Follower):
     """A subscriber of a thread with its own encoder, which can describe what is in progress when it joins."""
 
-    __slots__ = ("_arrival", "_deleted", "_reader", "_replay")
+    __slots__ = ("_deleted", "_preamble", "_reader", "_replay")
 
     def __init__(
         self,
@@ -148,12 +148,12 @@ class UnsharedFollower(Follower):
         reader: ThreadReader,
         after: Seq,
         open_followers: "set[Follower]",
-        arrival: Arrival | None,
+        preamble: Preamble | None,
     ) -> None:
         super().__init__(log, thread_id, after, open_followers)
         self._reader = reader
         self._replay = Replay(reader)
-        self._arrival = arrival
+        self._preamble = preamble
         self._deleted = False
 
     @property
@@ -167,12 +167,12 @@ class UnsharedFollower(Follower):
         return frames, self.finished
 
     async def _first_frames(self) -> bytes:
-        if self._arrival is None:
+        if self._preamble is None:
             return b""
-        if self._arrival.run_id is not None:
-            await self._reader.prime(self._arrival.run_id)
-        arrival, self._arrival = self._arrival, None
-        return arrival.render()
+        if self._preamble.run_id is not None:
+            await self._reader.prime(self._preamble.run_id)
+        preamble, self._preamble = self._preamble, None
+        return preamble.render()
 
     async def _check_deleted(self) -> None:
         self._deleted = await self._reader.thread_was_deleted()
@@ -194,7 +194,7 @@ class Followers:
         self._of_runs: set[Follower] = set()
         self._of_threads: set[Follower] = set()
 
-    def watched(self) -> frozenset[ThreadId]:
+    def followed_threads(self) -> frozenset[ThreadId]:
         """The threads with a run that is being followed now. Followers of whole threads do not count, because they
         never finish."""
         return frozenset(follower.thread_id for follower in self._of_runs)
@@ -221,24 +221,24 @@ class Followers:
 
         last = await self._log.last(thread_id)
         cursor = last if after is None else after
-        require_given(cursor, last)
+        check_cursor(cursor, last)
         projection = self._shared(_Key(thread_id, None, options), partial(make_reader, cursor))
         return SharedFollower(self._log, thread_id, projection, make_reader, cursor, self._of_threads)
 
-    async def follow_thread_alone(
+    async def follow_thread_unshared(
         self,
         thread_id: ThreadId,
         encoder: Encoder,
         after: Seq,
         *,
-        arrival: Arrival | None = None,
+        preamble: Preamble | None = None,
         until: RunId | None = None,
         upto: Seq | None = None,
     ) -> Follower:
         """Follow a thread with the caller's own encoder, from `after` to the end described in `ThreadReader`."""
         position = min(after, await self._log.last(thread_id))
         reader = ThreadReader(self._storage, thread_id, encoder, position, until=until, upto=upto)
-        return UnsharedFollower(self._log, thread_id, reader, after, self._of_threads, arrival)
+        return UnsharedFollower(self._log, thread_id, reader, after, self._of_threads, preamble)
 
     def _shared(self, key: _Key, make_reader: Callable[[], Reader]) -> Projection:
         projection = self._projections.get(key)
@@ -250,7 +250,7 @@ class Followers:
 
     def _make_room(self) -> None:
         """Drop the least recently used projections. Their current followers keep a reference."""
-        while len(self._projections) >= KEEP_PROJECTIONS:
+        while len(self._projections) >= MAX_PROJECTIONS:
             self._projections.popitem(last=False)
 
     def forget(self, run_id: RunId) -> None:

@@ -10,24 +10,24 @@ import anyio
 import structlog
 
 from threadwire.engine.assistants import Assistants
-from threadwire.engine.beginnings import Beginnings
-from threadwire.engine.checkpointing import Checkpointing
+from threadwire.engine.checkpoints import ThreadCheckpoints
 from threadwire.engine.clock import Clock, system_clock
 from threadwire.engine.crons import Crons, Scheduler
-from threadwire.engine.deliveries import Deliverer, NoWebhooks, Webhooks
 from threadwire.engine.expiry import Expiry, ExpirySweeper
 from threadwire.engine.follow import Followers
-from threadwire.engine.graph_reads import GraphReads
+from threadwire.engine.graph_access import GraphAccess
 from threadwire.engine.log_queries import LogQueries
 from threadwire.engine.runs import Runs
+from threadwire.engine.seeded_threads import SeededThreads
 from threadwire.engine.store import Store, sweep_forever
-from threadwire.engine.sweeping import Sweeper
+from threadwire.engine.temporary_threads import TemporaryThreadSweeper
 from threadwire.engine.threads import Threads
+from threadwire.engine.webhook_delivery import Deliverer, NoWebhooks, Webhooks
 from threadwire.engine.worker import Worker
-from threadwire.errors import LoopDied, ThreadwireError
-from threadwire.graphs.memory import Memory
+from threadwire.errors import LoopFailed, ThreadwireError
+from threadwire.graphs.project_persistence import ProjectPersistence
 from threadwire.graphs.registry import GraphRegistry
-from threadwire.graphs.store import StoreHome
+from threadwire.graphs.store import StoreProvider
 from threadwire.graphs.user_loop import UserLoop
 from threadwire.storage.abc import Storage
 
@@ -42,7 +42,7 @@ class Engine:
 
     assistants: Assistants
     threads: Threads
-    beginnings: Beginnings
+    seeded_threads: SeededThreads
     runs: Runs
     log: LogQueries
     crons: Crons
@@ -53,13 +53,13 @@ class Engine:
     storage: Storage
 
     @property
-    def death(self) -> ThreadwireError | None:
+    def fatal_error(self) -> ThreadwireError | None:
         """The error that ends the engine: graphs can no longer be called, or nothing can be stored."""
-        return self.storage.death or (LoopDied() if any(loop.is_dead for loop in self.loops) else None)
+        return self.storage.fatal_error or (LoopFailed() if any(loop.has_failed for loop in self.loops) else None)
 
     async def use_graphs(self, fresh: GraphRegistry) -> None:
         """Use these graphs for new runs and reads. Active runs finish with the code they started with."""
-        self.registry.become(fresh)
+        self.registry.replace_with(fresh)
         await self.assistants.ensure_graphs()
 
 
@@ -71,8 +71,8 @@ class _Parts:
     registry: GraphRegistry
     work_loop: UserLoop
     read_loop: UserLoop
-    checkpointing: Checkpointing
-    store: StoreHome
+    checkpoints: ThreadCheckpoints
+    store: StoreProvider
     followers: Followers
     worker: Worker
     webhooks: Webhooks
@@ -84,7 +84,7 @@ class _Parts:
 async def open_engine(
     storage: Storage,
     registry: GraphRegistry,
-    memory: Memory,
+    persistence: ProjectPersistence,
     *,
     capacity: int = 64,
     drain: float = 0,
@@ -100,25 +100,25 @@ async def open_engine(
     uncharged.
     """
     with ExitStack() as loops:
-        work_loop, read_loop = _open_loops(loops, memory)
+        work_loop, read_loop = _open_loops(loops, persistence)
         async with (
-            memory.open_saver(work_loop) as saver,
-            memory.open_store(work_loop, storage.items, clock) as store,
+            persistence.open_saver(work_loop) as saver,
+            persistence.open_store(work_loop, storage.items, clock) as store,
         ):
-            checkpointing = Checkpointing(storage, saver)
+            checkpoints = ThreadCheckpoints(storage, saver)
             parts = _Parts(
                 storage=storage,
                 registry=registry,
                 work_loop=work_loop,
                 read_loop=read_loop,
-                checkpointing=checkpointing,
+                checkpoints=checkpoints,
                 store=store,
                 followers=Followers(storage),
                 worker=Worker(
                     storage,
                     registry,
                     work_loop,
-                    checkpointing=checkpointing,
+                    checkpoints=checkpoints,
                     store=store,
                     capacity=capacity,
                     clock=clock,
@@ -129,36 +129,36 @@ async def open_engine(
             )
             engine, scheduler = _build_engine(parts)
             await engine.assistants.ensure_graphs()
-            await _recover(storage, checkpointing, clock)
+            await _recover(storage, checkpoints, clock)
             background: list[_Task] = [
                 scheduler.work,
-                partial(sweep_forever, storage.items, memory.ttl.sweep_every, clock),
+                partial(sweep_forever, storage.items, persistence.ttl.sweep_every, clock),
                 *_background_tasks(parts, keep_temporary),
             ]
             async with _running(engine, background, drain):
                 yield engine
 
 
-def _open_loops(loops: ExitStack, memory: Memory) -> tuple[UserLoop, UserLoop]:
+def _open_loops(loops: ExitStack, persistence: ProjectPersistence) -> tuple[UserLoop, UserLoop]:
     """Open the loops for runs and for reads."""
     work_loop = loops.enter_context(UserLoop("worker"))
     # A custom checkpointer or store belongs to one loop, so reads through it must use that loop too.
-    read_loop = work_loop if memory.is_brought else loops.enter_context(UserLoop("reads"))
+    read_loop = work_loop if persistence.is_custom else loops.enter_context(UserLoop("reads"))
     return work_loop, read_loop
 
 
 def _build_engine(parts: _Parts) -> tuple[Engine, Scheduler]:
-    storage, registry, checkpointing, clock = parts.storage, parts.registry, parts.checkpointing, parts.clock
+    storage, registry, checkpoints, clock = parts.storage, parts.registry, parts.checkpoints, parts.clock
     followers, worker, store, default_ttl = parts.followers, parts.worker, parts.store, parts.expiry.default_ttl
-    graph_access = GraphReads(registry, parts.read_loop, store)
-    threads = Threads(storage, registry, graph_access, worker, checkpointing, store, followers, clock, default_ttl)
+    graph_access = GraphAccess(registry, parts.read_loop, store)
+    threads = Threads(storage, registry, graph_access, worker, checkpoints, store, followers, clock, default_ttl)
     assistants = Assistants(storage, registry, graph_access, threads, clock)
-    runs = Runs(storage, assistants, followers, worker, checkpointing, parts.webhooks, clock, default_ttl)
+    runs = Runs(storage, assistants, followers, worker, checkpoints, parts.webhooks, clock, default_ttl)
     scheduler = Scheduler(storage, runs, clock)
     engine = Engine(
         assistants=assistants,
         threads=threads,
-        beginnings=Beginnings(storage, registry, threads, checkpointing, store, clock, default_ttl),
+        seeded_threads=SeededThreads(storage, registry, threads, checkpoints, store, clock, default_ttl),
         runs=runs,
         log=LogQueries(storage),
         crons=Crons(storage, assistants, runs, scheduler, clock),
@@ -172,11 +172,11 @@ def _build_engine(parts: _Parts) -> tuple[Engine, Scheduler]:
 
 
 def _background_tasks(parts: _Parts, keep_temporary: float) -> list[_Task]:
-    storage, checkpointing, followers, clock = parts.storage, parts.checkpointing, parts.followers, parts.clock
+    storage, checkpoints, followers, clock = parts.storage, parts.checkpoints, parts.followers, parts.clock
     return [
         Deliverer(storage, parts.webhooks, clock).work,
-        Sweeper(storage, checkpointing, followers, clock, keep=keep_temporary).work,
-        ExpirySweeper(storage, checkpointing, followers, parts.expiry, clock).work,
+        TemporaryThreadSweeper(storage, checkpoints, followers, clock, keep=keep_temporary).work,
+        ExpirySweeper(storage, checkpoints, followers, parts.expiry, clock).work,
     ]
 
 
@@ -186,8 +186,8 @@ async def _running(engine: Engine, background: Sequence[_Task], drain: float) ->
     async with anyio.create_task_group() as tasks, anyio.create_task_group() as upkeep:
         tasks.start_soon(engine.worker.work)
         for loop in engine.loops:
-            upkeep.start_soon(loop.lives)
-        upkeep.start_soon(engine.storage.lives)
+            upkeep.start_soon(loop.wait_for_failure)
+        upkeep.start_soon(engine.storage.wait_for_failure)
         for task in background:
             upkeep.start_soon(task)
         try:
@@ -195,12 +195,12 @@ async def _running(engine: Engine, background: Sequence[_Task], drain: float) ->
         finally:
             with anyio.CancelScope(shield=True):
                 # A failed storage would store nothing that a run still does.
-                await engine.worker.drain(drain if engine.storage.death is None else 0)
+                await engine.worker.drain(drain if engine.storage.fatal_error is None else 0)
             upkeep.cancel_scope.cancel()
 
 
-async def _recover(storage: Storage, checkpointing: Checkpointing, clock: Clock) -> None:
+async def _recover(storage: Storage, checkpoints: ThreadCheckpoints, clock: Clock) -> None:
     for run in await storage.runs.recover(clock()):
         logger.warning("run_recovered", run_id=run.run_id, status=run.status, crashes=run.crashes)
         if run.cancel == "rollback":
-            await checkpointing.forget_run(run.run_id)
+            await checkpoints.forget_run(run.run_id)

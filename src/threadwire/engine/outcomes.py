@@ -1,9 +1,9 @@
 """Waiting for a run to end, and what the client gets then."""
 
 from threadwire.core.entries import Entry, Json, Kind
-from threadwire.core.fold import StateFold
 from threadwire.core.ids import Seq
 from threadwire.core.records import Run
+from threadwire.core.state_fold import StateFold
 from threadwire.engine.follow import POLL
 from threadwire.engine.projections import PAGE
 from threadwire.storage.abc import Storage

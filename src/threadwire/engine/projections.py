@@ -18,10 +18,10 @@ from threadwire.storage.abc import Log, Storage, Threads
 
 PAGE = 1000
 SMALL_PAGE = 100
-SEND_AT_MOST = 256 * 1024
+MAX_SEND_BYTES = 256 * 1024
 """Bytes passed to a socket in one call."""
 
-KEEP_FRAMES = 4 * 1024 * 1024
+MAX_RETAINED_BYTES = 4 * 1024 * 1024
 """Bytes of frames a projection retains. A subscriber further behind reads the log."""
 
 Frame = tuple[Seq, bytes]
@@ -172,7 +172,7 @@ class Projection:
         self._seqs.append(seq)
         self._frames.append(frame)
         self._size += len(frame)
-        if self._size > KEEP_FRAMES:
+        if self._size > MAX_RETAINED_BYTES:
             self._drop_older_half()
 
     def _drop_older_half(self) -> None:
@@ -193,7 +193,7 @@ class Projection:
         if first == len(self._seqs):
             return b"", cursor
         last, size = first, 0
-        while last < len(self._seqs) and size < SEND_AT_MOST:
+        while last < len(self._seqs) and size < MAX_SEND_BYTES:
             size += len(self._frames[last])
             last += 1
         return b"".join(self._frames[first:last]), Seq(self._seqs[last - 1])
@@ -220,7 +220,7 @@ class Replay:
             if self._reader.position == before:
                 break
         frames, size = [], 0
-        while self._unsent and size < SEND_AT_MOST:
+        while self._unsent and size < MAX_SEND_BYTES:
             cursor, frame = self._unsent.popleft()
             frames.append(frame)
             size += len(frame)

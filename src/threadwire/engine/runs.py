@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from threadwire.core.configuration import base_of, of_run
+from threadwire.core.configuration import base_checkpoint_of, merge_run_configuration
 from threadwire.core.entries import Json
 from threadwire.core.ids import RunId, ThreadId, uuid7
 from threadwire.core.records import (
@@ -14,7 +14,7 @@ from threadwire.core.records import (
     CancelAction,
     Cancelled,
     Durability,
-    LogFigures,
+    LogCounters,
     MultitaskStrategy,
     NewRun,
     Run,
@@ -22,15 +22,15 @@ from threadwire.core.records import (
     RunStatus,
     Ttl,
 )
-from threadwire.core.run_state import next_in_turn
+from threadwire.core.run_state import startable_runs
 from threadwire.engine.assistants import Assistants
-from threadwire.engine.checkpointing import Checkpointing
+from threadwire.engine.checkpoints import ThreadCheckpoints
 from threadwire.engine.clock import Clock
-from threadwire.engine.deliveries import Webhooks
 from threadwire.engine.follow import Followers
 from threadwire.engine.outcomes import wait_for_outcome
-from threadwire.engine.request import brought_along
-from threadwire.engine.seeing_through import see_through
+from threadwire.engine.request_context import request_configurable
+from threadwire.engine.shielding import run_to_completion
+from threadwire.engine.webhook_delivery import Webhooks
 from threadwire.engine.worker import Worker
 from threadwire.errors import KeyReused, NotFound
 from threadwire.storage.abc import Storage
@@ -62,15 +62,15 @@ class StartRun:
     idempotency_key: str | None = None
     request_digest: str | None = None
     """Identifies the whole request made with the key."""
-    watched: bool = False
+    defer_sync: bool = False
     """Whether fsync may be deferred, because the client receives nothing before the run's first output."""
     owner: str | None = None
 
 
-Begin = Callable[[Run], None]
+StartClaimed = Callable[[Run], None]
 """Starts a run that was claimed as it was accepted."""
-Accept = Callable[[NewRun, Begin | None], Awaitable[Accepted | None]]
-"""Accepts a run in a transaction of the caller's choice. `Begin` is passed if a slot is reserved for the run."""
+Accept = Callable[[NewRun, StartClaimed | None], Awaitable[Accepted | None]]
+"""Accepts a run in a transaction of the caller's choice. `StartClaimed` is passed if a slot is reserved for the run."""
 
 
 def run_kwargs(
@@ -123,55 +123,55 @@ class Runs:
         assistants: Assistants,
         followers: Followers,
         worker: Worker,
-        checkpointing: Checkpointing,
+        checkpoints: ThreadCheckpoints,
         webhooks: Webhooks,
         clock: Clock,
         default_ttl: Ttl | None = None,
     ) -> None:
         self._storage = storage
-        self._checkpointing = checkpointing
+        self._checkpoints = checkpoints
         self._assistants = assistants
         self._followers = followers
         self._worker = worker
         self._webhooks = webhooks
         self._clock = clock
         self._default_ttl = default_ttl
-        self.follow, self.follow_thread_alone = followers.follow, followers.follow_thread_alone
+        self.follow, self.follow_thread_unshared = followers.follow, followers.follow_thread_unshared
 
     async def start(self, request: StartRun) -> Run:
         """Accept a run. On return it is durable, and will be executed whatever happens to the caller."""
         await self.check(request)
-        accepted = await self.take_in(request, partial(self._accept, patient=request.watched))
+        accepted = await self.accept_with(request, partial(self._accept, defer_sync=request.defer_sync))
         assert accepted is not None
         return accepted
 
     async def check(self, request: StartRun) -> None:
         """Reject a request that would fail later: its checkpoint does not exist, its webhook is not allowed, its thread
         could not be deleted, or other runs could not be rolled back."""
-        if (base := base_of(request.kwargs.get("config") or {})) is not None:
-            await self._checkpointing.require(request.thread_id or ThreadId(uuid7()), base)
+        if (base := base_checkpoint_of(request.kwargs.get("config") or {})) is not None:
+            await self._checkpoints.require(request.thread_id or ThreadId(uuid7()), base)
         if request.webhook is not None:
             await self._webhooks.check(request.webhook)
         if request.temporary:
-            self._checkpointing.require_deletion()
+            self._checkpoints.require_deletion()
         if request.multitask_strategy == "rollback":
-            self._checkpointing.require_rollback()
+            self._checkpoints.require_rollback()
 
-    async def _accept(self, new: NewRun, start: Begin | None, *, patient: bool) -> Accepted:
+    async def _accept(self, new: NewRun, start: StartClaimed | None, *, defer_sync: bool) -> Accepted:
         try:
-            return await self._storage.runs.accept(new, start=start, patient=patient)
+            return await self._storage.runs.accept(new, start=start, defer_sync=defer_sync)
         except NotFound as error:
             raise NotFound(_NOT_FOUND) from error
 
-    async def take_in(self, request: StartRun, accept: Accept) -> Run | None:
+    async def accept_with(self, request: StartRun, accept: Accept) -> Run | None:
         """Accept a run with `accept` and notify the worker, even if the caller is cancelled. Return the run as it was
         accepted, or None if it was not. Raises `KeyReused`."""
         new = await self._prepare(request)
         replaced = await self._rolled_back_by(request)
-        return await see_through(self._accept_and_notify(new, replaced, accept))
+        return await run_to_completion(self._accept_and_notify(new, replaced, accept))
 
     async def _accept_and_notify(self, new: NewRun, replaced: "Sequence[Run]", accept: Accept) -> Run | None:
-        with self._worker.place_for(new.thread_id) as start:
+        with self._worker.reserve_slot(new.thread_id) as start:
             accepted = await accept(new, start)
         if accepted is None:
             return None
@@ -180,7 +180,7 @@ class Runs:
         if accepted.repeated:
             return _same_request(new, accepted.run)
         for run in replaced:
-            await self._checkpointing.forget_run(run.run_id)
+            await self._checkpoints.forget_run(run.run_id)
         for run_id in accepted.stopping:
             self._worker.stop(run_id, "rollback" if new.multitask_strategy == "rollback" else "interrupt")
         self._worker.hint()
@@ -207,7 +207,7 @@ class Runs:
             idempotency_key=request.idempotency_key,
             request_digest=request.request_digest,
             temporary=request.temporary,
-            webhook=None if self._webhooks.muted else request.webhook,
+            webhook=None if self._webhooks.disabled else request.webhook,
             owner=request.owner,
         )
 
@@ -251,14 +251,14 @@ class Runs:
         pending = await self._storage.runs.list(thread_id, status="pending", limit=1000)
         for run in await self._storage.runs.list(thread_id, status="running", limit=1):
             return run
-        candidates, now = next_in_turn(pending[::-1]), self._clock()
+        candidates, now = startable_runs(pending[::-1]), self._clock()
         return next((run for run in candidates if run.is_due(now)), candidates[0] if candidates else None)
 
     async def count_active(self) -> dict[RunStatus, int]:
         return await self._storage.runs.count_active()
 
-    def figures(self) -> LogFigures:
-        return self._storage.log.figures()
+    def counters(self) -> LogCounters:
+        return self._storage.log.counters()
 
     async def delete(self, thread_id: ThreadId | None, run_id: RunId) -> None:
         """Delete a run's row. An active run is stopped first."""
@@ -280,8 +280,8 @@ class Runs:
     async def stop_if_active(self, run: Run, action: CancelAction) -> bool:
         """Request that a run stop. Return False if it had already ended."""
         if action == "rollback":
-            self._checkpointing.require_rollback()
-        return await see_through(self._stop_if_active(run, action))
+            self._checkpoints.require_rollback()
+        return await run_to_completion(self._stop_if_active(run, action))
 
     async def _stop_if_active(self, run: Run, action: CancelAction) -> bool:
         cancelled = await self._storage.runs.cancel(run.run_id, action, self._clock())
@@ -293,8 +293,8 @@ class Runs:
     async def cancel_many(self, selection: RunSelection, action: CancelAction) -> None:
         """Request that all these runs stop, without waiting."""
         if action == "rollback":
-            self._checkpointing.require_rollback()
-        await see_through(self._cancel_many(selection, action))
+            self._checkpoints.require_rollback()
+        await run_to_completion(self._cancel_many(selection, action))
 
     async def _cancel_many(self, selection: RunSelection, action: CancelAction) -> None:
         cancelled = await self._storage.runs.cancel_many(selection, action, self._clock())
@@ -308,10 +308,10 @@ class Runs:
 
     async def _stop_cancelled(self, cancelled: Sequence[Cancelled], action: CancelAction) -> None:
         for each in cancelled:
-            if each.at_once:
+            if each.ended:
                 self._worker.ended["interrupted"] += 1
                 if action == "rollback":
-                    await self._checkpointing.forget_run(each.run.run_id)
+                    await self._checkpoints.forget_run(each.run.run_id)
             else:
                 self._worker.stop(each.run.run_id, each.run.cancel or action)
         self._worker.hint()
@@ -335,8 +335,8 @@ def _thread_config(kwargs: dict[str, Any]) -> dict[str, Any]:
 
 def _with_assistant(kwargs: dict[str, Any], assistant: Assistant) -> dict[str, Any]:
     """Merge the assistant's configuration into the request's, which takes precedence."""
-    config, context = of_run(
+    config, context = merge_run_configuration(
         kwargs.get("config") or {}, kwargs.get("context") or {}, assistant.config, assistant.context
     )
-    config["configurable"] = {**config["configurable"], **brought_along.get()}
+    config["configurable"] = {**config["configurable"], **request_configurable.get()}
     return {**kwargs, "config": config, "context": context}

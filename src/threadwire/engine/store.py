@@ -10,7 +10,7 @@ import structlog
 from threadwire.core.items import MINUTE
 from threadwire.engine.clock import Clock
 from threadwire.errors import BadRequest, GraphFailed, StorageError, ThreadwireError
-from threadwire.graphs.store import StoreHome
+from threadwire.graphs.store import StoreProvider
 from threadwire.storage.abc import Items
 
 T = TypeVar("T")
@@ -21,7 +21,7 @@ logger = structlog.get_logger("threadwire.store")
 
 
 class Store:
-    def __init__(self, home: StoreHome) -> None:
+    def __init__(self, home: StoreProvider) -> None:
         self._home = home
 
     async def put(
@@ -50,7 +50,7 @@ class Store:
         return await self._call(lambda store: store.alist_namespaces(**options))
 
     async def _call(self, operation: Callable[[Any], Coroutine[Any, Any, T]], owner: str | None = None) -> T:
-        store = self._home.of(owner)
+        store = self._home.for_owner(owner)
         try:
             if self._home.loop is None:
                 return await operation(store)

@@ -9,23 +9,23 @@ from weakref import WeakValueDictionary
 import anyio
 from langgraph_sdk.runtime import AccessContext
 
-from threadwire.core.configuration import PLACES
+from threadwire.core.configuration import LOCATION_KEYS
 from threadwire.core.encoding import Encoder
 from threadwire.core.entries import Draft, Json, Kind
 from threadwire.core.ids import Seq, ThreadId, uuid7
-from threadwire.core.records import CheckpointSizes, ExpiryStrategy, Put, Run, Thread, ThreadQuery, Ttl, WantedTtl
-from threadwire.engine.checkpointing import Checkpointing
+from threadwire.core.records import CheckpointSizes, ExpiryStrategy, Put, RequestedTtl, Run, Thread, ThreadQuery, Ttl
+from threadwire.engine.checkpoints import ThreadCheckpoints
 from threadwire.engine.clock import Clock
 from threadwire.engine.follow import Follower, Followers
-from threadwire.engine.graph_reads import GraphReads
-from threadwire.engine.seeing_through import see_through
+from threadwire.engine.graph_access import GraphAccess
+from threadwire.engine.shielding import run_to_completion
 from threadwire.engine.worker import Worker
 from threadwire.errors import BadRequest, Conflict, NotFound
 from threadwire.graphs import state
 from threadwire.graphs.registry import GraphRegistry
-from threadwire.graphs.state import Graph, Move
-from threadwire.graphs.store import StoreHome
-from threadwire.storage.abc import Settling, Storage
+from threadwire.graphs.state import Graph, StagedUpdate
+from threadwire.graphs.store import StoreProvider
+from threadwire.storage.abc import StateCommit, Storage
 
 T = TypeVar("T")
 
@@ -41,17 +41,17 @@ class Threads:
         self,
         storage: Storage,
         registry: GraphRegistry,
-        graph_access: GraphReads,
+        graph_access: GraphAccess,
         worker: Worker,
-        checkpointing: Checkpointing,
-        store: StoreHome,
+        checkpoints: ThreadCheckpoints,
+        store: StoreProvider,
         followers: Followers,
         clock: Clock,
         default_ttl: Ttl | None = None,
     ) -> None:
         self._storage = storage
         self._registry = registry
-        self._checkpointing = checkpointing
+        self._checkpoints = checkpoints
         self._store = store
         self._graph_access = graph_access
         self._worker = worker
@@ -65,14 +65,14 @@ class Threads:
         thread_id: ThreadId | None,
         metadata: dict[str, Any],
         if_exists: str = "raise",
-        ttl: WantedTtl = "usual",
+        ttl: RequestedTtl = "usual",
         owner: str | None = None,
     ) -> Thread:
         thread = self.new(thread_id, metadata, self._default_ttl if ttl == "usual" else ttl, owner)
         try:
             return await self._storage.threads.create(thread, if_exists=if_exists)
         except Conflict:
-            raise taken(thread.thread_id) from None
+            raise already_exists(thread.thread_id) from None
 
     def new(self, thread_id: ThreadId | None, metadata: dict[str, Any], ttl: Ttl | None, owner: str | None) -> Thread:
         """Return a new thread, not stored yet."""
@@ -93,7 +93,7 @@ class Threads:
             raise _missing(thread_id)
         return thread
 
-    async def update(self, thread_id: ThreadId, metadata: dict[str, Any], ttl: WantedTtl = "usual") -> Thread:
+    async def update(self, thread_id: ThreadId, metadata: dict[str, Any], ttl: RequestedTtl = "usual") -> Thread:
         try:
             return await self._storage.threads.update(thread_id, metadata=metadata, ttl=ttl, now=self._clock())
         except NotFound:
@@ -101,8 +101,8 @@ class Threads:
 
     async def delete(self, thread_id: ThreadId) -> None:
         """Delete a thread with all its data. An active run is fenced first, then stopped."""
-        self._checkpointing.require_deletion()
-        await see_through(self._delete(thread_id))
+        self._checkpoints.require_deletion()
+        await run_to_completion(self._delete(thread_id))
 
     async def _delete(self, thread_id: ThreadId) -> None:
         running = await self._storage.runs.list(thread_id, status="running", limit=1)
@@ -113,15 +113,15 @@ class Threads:
         self._followers.forget_thread(thread_id)
         for run in running:
             self._worker.stop(run.run_id, "interrupt")
-        if self._checkpointing.is_brought:
+        if self._checkpoints.is_custom:
             await self._delete_checkpoints(thread_id, running)
 
     async def _delete_checkpoints(self, thread_id: ThreadId, stopped: list[Run]) -> None:
         """A custom checkpointer has no fences, so wait for the stopped runs first, up to a timeout."""
         with anyio.move_on_after(STOP_TIMEOUT):
             for run in stopped:
-                await self._worker.gone(run.run_id)
-        await self._checkpointing.forget_thread(thread_id)
+                await self._worker.wait_until_stopped(run.run_id)
+        await self._checkpoints.forget_thread(thread_id)
 
     async def delete_all(self, query: ThreadQuery) -> None:
         """Delete every thread that matches the query, page by page, ignoring its limit and offset."""
@@ -135,7 +135,7 @@ class Threads:
         """Delete threads, or all but their newest checkpoints. Return how many, without those that do not exist. With
         `keep_latest`, threads with active runs are skipped, because such a run may start from an older checkpoint."""
         if strategy == "keep_latest":
-            self._checkpointing.require_pruning()
+            self._checkpoints.require_pruning()
         pruned = 0
         for thread_id in dict.fromkeys(thread_ids):
             if strategy == "keep_latest":
@@ -148,7 +148,7 @@ class Threads:
     async def _keep_latest(self, thread_id: ThreadId) -> bool:
         if not await self._storage.threads.prune(thread_id, self._clock()):
             return False
-        await self._checkpointing.prune(thread_id)
+        await self._checkpoints.prune(thread_id)
         return True
 
     async def search(self, query: ThreadQuery) -> list[Thread]:
@@ -167,7 +167,7 @@ class Threads:
 
     async def sizes(self, thread_id: ThreadId) -> CheckpointSizes:
         await self.get(thread_id)
-        return await self._checkpointing.sizes(thread_id)
+        return await self._checkpoints.sizes(thread_id)
 
     async def follow(
         self, thread_id: ThreadId, options: Hashable, make_encoder: Callable[[], Encoder], after: Seq | None
@@ -185,8 +185,8 @@ class Threads:
         if (graph_id := graph_of(thread.metadata)) is None:
             return state.EMPTY
         configurable = _configurable(thread_id, checkpoint)
-        saver = self._checkpointing.saver()
-        return await self.asking(
+        saver = self._checkpoints.saver()
+        return await self.call_graph(
             graph_id, configurable, lambda graph: state.read(graph, saver, configurable, subgraphs=subgraphs)
         )
 
@@ -204,8 +204,8 @@ class Threads:
             return []
         configurable = _configurable(thread_id, checkpoint)
         bound = _configurable(thread_id, before) if before is not None else None
-        saver = self._checkpointing.saver()
-        return await self.asking(
+        saver = self._checkpoints.saver()
+        return await self.call_graph(
             graph_id,
             configurable,
             lambda graph: state.history(graph, saver, configurable, limit=limit, before=bound, metadata=metadata),
@@ -234,62 +234,62 @@ class Threads:
         self, thread: Thread, since: Seq, values: Any, as_node: str | None, checkpoint: dict[str, Any] | None
     ) -> dict[str, Any] | None:
         """Return the `configurable` of the new state; None if the thread changed meanwhile."""
-        thread_id, custom = thread.thread_id, self._checkpointing.is_brought
+        thread_id, custom = thread.thread_id, self._checkpoints.is_custom
         if (graph_id := graph_of(thread.metadata)) is None:
-            raise no_graph(thread_id)
+            raise graph_not_assigned(thread_id)
         configurable = {**_configurable(thread_id, checkpoint), "graph_id": graph_id}  # for the checkpoint's metadata
         checkpoint_id, ns = configurable.get("checkpoint_id"), configurable["checkpoint_ns"]
-        await self._checkpointing.require(thread_id, checkpoint_id, ns)
-        await self._checkpointing.let_new_ones_follow(thread_id)
-        saver, store = self._checkpointing.saver(), self._store.of(thread.owner)
+        await self._checkpoints.require(thread_id, checkpoint_id, ns)
+        await self._checkpoints.advance_id_clock(thread_id)
+        saver, store = self._checkpoints.saver(), self._store.for_owner(thread.owner)
 
-        async def update(graph: Graph) -> tuple[Move, Settling | None]:
+        async def update(graph: Graph) -> tuple[StagedUpdate, StateCommit | None]:
             move = await state.update(graph, saver, store, configurable, values, as_node)
             # Called here, because serialising the checkpoints may run the project's code.
             return move, None if custom else self._commit_update(thread_id, move, since, move.puts)
 
-        move, commit = await self.asking(graph_id, configurable, update, "threads.update")
+        move, commit = await self.call_graph(graph_id, configurable, update, "threads.update")
         if commit is not None:
             return move.configurable if await commit.wait() else None
-        with self._worker.keeping_free(thread_id):  # a custom checkpointer is not part of the transaction
+        with self._worker.hold_thread(thread_id):  # a custom checkpointer is not part of the transaction
             if not await self._commit_update(thread_id, move, since, ()).wait():
                 return None
-            await self._checkpointing.put(move.puts)
+            await self._checkpoints.put(move.puts)
         return move.configurable
 
-    def _commit_update(self, thread_id: ThreadId, move: Move, since: Seq, puts: Sequence[Put]) -> Settling:
+    def _commit_update(self, thread_id: ThreadId, move: StagedUpdate, since: Seq, puts: Sequence[Put]) -> StateCommit:
         now = self._clock()
-        reset = {"cause": "update", "checkpoint_id": move.configurable["checkpoint_id"], "values": move.settled.values}
+        reset = {"cause": "update", "checkpoint_id": move.configurable["checkpoint_id"], "values": move.summary.values}
         drafts = [Draft(Kind.STATE_RESET, reset, (), now)]
-        return self._storage.threads.settle(thread_id, move.settled, drafts, puts, since=since, now=now)
+        return self._storage.threads.commit_state(thread_id, move.summary, drafts, puts, since=since, now=now)
 
-    async def asking(
+    async def call_graph(
         self,
         graph_id: str,
         configurable: dict[str, Any],
         operation: Callable[[Graph], Coroutine[Any, Any, T]],
         access: AccessContext = "threads.read",
-        like: ThreadId | None = None,
+        config_from: ThreadId | None = None,
     ) -> T:
-        """Call a graph for a thread. A factory gets the config of the last run on that thread, or on `like`."""
-        config = await self._config_for(graph_id, like or configurable["thread_id"])
+        """Call a graph for a thread. A factory gets the config of the last run on that thread, or on `config_from`."""
+        config = await self._config_for(graph_id, config_from or configurable["thread_id"])
         config = {**config, "configurable": {**(config.get("configurable") or {}), **configurable}}
-        return await self._graph_access.ask(graph_id, config, access, operation)
+        return await self._graph_access.call(graph_id, config, access, operation)
 
     async def _config_for(self, graph_id: str, thread_id: ThreadId) -> dict[str, Any]:
         """The config of the thread's last run, for a factory that builds its graph from the config: it must return the
         same graph again."""
-        if not self._registry.is_made(graph_id):
+        if not self._registry.has_factory(graph_id):
             return {}
         for run in await self._storage.runs.list(thread_id, limit=1):
             config = run.kwargs.get("config") or {}
             configurable = config.get("configurable") or {}
-            configured = {key: value for key, value in configurable.items() if key not in PLACES}
+            configured = {key: value for key, value in configurable.items() if key not in LOCATION_KEYS}
             return {**config, "configurable": configured}
         return {}
 
 
-def no_graph(thread_id: ThreadId) -> BadRequest:
+def graph_not_assigned(thread_id: ThreadId) -> BadRequest:
     return BadRequest(
         f"Thread '{thread_id}' has no assigned graph ID. This usually occurs when no runs have been made on this"
         " particular thread. This operation requires a graph ID. Please ensure a run has been made for the thread or"
@@ -297,7 +297,7 @@ def no_graph(thread_id: ThreadId) -> BadRequest:
     )
 
 
-def taken(thread_id: ThreadId) -> Conflict:
+def already_exists(thread_id: ThreadId) -> Conflict:
     return Conflict(f"Thread with ID {thread_id} already exists")
 
 

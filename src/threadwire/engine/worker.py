@@ -12,24 +12,24 @@ import anyio
 import structlog
 from anyio.abc import TaskGroup
 
-from threadwire.core.configuration import base_of
+from threadwire.core.configuration import base_checkpoint_of
 from threadwire.core.entries import Draft, Fence
 from threadwire.core.ids import RunId, ThreadId
 from threadwire.core.records import CancelAction, Ending, Run
-from threadwire.core.run_state import user_interrupt
-from threadwire.engine.checkpointing import Checkpointing
+from threadwire.core.run_state import user_interrupt_error
+from threadwire.engine.checkpoints import ThreadCheckpoints
 from threadwire.engine.clock import Clock, seconds_until
-from threadwire.errors import GraphUnavailable, LoopDied, LoopGivenUp, NotFound, RollbackDue, StorageError
+from threadwire.errors import GraphUnavailable, LoopAbandoned, LoopFailed, NotFound, RollbackDue, StorageError
 from threadwire.graphs.current_attempt import current_attempt
 from threadwire.graphs.execution import Attempt, Execution, describe
 from threadwire.graphs.registry import GraphRegistry
-from threadwire.graphs.store import StoreHome
+from threadwire.graphs.store import StoreProvider
 from threadwire.graphs.user_loop import UserLoop, WorkCancelled
 from threadwire.storage.abc import Log, Storage
 
 logger = structlog.get_logger("threadwire.worker")
 
-STOPPED_WITHIN = 2.0
+STOP_TIMEOUT = 2.0
 """Seconds a run has to stop when a shutdown cancels it. Its code may block, or suppress the cancellation."""
 
 _ROLLED_BACK = Ending(status="interrupted", rollback=True)
@@ -57,11 +57,11 @@ class LogRecorder:
             self._log.append(self._thread_id, drafts, self._fence)
 
     @property
-    def crowded(self) -> bool:
-        return self._log.crowded
+    def queue_full(self) -> bool:
+        return self._log.queue_full
 
-    async def room(self) -> None:
-        await self._log.room()
+    async def wait_for_room(self) -> None:
+        await self._log.wait_for_room()
 
 
 class Worker:
@@ -71,14 +71,14 @@ class Worker:
         registry: GraphRegistry,
         loop: UserLoop,
         *,
-        checkpointing: Checkpointing,
-        store: StoreHome,
+        checkpoints: ThreadCheckpoints,
+        store: StoreProvider,
         capacity: int,
         clock: Clock,
     ) -> None:
         self._storage = storage
         self._registry = registry
-        self._checkpointing = checkpointing
+        self._checkpoints = checkpoints
         self._store = store
         self._loop = loop
         self.capacity = capacity
@@ -99,7 +99,7 @@ class Worker:
         """Number of runs since the start of the process, by final status."""
 
     @contextmanager
-    def place_for(self, thread_id: ThreadId) -> Iterator[Callable[[Run], None] | None]:
+    def reserve_slot(self, thread_id: ThreadId) -> Iterator[Callable[[Run], None] | None]:
         """Reserve a slot while a run is being accepted, so that it can start immediately. Yield a function that starts
         it, or None if there is no slot."""
         free = not self._draining and self._tasks is not None and self._free > 0 and thread_id not in self._held_threads
@@ -110,7 +110,7 @@ class Worker:
             nonlocal reserved
             self._reserved -= reserved  # the run itself occupies the slot now; accepting it may still take long
             reserved = 0
-            self.begin(run)
+            self.start(run)
 
         try:
             yield start if free else None
@@ -122,7 +122,7 @@ class Worker:
             self._slot_freed.set()
 
     @contextmanager
-    def keeping_free(self, thread_id: ThreadId) -> Iterator[None]:
+    def hold_thread(self, thread_id: ThreadId) -> Iterator[None]:
         """Start no run of this thread inside the block. A run that is already being accepted may still start, so check
         inside the block whether the thread is free, behind that run in the storage's queue."""
         self._held_threads[thread_id] += 1
@@ -137,7 +137,7 @@ class Worker:
             del self._held_threads[thread_id]
         self._wake.set()
 
-    def begin(self, run: Run) -> None:
+    def start(self, run: Run) -> None:
         """Execute a run that is already claimed."""
         assert self._tasks is not None, "the worker is not running"
         running = self._running[run.run_id] = _Running(run, anyio.CancelScope())
@@ -169,7 +169,7 @@ class Worker:
         if not self._claiming and not self._reserved:
             self._stop_requests.clear()
 
-    async def gone(self, run_id: RunId) -> None:
+    async def wait_until_stopped(self, run_id: RunId) -> None:
         """Return once the run is no longer being executed."""
         while run_id in self._running:
             self._slot_freed.clear()
@@ -196,7 +196,7 @@ class Worker:
             await self._wait_until_idle()
         for running in self._running.values():
             running.scope.cancel()
-        with anyio.move_on_after(STOPPED_WITHIN):
+        with anyio.move_on_after(STOP_TIMEOUT):
             await self._wait_until_idle()
         if self._running:
             self._abandon_runs()
@@ -214,16 +214,16 @@ class Worker:
         for running in self._running.values():
             nodes = running.execution.next if running.execution is not None else ()
             logger.warning("run_stop_timed_out", nodes=list(nodes), **_log_fields(running.run))
-        self._loop.give_up()
+        self._loop.abandon()
 
     async def _start_claimed(self) -> None:
         if self._free <= 0:
             return
         self._claiming = True
         try:
-            but_not = frozenset(self._held_threads)
-            for run in await self._storage.runs.claim(self._free, now=self._clock(), but_not=but_not):
-                self.begin(run)
+            exclude = frozenset(self._held_threads)
+            for run in await self._storage.runs.claim(self._free, now=self._clock(), exclude=exclude):
+                self.start(run)
         finally:
             self._claiming = False
             self._discard_stop_requests()
@@ -231,7 +231,7 @@ class Worker:
     async def _wait_for_work(self) -> None:
         """Wait for a hint, or until the next run is due."""
         # Runs on held threads do not count: releasing such a thread wakes the worker.
-        due = await self._storage.runs.next_due(but_not=frozenset(self._held_threads))
+        due = await self._storage.runs.next_due(exclude=frozenset(self._held_threads))
         if due is None:
             self._queue_is_empty = not (await self._storage.runs.count_active())["pending"]
         with anyio.move_on_after(seconds_until(due if self._free > 0 else None, self._clock())):
@@ -256,9 +256,9 @@ class Worker:
                 ending = await self._loop.run(partial(self._execute, run, execution))
         except WorkCancelled as error:
             ending = Ending(status="error", error={"error": "CancelledError", "message": str(error)})
-        except LoopGivenUp:  # the run is released, or ends with the requested action
+        except LoopAbandoned:  # the run is released, or ends with the requested action
             pass
-        except LoopDied:  # the run stays as it is, and the next process recovers it
+        except LoopFailed:  # the run stays as it is, and the next process recovers it
             raise
         except (GraphUnavailable, NotFound) as error:
             ending = Ending(status="error", error=describe(error))
@@ -269,14 +269,14 @@ class Worker:
             await self._end(running, ending)
 
     async def _attempt(self, run: Run) -> Attempt:
-        newest = await self._checkpointing.newest_before(run)
+        newest = await self._checkpoints.newest_before(run)
         checkpoint_id, created_by = newest if newest is not None else (None, None)
         resumes = created_by == run.run_id
         if not resumes:  # it existed when the run was accepted, but other runs may have been rolled back since
-            await self._checkpointing.require(run.thread_id, base_of(run.kwargs.get("config") or {}))
+            await self._checkpoints.require(run.thread_id, base_checkpoint_of(run.kwargs.get("config") or {}))
         return Attempt(
             run,
-            goes_on=resumes,
+            resumes=resumes,
             base_checkpoint=checkpoint_id,
             stream_models=self._registry.stream_models(run.graph_id),
         )
@@ -284,10 +284,10 @@ class Worker:
     async def _execute(self, run: Run, execution: Execution) -> Ending:
         """Runs on the user loop."""
         current_attempt.set(run.fence)
-        saver = self._checkpointing.saver_of(run)
+        saver = self._checkpoints.saver_of(run)
         try:
             context = run.kwargs.get("context") or None
-            store = self._store.of(run.owner)
+            store = self._store.for_owner(run.owner)
             async with self._registry.open(run.graph_id, execution.config, store=store, context=context) as graph:
                 return await execution.drive(graph, saver, store)
         except asyncio.CancelledError:  # requested, or raised by the graph itself; the caller can tell which
@@ -314,13 +314,13 @@ class Worker:
         """Store the ending. Return the ending that was stored, which may differ."""
         try:
             if ending.rollback:
-                await self._checkpointing.forget_run(run.run_id)
+                await self._checkpoints.forget_run(run.run_id)
             await self._storage.runs.finish(run.fence, ending, now)
         except RollbackDue:  # requested just now; this worker has not been notified yet
             return await self._finish(run, _ROLLED_BACK, now)
         except StorageError as error:  # some of the run's output could not be stored, so it has not succeeded
             failed = Ending(status="error", error=describe(error))
-            await self._storage.runs.finish(run.fence, failed, now, regardless=ending.rollback)
+            await self._storage.runs.finish(run.fence, failed, now, force=ending.rollback)
             return failed
         return ending
 
@@ -330,7 +330,7 @@ class Worker:
             return None
         if running.action == "rollback":
             return _ROLLED_BACK
-        error = user_interrupt(running.action)
+        error = user_interrupt_error(running.action)
         if running.execution is None:
             return Ending(status="interrupted", error=error)
         return running.execution.interrupted(error)

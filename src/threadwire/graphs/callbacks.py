@@ -18,11 +18,11 @@ logger = logging.getLogger(__name__)
 
 
 class Callbacks(AsyncCallbackManager):
-    at_once: ClassVar[frozenset[type]] = frozenset()
+    direct_handlers: ClassVar[frozenset[type]] = frozenset()
     """Handler types that may be called directly: LangGraph's own, if the installed version has them."""
 
     @classmethod
-    def instead_of(cls, manager: AsyncCallbackManager) -> Self:
+    def from_manager(cls, manager: AsyncCallbackManager) -> Self:
         return cls(
             handlers=manager.handlers,
             inheritable_handlers=manager.inheritable_handlers,
@@ -85,7 +85,7 @@ class ChainCallbacks(AsyncCallbackManagerForChainRun):
 
 
 def _all_direct(handlers: Sequence[BaseCallbackHandler]) -> bool:
-    return all(type(handler) in Callbacks.at_once for handler in handlers)
+    return all(type(handler) in Callbacks.direct_handlers for handler in handlers)
 
 
 def _notify(handlers: Sequence[BaseCallbackHandler], event: str, *args: Any, **kwargs: Any) -> None:

@@ -20,12 +20,12 @@ from dotenv import dotenv_values
 
 from threadwire.core.webhooks import WebhookRules
 from threadwire.errors import ConfigError
-from threadwire.graphs.http_section import HttpSection, read_http
-from threadwire.graphs.known_keys import unknown_keys
-from threadwire.graphs.persistence import CheckpointerConfig, StoreConfig, read_checkpointer, read_store
-from threadwire.graphs.source import CodeSource, kind_of, split_source
+from threadwire.graphs.code_source import CodeSource, kind_of, split_source
+from threadwire.graphs.config_keys import unknown_keys
+from threadwire.graphs.http_config import HttpConfig, read_http
+from threadwire.graphs.persistence_config import CheckpointerConfig, StoreConfig, read_checkpointer, read_store
 from threadwire.graphs.ui import UiConfig
-from threadwire.graphs.webhooks import read_webhooks
+from threadwire.graphs.webhook_config import read_webhooks
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class ProjectConfig:
     wants_auth: bool = False
     """Whether the project configures authentication, which is not supported yet."""
     ui: UiConfig = field(default_factory=lambda: UiConfig({}))
-    http: HttpSection = field(default_factory=HttpSection)
+    http: HttpConfig = field(default_factory=HttpConfig)
     problems: list[str] = field(default_factory=list)
     """Invalid parts of the file that are ignored. Invalid graph entries are reported per graph."""
     warnings: list[str] = field(default_factory=list)
@@ -62,7 +62,7 @@ class ProjectConfig:
         return self.path.parent
 
     @property
-    def places(self) -> list[Path]:
+    def code_paths(self) -> list[Path]:
         """The folders of the project's own code, and the files it names, which may lie outside them."""
         named: list[CodeSource] = [*self.graphs.values(), *([self.http.app] if self.http.app else [])]
         files = [Path(os.path.normpath(self.root / source.location)) for source in named if source.is_file]

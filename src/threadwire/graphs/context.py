@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import BaseModel
 
 
-def fitting(context: Any, schema: Any) -> Any:
+def matching_context(context: Any, schema: Any) -> Any:
     """Return the part of a context that the schema accepts: the keys it has fields for.
 
     Extra keys are dropped, because some clients send the same context to every graph. If no key is left, return None
@@ -19,9 +19,9 @@ def fitting(context: Any, schema: Any) -> Any:
     return known if known or not any(fields.values()) else None
 
 
-def made(context: Any, schema: Any) -> Any:
+def build_context(context: Any, schema: Any) -> Any:
     """Return the context as an instance of the schema if the schema is a class with fields."""
-    accepted = fitting(context, schema)
+    accepted = matching_context(context, schema)
     return schema(**accepted) if isinstance(accepted, dict) and _fields(schema) is not None else accepted
 
 

@@ -10,12 +10,12 @@ from typing import Any
 from langchain_core.embeddings import Embeddings
 from langgraph.store.base.embed import EmbeddingsLambda, ensure_embeddings, get_text_at_path
 
-from threadwire.core.vectors import unit
+from threadwire.core.vectors import unit_vector
 from threadwire.errors import ConfigError, GraphFailed
-from threadwire.graphs.brought import load
+from threadwire.graphs.code_source import CodeSource
+from threadwire.graphs.custom_persistence import load
 from threadwire.graphs.modules import ProjectModules, name_and_message
-from threadwire.graphs.persistence import IndexConfig
-from threadwire.graphs.source import CodeSource
+from threadwire.graphs.persistence_config import IndexConfig
 from threadwire.graphs.user_loop import UserLoop
 
 _KEY = "store.index.embed"
@@ -48,17 +48,17 @@ class Index:
 
     async def avectors(self, texts: list[str]) -> list[bytes]:
         """May be called on any loop."""
-        return self._checked(await self._loop.here_or_there(lambda: self._embeddings.aembed_documents(texts)), texts)
+        return self._checked(await self._loop.run_or_await(lambda: self._embeddings.aembed_documents(texts)), texts)
 
     async def aquery(self, text: str) -> bytes:
         """May be called on any loop. Separate from `avectors`, because a model may embed queries differently."""
-        [vector] = self._checked([await self._loop.here_or_there(lambda: self._embeddings.aembed_query(text))], [text])
+        [vector] = self._checked([await self._loop.run_or_await(lambda: self._embeddings.aembed_query(text))], [text])
         return vector
 
     def vectors(self, texts: list[str]) -> list[bytes]:
         """Blocks the caller's thread."""
         if self._only_async:
-            embedded = self._loop.ask(lambda: self._embeddings.aembed_documents(texts))
+            embedded = self._loop.run_blocking(lambda: self._embeddings.aembed_documents(texts))
         else:
             embedded = self._embeddings.embed_documents(texts)
         return self._checked(embedded, texts)
@@ -66,7 +66,7 @@ class Index:
     def query(self, text: str) -> bytes:
         """Blocks the caller's thread."""
         if self._only_async:
-            embedded = self._loop.ask(lambda: self._embeddings.aembed_query(text))
+            embedded = self._loop.run_blocking(lambda: self._embeddings.aembed_query(text))
         else:
             embedded = self._embeddings.embed_query(text)
         [vector] = self._checked([embedded], [text])
@@ -85,4 +85,4 @@ class Index:
                     f"The embedding function returned a vector of {len(vector)} dimensions, "
                     f"but `store.index.dims` is {self._config.dims}."
                 )
-        return [unit([float(each) for each in vector]) for vector in embedded]
+        return [unit_vector([float(each) for each in vector]) for vector in embedded]

@@ -14,16 +14,16 @@ from langgraph.pregel import Pregel
 from langgraph.store.base import BaseStore
 from langgraph.types import Command, Send
 
-from threadwire.core.configuration import base_of, configurable_of
+from threadwire.core.configuration import base_checkpoint_of, configurable_of
 from threadwire.core.entries import Draft, Json, Kind, Namespace
 from threadwire.core.json import native
-from threadwire.core.records import Ending, Run, Settled
-from threadwire.graphs.context import fitting
+from threadwire.core.records import Ending, Run, StateSummary
+from threadwire.graphs.context import matching_context
 from threadwire.graphs.langgraph_private import STRICT_RESUME, patch_langgraph
-from threadwire.graphs.normalize import Normalizer, resting
+from threadwire.graphs.normalize import Normalizer, render_interrupt
 from threadwire.graphs.tracing import tracers
 
-ALWAYS = ("values", "updates", "messages", "custom", "tools", "tasks", "checkpoints")
+RECORDED_MODES = ("values", "updates", "messages", "custom", "tools", "tasks", "checkpoints")
 """Stream modes that every run records, so that any client can join it over any protocol."""
 
 LANGGRAPH_VERSION = version("langgraph")
@@ -37,20 +37,20 @@ class Recorder(Protocol):
     def record(self, drafts: Sequence[Draft]) -> None: ...
 
     @property
-    def crowded(self) -> bool: ...
+    def queue_full(self) -> bool: ...
 
-    async def room(self) -> None: ...
+    async def wait_for_room(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
     """One attempt to execute a run.
 
-    `goes_on` means that an earlier attempt left a checkpoint, so the input has already been applied (spec 5.5).
+    `resumes` means that an earlier attempt left a checkpoint, so the input has already been applied (spec 5.5).
     """
 
     run: Run
-    goes_on: bool
+    resumes: bool
     base_checkpoint: str | None
     stream_models: bool = True
 
@@ -85,9 +85,9 @@ class Execution:
         # A step's tasks are announced before they run. Waiting for the disk at that point, and not when the checkpoint
         # is put, lets LangGraph prepare the step in the meantime, and a crash still repeats only the step it
         # interrupted. Before the first step there is nothing to repeat: the input is stored with the run.
-        written: Callable[[], Awaitable[None]] = getattr(saver, "written", _no_wait)
+        written: Callable[[], Awaitable[None]] = getattr(saver, "wait_until_written", _no_wait)
         wait_per_step = self._kwargs.get("durability") != "exit"
-        step_finished = self._attempt.goes_on
+        step_finished = self._attempt.resumes
         async with aclosing(self._stream(bound)) as parts:
             async for ns, mode, part in parts:
                 record(feed(ns, mode, part, time.time_ns() // 1_000_000))
@@ -96,15 +96,15 @@ class Execution:
                         step_finished = True
                     elif step_finished:
                         await written()
-                elif recorder.crowded:
-                    await recorder.room()
+                elif recorder.queue_full:
+                    await recorder.wait_for_room()
         return self._succeeded()
 
     def failed(self, error: BaseException) -> Ending:
-        return Ending(status="error", error=describe(error), settled=self._state_summary("error", describe(error)))
+        return Ending(status="error", error=describe(error), summary=self._state_summary("error", describe(error)))
 
     def interrupted(self, error: Json) -> Ending:
-        return Ending(status="interrupted", error=error, settled=self._state_summary("interrupted", error))
+        return Ending(status="interrupted", error=error, summary=self._state_summary("interrupted", error))
 
     @property
     def next(self) -> tuple[str, ...]:
@@ -126,15 +126,15 @@ class Execution:
             started["checkpoint_id"] = self._attempt.base_checkpoint
         drafts = [Draft(Kind.RUN_STARTED, started, (), now)]
         command = self._kwargs.get("command")
-        if not self._attempt.goes_on:
-            if (base := base_of(self._kwargs.get("config") or {})) is not None:
+        if not self._attempt.resumes:
+            if (base := base_checkpoint_of(self._kwargs.get("config") or {})) is not None:
                 drafts.append(Draft(Kind.STATE_RESET, {"cause": "fork", "checkpoint_id": base}, (), now))
             if command is not None and command.get("resume") is not None:
                 drafts.append(Draft(Kind.INPUT_ANSWERED, {"value": command["resume"]}, (), now))
         self._recorder.record(drafts)
 
     def _input(self) -> Any:
-        if self._attempt.goes_on:
+        if self._attempt.resumes:
             return None
         if command := self._kwargs.get("command"):  # an empty command counts as none
             return decode_command(command)
@@ -144,7 +144,7 @@ class Execution:
         run = self._run
         client_config = dict(self._kwargs.get("config") or {})
         configurable = configurable_of(run)
-        if self._attempt.goes_on:
+        if self._attempt.resumes:
             for key in ("checkpoint_id", "checkpoint_map"):
                 configurable.pop(key, None)
         if self._kwargs.get("strict_resume"):
@@ -168,7 +168,7 @@ class Execution:
         }
 
     def _modes(self) -> list[str]:
-        modes = [mode for mode in ALWAYS if mode != "messages" or self._wants_messages()]
+        modes = [mode for mode in RECORDED_MODES if mode != "messages" or self._wants_messages()]
         return [*modes, "debug"] if "debug" in self._requested else modes
 
     def _wants_messages(self) -> bool:
@@ -182,7 +182,7 @@ class Execution:
             "stream_mode": self._modes(),
             "subgraphs": True,
             "output_keys": graph.output_channels,  # private channels are part of the state, not of the stream
-            "context": fitting(self._kwargs.get("context"), graph.context_schema),
+            "context": matching_context(self._kwargs.get("context"), graph.context_schema),
             "interrupt_before": self._kwargs.get("interrupt_before"),
             "interrupt_after": self._kwargs.get("interrupt_after"),
             # LangGraph's `async` writes checkpoints in the background, any number of steps behind; see `drive`.
@@ -212,17 +212,18 @@ class Execution:
         return Ending(
             status="success",
             interrupts=interrupts,
-            settled=self._state_summary("interrupted" if paused else "idle", None),
+            summary=self._state_summary("interrupted" if paused else "idle", None),
         )
 
-    def _state_summary(self, status: Any, error: Json) -> Settled | None:
+    def _state_summary(self, status: Any, error: Json) -> StateSummary | None:
         """The resulting thread state; None if this attempt reached no checkpoint."""
         if self._normalizer.last_values is None:
             return None
         pending = {
-            task: [resting(each) for each in interrupts] for task, interrupts in self._normalizer.pending.items()
+            task: [render_interrupt(each) for each in interrupts]
+            for task, interrupts in self._normalizer.pending.items()
         }
-        return Settled(status=status, values=native(self._normalizer.last_values), interrupts=pending, error=error)
+        return StateSummary(status=status, values=native(self._normalizer.last_values), interrupts=pending, error=error)
 
 
 def _callbacks(config: dict[str, Any], tracer: Json) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from langchain_core.callbacks import AsyncCallbackManager
 from langgraph.pregel import debug, main
 
 from threadwire.graphs.callbacks import Callbacks
-from threadwire.graphs.dispatched import put_into_stream
+from threadwire.graphs.dispatched_events import forward_event
 
 STRICT_RESUME = "__pregel_strict_resume"
 """Makes LangGraph reject an answer to an interrupt that is not pending. Only servers set it, so it has no public
@@ -40,7 +40,7 @@ def _patch_tool_handler() -> None:
         return
     for ignored in ("ignore_chain", "ignore_llm", "ignore_chat_model", "ignore_retriever"):
         setattr(StreamToolCallHandler, ignored, True)
-    StreamToolCallHandler.on_custom_event = put_into_stream  # type: ignore[assignment, method-assign]
+    StreamToolCallHandler.on_custom_event = forward_event  # type: ignore[assignment, method-assign]
 
 
 def _skip_interrupt_copies() -> None:
@@ -86,10 +86,10 @@ def _use_direct_callbacks() -> None:
         original = main.get_async_callback_manager_for_config  # type: ignore[attr-defined]
     except (ImportError, AttributeError):
         return
-    Callbacks.at_once = frozenset({StreamMessagesHandler, StreamToolCallHandler})
+    Callbacks.direct_handlers = frozenset({StreamMessagesHandler, StreamToolCallHandler})
     if not isinstance(original, partial):
         main.get_async_callback_manager_for_config = partial(_direct_callbacks, original)  # type: ignore[attr-defined]
 
 
 def _direct_callbacks(manager_for_config: Callable[[Any], AsyncCallbackManager], config: Any) -> Callbacks:
-    return Callbacks.instead_of(manager_for_config(config))
+    return Callbacks.from_manager(manager_for_config(config))

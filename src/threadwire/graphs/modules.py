@@ -10,10 +10,10 @@ import traceback
 from pathlib import Path
 from types import ModuleType
 
-from threadwire.graphs.source import CodeSource
+from threadwire.graphs.code_source import CodeSource
 
 
-class CannotLoad(Exception):
+class LoadError(Exception):
     """Code failed to load. The message is one line."""
 
 
@@ -31,16 +31,16 @@ class ProjectModules:
         try:
             return importlib.import_module(name)
         except (Exception, SystemExit) as error:
-            raise CannotLoad(self._explain(f"importing {name} failed", error)) from error
+            raise LoadError(self._explain(f"importing {name} failed", error)) from error
 
     def _load_file(self, location: str) -> ModuleType:
         path = Path(os.path.normpath(self._root / location))
         if path in self._files:
             return self._files[path]
         if not os.path.isfile(path):
-            raise CannotLoad(f"file not found: {location} ({path})")
+            raise LoadError(f"file not found: {location} ({path})")
         if path.suffix != ".py":
-            raise CannotLoad(f"{location} is not a Python file. Only Python graphs are supported.")
+            raise LoadError(f"{location} is not a Python file. Only Python graphs are supported.")
         module = self._files[path] = self._execute(path, location)
         return module
 
@@ -56,7 +56,7 @@ class ProjectModules:
             spec.loader.exec_module(module)
         except (Exception, SystemExit) as error:  # a module that calls sys.exit() must not stop the server
             del sys.modules[name]
-            raise CannotLoad(self._explain(f"importing {location} failed", error)) from error
+            raise LoadError(self._explain(f"importing {location} failed", error)) from error
         return module
 
     def _explain(self, summary: str, error: BaseException) -> str:

@@ -222,7 +222,7 @@ class Call(asyncio.Future[Any]):
 
     def resolve(self, result: Any, error: BaseException | None) -> None:
         """Set the result or the exception, from any thread."""
-        call_on(self.get_loop(), self._resolve, result, error)
+        call_threadsafe(self.get_loop(), self._resolve, result, error)
 
     def _resolve(self, result: Any, error: BaseException | None) -> None:
         if self.done():
@@ -246,7 +246,7 @@ def _outcome(function: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[
         return None, error
 
 
-def call_on(loop: asyncio.AbstractEventLoop, callback: Callable[..., object], *arguments: Any) -> None:
+def call_threadsafe(loop: asyncio.AbstractEventLoop, callback: Callable[..., object], *arguments: Any) -> None:
     """Schedule a callback on a loop from any thread; a no-op if the loop is closed."""
     with suppress(RuntimeError):  # a closed loop has nothing left that could wait for the callback
         loop.call_soon_threadsafe(callback, *arguments)

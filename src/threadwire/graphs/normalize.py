@@ -16,7 +16,7 @@ from langchain_core.messages import BaseMessage, BaseMessageChunk
 from threadwire.core.entries import Draft, Json, Kind, Namespace
 from threadwire.core.json import dumps, loads, native
 from threadwire.core.namespaces import ByNamespace
-from threadwire.graphs.dispatched import Dispatched
+from threadwire.graphs.dispatched_events import DispatchedEvent
 
 LARGE_UPDATE = 2048
 """Size in bytes above which an update is stored as its keys only, unless the client requested updates."""
@@ -25,7 +25,7 @@ INTERRUPT = "__interrupt__"
 _SCALARS = (str, int, float, bool, type(None))
 
 
-def resting(interrupt: Any) -> Json:
+def render_interrupt(interrupt: Any) -> Json:
     """Return an interrupt in the form used by threads and states, where `response_schema` is omitted if there is none.
     Streams keep LangGraph's own form."""
     fields = native(interrupt)
@@ -96,7 +96,7 @@ class Normalizer:
 
     @staticmethod
     def _custom(ns: Namespace, part: Any, at: int) -> Draft:
-        if isinstance(part, Dispatched):
+        if isinstance(part, DispatchedEvent):
             return Draft(Kind.DISPATCHED, {"name": part.name, "data": part.data}, ns, at)
         return Draft(Kind.CUSTOM, {"value": native(part)}, ns, at)
 

@@ -30,8 +30,8 @@ from langgraph_sdk.runtime import AccessContext, ServerRuntime, _ExecutionRuntim
 
 from threadwire.errors import GraphUnavailable
 from threadwire.graphs.config import GraphSource, ProjectConfig
-from threadwire.graphs.context import made
-from threadwire.graphs.modules import CannotLoad, ProjectModules, name_and_message
+from threadwire.graphs.context import build_context
+from threadwire.graphs.modules import LoadError, ProjectModules, name_and_message
 from threadwire.graphs.ui import UiBundles
 
 logger = structlog.get_logger("threadwire.graphs")
@@ -94,13 +94,13 @@ class GraphSpec:
 
 
 class GraphRegistry:
-    def __init__(self, config: ProjectConfig, loaded: Mapping[str, GraphSpec | CannotLoad]) -> None:
+    def __init__(self, config: ProjectConfig, loaded: Mapping[str, GraphSpec | LoadError]) -> None:
         self._sources = dict(config.graphs)
         self._loaded = dict(loaded)
         self.ui = UiBundles(config.ui)
         self._checked_overrides: set[str] = set()
 
-    def become(self, fresh: "GraphRegistry") -> None:
+    def replace_with(self, fresh: "GraphRegistry") -> None:
         """Serve the graphs of `fresh` from now on. Graphs that are open keep the code they were opened with."""
         self._sources, self._loaded, self.ui = fresh._sources, fresh._loaded, fresh.ui
 
@@ -109,7 +109,7 @@ class GraphRegistry:
         return list(self._sources)
 
     def failures(self) -> dict[str, str]:
-        return {graph_id: str(result) for graph_id, result in self._loaded.items() if isinstance(result, CannotLoad)}
+        return {graph_id: str(result) for graph_id, result in self._loaded.items() if isinstance(result, LoadError)}
 
     def description(self, graph_id: str) -> str | None:
         return self._source(graph_id).description
@@ -122,7 +122,7 @@ class GraphRegistry:
         source = self._sources.get(graph_id)
         return source is None or source.interrupt_outcome
 
-    def is_made(self, graph_id: str) -> bool:
+    def has_factory(self, graph_id: str) -> bool:
         """Whether a factory creates the graph, so that opening it may depend on the config."""
         return isinstance(self._spec(graph_id).target, Factory)
 
@@ -188,7 +188,7 @@ class GraphRegistry:
     def _spec(self, graph_id: str) -> GraphSpec:
         if (result := self._loaded.get(graph_id)) is None:
             raise self._missing(graph_id)
-        if isinstance(result, CannotLoad):
+        if isinstance(result, LoadError):
             raise GraphUnavailable(f"Graph '{graph_id}' could not be loaded: {result}")
         return result
 
@@ -196,11 +196,11 @@ class GraphRegistry:
 def load_registry(config: ProjectConfig, modules: ProjectModules | None = None) -> GraphRegistry:
     """Import every graph of the config. Requires `prepare_environment`."""
     modules = modules or ProjectModules(config.root)
-    loaded: dict[str, GraphSpec | CannotLoad] = {}
+    loaded: dict[str, GraphSpec | LoadError] = {}
     for graph_id, source in config.graphs.items():
         try:
             loaded[graph_id] = GraphSpec(graph_id, source, _load_target(source, modules))
-        except CannotLoad as failure:
+        except LoadError as failure:
             loaded[graph_id] = failure
     return GraphRegistry(config, loaded)
 
@@ -222,12 +222,12 @@ def draw(graph: AnyGraph) -> str:
 
 def _load_target(source: GraphSource, modules: ProjectModules) -> AnyGraph | Factory:
     if source.problem is not None:
-        raise CannotLoad(source.problem)
+        raise LoadError(source.problem)
     module = modules.load(source)
     try:
         found = getattr(module, source.attribute)
     except AttributeError:
-        raise CannotLoad(f"{source.location} has no '{source.attribute}'. {_candidates(module)}") from None
+        raise LoadError(f"{source.location} has no '{source.attribute}'. {_candidates(module)}") from None
     match found:
         case Pregel():
             return found
@@ -239,8 +239,8 @@ def _load_target(source: GraphSource, modules: ProjectModules) -> AnyGraph | Fac
             raise _wrong_type(source, found)
 
 
-def _wrong_type(source: GraphSource, found: object) -> CannotLoad:
-    return CannotLoad(
+def _wrong_type(source: GraphSource, found: object) -> LoadError:
+    return LoadError(
         f"{source} is {_describe(found)}. It must be a compiled graph, a StateGraph, an @entrypoint, "
         f"or a function that returns one."
     )
@@ -250,14 +250,14 @@ def _compile(source: GraphSource, builder: StateGraph[Any, Any, Any, Any]) -> An
     try:
         return builder.compile()
     except Exception as error:
-        raise CannotLoad(f"{source} does not compile: {name_and_message(error)}") from error
+        raise LoadError(f"{source} does not compile: {name_and_message(error)}") from error
 
 
 def _factory(source: GraphSource, function: Callable[..., Any]) -> Factory:
     try:
         return _read_factory(function)
     except UnfillableParameter as parameter:
-        raise CannotLoad(
+        raise LoadError(
             f"{source} requires a parameter '{parameter}' that the server cannot provide. "
             f"A factory may take 'config: RunnableConfig' and 'runtime: ServerRuntime'."
         ) from parameter
@@ -326,7 +326,7 @@ def _value(argument: Argument, opening: Opening) -> Any:
         # Not `_ReadRuntime[Any](...)`: a frozen class with slots cannot store its type argument and raises.
         reading: _ReadRuntime[Any] = _ReadRuntime(access_context=opening.access, user=user, store=opening.store)
         return reading
-    context = made(opening.context, argument.context_type)
+    context = build_context(opening.context, argument.context_type)
     return _ExecutionRuntime(access_context=opening.access, user=user, store=opening.store, context=context)
 
 

@@ -9,10 +9,10 @@ from langgraph.checkpoint.serde import jsonplus
 from langgraph.checkpoint.serde.base import SerializerProtocol
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
-from threadwire.core.channels import channel_of
+from threadwire.core.channel_context import channel_of
 from threadwire.graphs.current_attempt import current_attempt
-from threadwire.graphs.odd_values import EXACT, Packing, as_langgraph
-from threadwire.graphs.persistence import CheckpointerConfig, Modules
+from threadwire.graphs.fallback_encoding import EXACT_TYPES, FallbackEncoder, langgraph_default
+from threadwire.graphs.persistence_config import AllowedTypes, CheckpointerConfig
 
 Serializer = SerializerProtocol
 
@@ -34,8 +34,8 @@ _SECRETS = (("pydantic.types", "SecretStr"), ("pydantic.types", "SecretBytes"))
 """Without these, secrets would be read as plain values and shown."""
 
 
-def _allowed(named: Modules) -> Modules:
-    return True if named is True else (*(named or ()), *EXACT, *_SECRETS)
+def _allowed(named: AllowedTypes) -> AllowedTypes:
+    return True if named is True else (*(named or ()), *EXACT_TYPES, *_SECRETS)
 
 
 class CheckpointSerializer(JsonPlusSerializer):
@@ -58,7 +58,7 @@ class CheckpointSerializer(JsonPlusSerializer):
             return "msgpack", self._pack_fallback(obj)
 
     def _pack_fallback(self, obj: Any) -> bytes:
-        packing = Packing()
+        packing = FallbackEncoder()
         packed = packing.pack(obj)
         for kind in sorted(packing.rendered):
             self._warn(kind, channel_of(obj))
@@ -111,4 +111,4 @@ def _reject(obj: Any) -> Any:
     raise TypeError
 
 
-_langgraph_default = as_langgraph(_pack) if _PRIVATE_NAMES_EXIST else _reject
+_langgraph_default = langgraph_default(_pack) if _PRIVATE_NAMES_EXIST else _reject

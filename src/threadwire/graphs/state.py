@@ -17,11 +17,11 @@ from langgraph.types import StateSnapshot, StateUpdate
 
 from threadwire.core.entries import Json
 from threadwire.core.json import native
-from threadwire.core.records import Put, Settled, Supersteps, Update
+from threadwire.core.records import Put, StateSummary, Supersteps, Update
 from threadwire.errors import BadRequest, NotFound
 from threadwire.graphs.execution import decode_command
-from threadwire.graphs.normalize import resting
-from threadwire.graphs.staging import StagingSaver
+from threadwire.graphs.normalize import render_interrupt
+from threadwire.graphs.staging_saver import StagingSaver
 
 Graph = Pregel[Any, Any, Any, Any]
 Saver = BaseCheckpointSaver[str]
@@ -69,29 +69,29 @@ async def history(
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class StagedUpdate:
     """The result of an update, and the puts that would store it."""
 
     configurable: dict[str, Any]
-    settled: Settled
+    summary: StateSummary
     puts: list[Put]
 
 
 async def update(
     graph: Graph, saver: Saver, store: BaseStore, configurable: dict[str, Any], values: Any, as_node: str | None
-) -> Move:
+) -> StagedUpdate:
     """Compute the result of an update without writing anything."""
     staging = StagingSaver(saver)
     bound = graph.copy(update={"checkpointer": staging, "store": store})
     with _client_errors():
         updated = await bound.aupdate_state(_config(configurable), values, as_node=as_node)
-    _, settled = await _newest(bound, configurable["thread_id"])
-    return Move(dict(updated["configurable"]), settled, staging.puts)
+    _, summary = await _newest(bound, configurable["thread_id"])
+    return StagedUpdate(dict(updated["configurable"]), summary, staging.puts)
 
 
 async def build(
     graph: Graph, saver: Saver, store: BaseStore, configurable: dict[str, Any], supersteps: Supersteps
-) -> tuple[str | None, Settled]:
+) -> tuple[str | None, StateSummary]:
     """Apply updates, step by step, to a thread without checkpoints. Return the same as `newest`."""
     bound = graph.copy(update={"checkpointer": saver, "store": store})
     steps = [[_state_update(each) for each in step] for step in supersteps]
@@ -105,14 +105,14 @@ def _state_update(update: Update) -> StateUpdate:
     return StateUpdate(values, update.as_node)  # type: ignore[arg-type]  # a command is what a node may return
 
 
-async def newest(graph: Graph, saver: Saver, thread_id: str) -> tuple[str | None, Settled]:
+async def newest(graph: Graph, saver: Saver, thread_id: str) -> tuple[str | None, StateSummary]:
     """Return the id of the newest checkpoint, and the resulting state of the thread."""
     return await _newest(graph.copy(update={"checkpointer": saver}), thread_id)
 
 
-async def _newest(bound: Graph, thread_id: str) -> tuple[str | None, Settled]:
+async def _newest(bound: Graph, thread_id: str) -> tuple[str | None, StateSummary]:
     snapshot = await bound.aget_state({"configurable": {"thread_id": thread_id, "checkpoint_ns": ""}})
-    return snapshot.config["configurable"].get("checkpoint_id"), settled(snapshot)
+    return snapshot.config["configurable"].get("checkpoint_id"), summary(snapshot)
 
 
 @contextmanager
@@ -128,11 +128,13 @@ def _client_errors() -> Iterator[None]:
         raise
 
 
-def settled(snapshot: StateSnapshot) -> Settled:
-    return Settled(
+def summary(snapshot: StateSnapshot) -> StateSummary:
+    return StateSummary(
         status="interrupted" if snapshot.next else "idle",
         values=native(snapshot.values),
-        interrupts={task.id: [resting(each) for each in task.interrupts] for task in snapshot.tasks if task.interrupts},
+        interrupts={
+            task.id: [render_interrupt(each) for each in task.interrupts] for task in snapshot.tasks if task.interrupts
+        },
     )
 
 
@@ -150,7 +152,7 @@ def render(snapshot: StateSnapshot) -> Json:
         "created_at": snapshot.created_at,
         "checkpoint": checkpoint,
         "parent_checkpoint": parent,
-        "interrupts": [resting(each) for each in snapshot.interrupts],
+        "interrupts": [render_interrupt(each) for each in snapshot.interrupts],
         "checkpoint_id": checkpoint["checkpoint_id"],
         "parent_checkpoint_id": parent.get("checkpoint_id") if parent else None,
     }
@@ -171,7 +173,7 @@ def _task(task: Any) -> Json:
         "name": task.name,
         "path": native(task.path),
         "error": _error(task.error),
-        "interrupts": [resting(each) for each in task.interrupts],
+        "interrupts": [render_interrupt(each) for each in task.interrupts],
         "checkpoint": native(pointer["configurable"]) if pointer else None,
         "state": render(nested) if nested is not None else None,
         "result": native(task.result),

@@ -29,15 +29,15 @@ from threadwire.core.items import (
     PutItem,
     SearchItems,
     check_filter,
-    milliseconds,
+    ttl_milliseconds,
 )
 from threadwire.core.json import native
 from threadwire.graphs.embedding import Index
-from threadwire.graphs.persistence import TtlConfig
+from threadwire.graphs.persistence_config import TtlConfig
 from threadwire.graphs.user_loop import UserLoop
 
 
-class Shelf(Protocol):
+class ItemStorage(Protocol):
     """Where items are stored: the part of the storage's `Items` that is needed here."""
 
     def batch(self, operations: Sequence[ItemOperation], now: int) -> list[ItemResult]: ...
@@ -46,10 +46,10 @@ class Shelf(Protocol):
 
 
 @dataclass(frozen=True)
-class StoreHome:
+class StoreProvider:
     """The server's store, built-in or user-provided."""
 
-    of: Callable[[str | None], BaseStore]
+    for_owner: Callable[[str | None], BaseStore]
     """Return the store for an owner, who will own the items put into it."""
     loop: UserLoop | None = None
     """The loop on which the store must be called; None if it may be called on any loop."""
@@ -61,7 +61,7 @@ class ItemStore(BaseStore):
     supports_ttl = True
 
     def __init__(
-        self, items: Shelf, index: Index | None, ttl: TtlConfig, owner: str | None, clock: Callable[[], int]
+        self, items: ItemStorage, index: Index | None, ttl: TtlConfig, owner: str | None, clock: Callable[[], int]
     ) -> None:
         self._items = items
         self._index = index
@@ -120,7 +120,7 @@ class _Batch:
                 return DropItem(tuple(op.namespace), op.key)
             case PutOp():
                 own = tuple(vector for _, vector in zip(self._texts.get(number, ()), vectors, strict=False))
-                ttl = None if op.ttl is None else milliseconds(op.ttl)
+                ttl = None if op.ttl is None else ttl_milliseconds(op.ttl)
                 return PutItem(tuple(op.namespace), op.key, self._values[number], ttl, own, owner)
             case GetOp():
                 return GetItem(tuple(op.namespace), op.key, op.refresh_ttl)

@@ -22,8 +22,8 @@ import anyio
 import structlog
 from anyio import CancelScope
 
-from threadwire.errors import LoopDied, LoopGivenUp
-from threadwire.graphs.node_threads import NodeLoop, NodeThreads, call_on
+from threadwire.errors import LoopAbandoned, LoopFailed
+from threadwire.graphs.node_threads import NodeLoop, NodeThreads, call_threadsafe
 
 T = TypeVar("T")
 
@@ -58,8 +58,8 @@ class UserLoop:
         self._thread = threading.Thread(target=self._run_thread, name=f"threadwire-{name}", daemon=True)
         self._heartbeat = time.monotonic()
         self._closing = threading.Event()
-        self._failure_callbacks: set[Callable[[LoopDied], object]] = set()
-        self.is_dead = False
+        self._failure_callbacks: set[Callable[[LoopFailed], object]] = set()
+        self.has_failed = False
         self._abandoned = False
         self._watchdog = threading.Thread(target=self._watch, name=f"threadwire-{name}-watchdog", daemon=True)
 
@@ -76,15 +76,15 @@ class UserLoop:
             self._call_soon(self._loop.stop)
             self._thread.join(CLOSE_TIMEOUT)
             if self._thread.is_alive():
-                self.give_up()
+                self.abandon()
         self.threads.close()
 
     async def run(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Run `work()` on the user loop and return or raise its outcome once it has really ended.
 
         If the caller is cancelled, the work is cancelled and still awaited. Raises `WorkCancelled` if the work
-        cancelled itself, `LoopDied` if it can never end because the loop has failed, and `LoopGivenUp` if the loop was
-        abandoned.
+        cancelled itself, `LoopFailed` if it can never end because the loop has failed, and `LoopAbandoned` if the loop
+        was abandoned.
         """
         here = asyncio.get_running_loop()
         done: asyncio.Future[T] = here.create_future()
@@ -93,7 +93,7 @@ class UserLoop:
         def start() -> None:
             task = self._loop.create_task(work())
             tasks.append(task)
-            task.add_done_callback(lambda ended: call_on(here, _copy_outcome, ended, done))
+            task.add_done_callback(lambda ended: call_threadsafe(here, _copy_outcome, ended, done))
 
         def stop() -> None:
             for task in tasks:
@@ -111,11 +111,11 @@ class UserLoop:
                     raise
                 return done.result()  # the work finished although it was being cancelled
 
-    async def here_or_there(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    async def run_or_await(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Like `run`, but awaits the work directly if the caller is already on the loop."""
         return await work() if asyncio.get_running_loop() is self._loop else await self.run(work)
 
-    def ask(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    def run_blocking(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """`run` for a caller without an event loop: blocks its thread, which must not be the loop's own."""
         if threading.current_thread() is self._thread:
             raise RuntimeError("A sync call on the event loop would deadlock. Await the async method instead.")
@@ -129,28 +129,28 @@ class UserLoop:
             self._call_soon(start)
             return done.result()
 
-    async def lives(self) -> None:
-        """Wait until the loop fails, then raise `LoopDied`. Return if the loop is abandoned."""
+    async def wait_for_failure(self) -> None:
+        """Wait until the loop fails, then raise `LoopFailed`. Return if the loop is abandoned."""
         here = asyncio.get_running_loop()
         failure: asyncio.Future[None] = here.create_future()
-        with suppress(LoopGivenUp), self._on_failure(partial(_fail_soon, here, failure)):
+        with suppress(LoopAbandoned), self._on_failure(partial(_fail_soon, here, failure)):
             await failure
 
-    def give_up(self) -> None:
-        """Abandon the loop: everything that waits for it gets `LoopGivenUp`.
+    def abandon(self) -> None:
+        """Abandon the loop: everything that waits for it gets `LoopAbandoned`.
 
         A shutdown must end even if a node blocks the loop or ignores cancellation. The work keeps running until the
         process ends.
         """
         self._abandoned = True
-        self._notify_failure(LoopGivenUp)
+        self._notify_failure(LoopAbandoned)
 
     def blocked_at(self) -> tuple[str | None, str | None]:
         """The node and the line that block the loop, as far as they are known; None for both if it is not blocked."""
         return self._location() if time.monotonic() - self._heartbeat > BLOCKED_AFTER else (None, None)
 
     @asynccontextmanager
-    async def holding(self, manager: AbstractAsyncContextManager[T]) -> AsyncIterator[T]:
+    async def enter(self, manager: AbstractAsyncContextManager[T]) -> AsyncIterator[T]:
         """Enter a context manager on the user loop and yield its value. The same task enters and exits it."""
         here = asyncio.get_running_loop()
         entered: asyncio.Future[T] = here.create_future()
@@ -162,7 +162,7 @@ class UserLoop:
                 await leave.wait()
 
         async def run_hold() -> None:
-            with suppress(LoopGivenUp):  # the manager is not exited then; the process ends
+            with suppress(LoopAbandoned):  # the manager is not exited then; the process ends
                 await self.run(hold)
 
         async with anyio.create_task_group() as tasks:
@@ -173,21 +173,21 @@ class UserLoop:
                 self._call_soon(leave.set)
 
     def _call_soon(self, callback: Callable[[], object]) -> None:
-        call_on(self._loop, callback)  # a no-op on a closed loop; `_on_failure` notifies the caller then
+        call_threadsafe(self._loop, callback)  # a no-op on a closed loop; `_on_failure` notifies the caller then
 
     @contextmanager
-    def _on_failure(self, callback: Callable[[LoopDied], object]) -> Iterator[None]:
+    def _on_failure(self, callback: Callable[[LoopFailed], object]) -> Iterator[None]:
         """Call `callback`, from any thread, if the loop fails or is abandoned before or during the block."""
         self._failure_callbacks.add(callback)
         # The flags are set before callbacks run and checked after adding one, so no callback is missed.
-        if self.is_dead or self._abandoned:
-            callback(LoopDied() if self.is_dead else LoopGivenUp())
+        if self.has_failed or self._abandoned:
+            callback(LoopFailed() if self.has_failed else LoopAbandoned())
         try:
             yield
         finally:
             self._failure_callbacks.discard(callback)
 
-    def _notify_failure(self, error: type[LoopDied]) -> None:
+    def _notify_failure(self, error: type[LoopFailed]) -> None:
         for callback in list(self._failure_callbacks):
             callback(error())
 
@@ -198,9 +198,9 @@ class UserLoop:
             while not self._closing.is_set() and not self._loop.is_closed():
                 self._run_loop()
         finally:
-            self.is_dead = True
+            self.has_failed = True
             self._closing.set()
-            self._notify_failure(LoopDied)
+            self._notify_failure(LoopFailed)
             if not self._loop.is_closed():
                 self._clean_up()
 
@@ -275,11 +275,11 @@ def _copy_outcome(ended: "asyncio.Task[T]", done: "asyncio.Future[T] | Future[T]
         done.set_exception(exited)
 
 
-def _fail_soon(loop: asyncio.AbstractEventLoop, future: "asyncio.Future[Any]", error: LoopDied) -> None:
-    call_on(loop, _fail, future, error)
+def _fail_soon(loop: asyncio.AbstractEventLoop, future: "asyncio.Future[Any]", error: LoopFailed) -> None:
+    call_threadsafe(loop, _fail, future, error)
 
 
-def _fail(future: "asyncio.Future[Any] | Future[Any]", error: LoopDied) -> None:
+def _fail(future: "asyncio.Future[Any] | Future[Any]", error: LoopFailed) -> None:
     with suppress(asyncio.InvalidStateError, InvalidStateError):  # already done
         future.set_exception(error)
 

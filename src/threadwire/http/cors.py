@@ -6,7 +6,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 
-class CorsWhenAsked:
+class ConditionalCors:
     """Starlette's CORS middleware for requests with an Origin header. It wraps every message that is sent, so all other
     requests bypass it."""
 

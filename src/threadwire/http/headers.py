@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable
 import structlog
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from threadwire.engine.request import brought_along
+from threadwire.engine.request_context import request_configurable
 
-Chosen = Callable[[str], bool]
+HeaderFilter = Callable[[str], bool]
 """Whether to select a header, given its name in lower case."""
 
 # The body decides where in a thread a run starts, and names with `__` belong to the runtime.
@@ -20,14 +20,14 @@ logger = structlog.get_logger("threadwire.http")
 class ConfigurableHeaders:
     """Add the selected headers to the `configurable` of runs that a request starts."""
 
-    def __init__(self, app: ASGIApp, chosen: Chosen) -> None:
+    def __init__(self, app: ASGIApp, chosen: HeaderFilter) -> None:
         self._app = app
         self._chosen = chosen
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         if scope["type"] in ("http", "websocket"):
             headers = _select_headers(scope, self._chosen).items()
-            brought_along.set(
+            request_configurable.set(
                 {name: value for name, value in headers if name not in _NOT_FROM_HEADERS and not name.startswith("__")}
             )
         return self._app(scope, receive, send)
@@ -36,7 +36,7 @@ class ConfigurableHeaders:
 class RequestLog:
     """Log every request once its response is complete."""
 
-    def __init__(self, app: ASGIApp, chosen: Chosen) -> None:
+    def __init__(self, app: ASGIApp, chosen: HeaderFilter) -> None:
         self._app = app
         self._chosen = chosen
 
@@ -64,6 +64,6 @@ class RequestLog:
             )
 
 
-def _select_headers(scope: Scope, chosen: Chosen) -> dict[str, str]:
+def _select_headers(scope: Scope, chosen: HeaderFilter) -> dict[str, str]:
     headers = ((name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in scope["headers"])
     return {name: value for name, value in headers if chosen(name)}

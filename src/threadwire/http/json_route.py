@@ -13,7 +13,7 @@ from starlette.types import Scope
 
 from threadwire.errors import Invalid
 from threadwire.http.json_body import parse_json
-from threadwire.http.problems import Responses, foreseen
+from threadwire.http.problems import Responses, error_responses
 
 
 class JsonRequest(Request):
@@ -37,14 +37,20 @@ class JsonRoute(APIRoute):
     """
 
     def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
-        named, asked = "{" in path, bool(signature(endpoint).parameters)
-        options["responses"] = {**self.refusals(named=named, asked=asked), **(options.get("responses") or {})}
+        has_path_parameters, has_parameters = "{" in path, bool(signature(endpoint).parameters)
+        options["responses"] = {
+            **self.common_errors(has_path_parameters=has_path_parameters, has_parameters=has_parameters),
+            **(options.get("responses") or {}),
+        }
         super().__init__(path, endpoint, **options)
 
     @staticmethod
-    def refusals(*, named: bool, asked: bool) -> Responses:
+    def common_errors(*, has_path_parameters: bool, has_parameters: bool) -> Responses:
         """The error responses that every such route shares, by the kind of its parameters."""
-        return {**(foreseen(404) if named else {}), **(foreseen(422) if asked else {})}
+        return {
+            **(error_responses(404) if has_path_parameters else {}),
+            **(error_responses(422) if has_parameters else {}),
+        }
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handle_with_fastapi = super().get_route_handler()

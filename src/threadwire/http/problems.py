@@ -28,7 +28,7 @@ STATUS: dict[type[errors.ThreadwireError], int] = {
     errors.Fenced: 409,
     errors.GraphUnavailable: 503,
     errors.GraphFailed: 502,
-    errors.LoopDied: 503,
+    errors.LoopFailed: 503,
     errors.StorageError: 503,
 }
 
@@ -37,7 +37,7 @@ def status_of(error: errors.ThreadwireError) -> int:
     return next((STATUS[kind] for kind in type(error).__mro__ if kind in STATUS), 500)
 
 
-class Json(JSONResponse):
+class JsonResponse(JSONResponse):
     """A JSON response whose encoding cannot fail."""
 
     def render(self, content: object) -> bytes:
@@ -67,18 +67,18 @@ _MEANING = {
 }
 
 
-def foreseen(*statuses: int, shape: type[BaseModel] = Problem) -> Responses:
+def error_responses(*statuses: int, shape: type[BaseModel] = Problem) -> Responses:
     """The error responses of a route, for the OpenAPI schema."""
     return {status: {"model": shape, "description": _MEANING[status]} for status in statuses}
 
 
 ACCEPTED: Responses = {202: {"description": "Accepted, and not yet done"}}
-GRAPH_CODE = foreseen(502, 503)
+GRAPH_ERRORS = error_responses(502, 503)
 """The error responses of routes that call the graph's own code."""
 
 
-def problem(status: int, detail: str) -> Json:
-    return Json({"detail": detail}, status)
+def problem(status: int, detail: str) -> JsonResponse:
+    return JsonResponse({"detail": detail}, status)
 
 
 def install(app: FastAPI) -> None:
@@ -115,7 +115,7 @@ def _http(request: Request, error: Exception) -> Response:
     headers = dict(error.headers or {})
     if error.status_code == 405:
         headers["Allow"] = ", ".join(_allowed(request))
-    return Json({"detail": error.detail}, error.status_code, headers=headers)
+    return JsonResponse({"detail": error.detail}, error.status_code, headers=headers)
 
 
 def _allowed(request: Request) -> list[str]:
@@ -133,10 +133,10 @@ def _malformed(request: Request, error: Exception) -> Response:
     validation_errors = error.errors()
     if any(each["type"] == "json_invalid" for each in validation_errors):
         return problem(422, "Invalid JSON in request body")
-    return problem(422, sentences(validation_errors))
+    return problem(422, validation_messages(validation_errors))
 
 
-def sentences(found: Sequence[dict[str, Any]]) -> str:
+def validation_messages(found: Sequence[dict[str, Any]]) -> str:
     """Pydantic's validation errors, one line each."""
     return "\n".join(dict.fromkeys(_sentence(each) for each in found[:10]))
 

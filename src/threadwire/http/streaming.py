@@ -25,7 +25,7 @@ logger = structlog.get_logger("threadwire.http")
 HEARTBEAT = 5.0
 """Seconds between two comments on a silent stream: the official server's interval, which its clients rely on."""
 
-SEND_WITHIN = 30.0
+SEND_TIMEOUT = 30.0
 """Seconds a send may wait for the client to read before the connection is aborted; the client can resume."""
 
 DRAIN_SILENCE = 0.2
@@ -34,7 +34,7 @@ DRAIN_SILENCE = 0.2
 DRAIN_TIMEOUT = 2.0
 """Seconds that draining a stream at shutdown may take in total."""
 
-CUT = "threadwire.abort"
+ABORT = "threadwire.abort"
 """Key of the ASGI scope for a function that aborts the connection. Without one, the response is left incomplete, and
 the web server aborts the connection."""
 
@@ -81,10 +81,10 @@ class OpenStreams:
         return len(self._open)
 
 
-class Watcher(Protocol):
+class FrameSource(Protocol):
     """The source of a response's frames: the follower of a run or of a thread."""
 
-    def __enter__(self) -> "Watcher": ...
+    def __enter__(self) -> "FrameSource": ...
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -103,7 +103,7 @@ class LongResponse(Response):
 
     def __init__(
         self,
-        source: Watcher,
+        source: FrameSource,
         headers: dict[str, str],
         streams: OpenStreams,
         on_disconnect: OnDisconnect | None,
@@ -172,7 +172,7 @@ class LongResponse(Response):
 
     async def _deliver(self, send: Send, body: bytes, *, more: bool = True) -> None:
         self._truncated = True
-        async with asyncio.timeout(SEND_WITHIN):
+        async with asyncio.timeout(SEND_TIMEOUT):
             await send({"type": "http.response.body", "body": body, "more_body": more})
         self._truncated = False
 
@@ -183,7 +183,7 @@ class LongResponse(Response):
 
 
 async def _abort(scope: Scope, receive: Receive) -> None:
-    if (abort := scope.get(CUT)) is not None:
+    if (abort := scope.get(ABORT)) is not None:
         abort()
         with anyio.move_on_after(DRAIN_TIMEOUT):  # returning earlier would make the web server log an error
             await _wait_for_disconnect(receive)
@@ -195,7 +195,7 @@ async def _wait_for_disconnect(receive: Receive) -> None:
 
 
 def event_stream(
-    follower: Watcher,
+    follower: FrameSource,
     streams: OpenStreams,
     *,
     first: bytes = b"",
@@ -208,7 +208,7 @@ def event_stream(
     )
 
 
-def patient_json(
+def slow_json(
     result: Callable[[], Awaitable[Any]],
     streams: OpenStreams,
     *,

@@ -15,36 +15,36 @@ import httpx
 from anyio import to_thread
 
 from threadwire.core.webhooks import Target, WebhookRules, check_address, parse_target
-from threadwire.errors import Invalid, NotDelivered
+from threadwire.errors import DeliveryFailed, Invalid
 
 RESOLVE_TIMEOUT = 5.0
-ANSWER_WITHIN = 15.0
+RESPONSE_TIMEOUT = 15.0
 
 Addresses = list[str]
-LookUp = Callable[[str, int], Awaitable[Addresses]]
+Resolver = Callable[[str, int], Awaitable[Addresses]]
 
 
-async def look_up(host: str, port: int) -> Addresses:
+async def resolve(host: str, port: int) -> Addresses:
     """Resolve a host name. Raises `OSError`."""
     resolved = await anyio.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return [str(address[0]) for _, _, _, _, address in resolved]
 
 
-class WebhookCalls:
+class WebhookClient:
     def __init__(
         self,
         rules: WebhookRules,
         *,
-        look_up: LookUp = look_up,
+        resolve: Resolver = resolve,
         make_tls: Callable[[], ssl.SSLContext] = ssl.create_default_context,
     ) -> None:
         self.rules = rules
-        self._look_up = look_up
+        self._resolve_host = resolve
         self._make_tls = make_tls
         self._client: httpx.AsyncClient | None = None
 
     @asynccontextmanager
-    async def open(self) -> AsyncIterator["WebhookCalls"]:
+    async def open(self) -> AsyncIterator["WebhookClient"]:
         try:
             yield self
         finally:
@@ -56,25 +56,25 @@ class WebhookCalls:
         await self._resolve(url)
 
     async def post(self, url: str, body: bytes) -> None:
-        """Deliver `body`. Raises `NotDelivered` unless the receiver responds with a 2xx status."""
+        """Deliver `body`. Raises `DeliveryFailed` unless the receiver responds with a 2xx status."""
         try:
-            with anyio.fail_after(ANSWER_WITHIN):
+            with anyio.fail_after(RESPONSE_TIMEOUT):
                 target, addresses = await self._resolve(url)
                 status = await self._post(target, addresses[0], body)
         except Invalid as error:
-            raise NotDelivered(error.message) from None
+            raise DeliveryFailed(error.message) from None
         except TimeoutError:
-            raise NotDelivered(f"no response within {ANSWER_WITHIN:.0f} seconds") from None
+            raise DeliveryFailed(f"no response within {RESPONSE_TIMEOUT:.0f} seconds") from None
         except (httpx.HTTPError, httpx.InvalidURL, ssl.SSLError, OSError) as error:
-            raise NotDelivered(f"{type(error).__name__}: {error}") from error
+            raise DeliveryFailed(f"{type(error).__name__}: {error}") from error
         if not 200 <= status < 300:
-            raise NotDelivered(f"the receiver responded with status {status}")
+            raise DeliveryFailed(f"the receiver responded with status {status}")
 
     async def _resolve(self, url: str) -> tuple[Target, Addresses]:
         target = parse_target(url, self.rules)
         try:
             with anyio.fail_after(RESOLVE_TIMEOUT):
-                addresses = await self._look_up(target.host, target.port)
+                addresses = await self._resolve_host(target.host, target.port)
         except (OSError, UnicodeError):  # `TimeoutError` is an `OSError`
             raise Invalid("Webhook host blocked: DNS resolution failed") from None
         for address in addresses:

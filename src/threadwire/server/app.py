@@ -17,29 +17,29 @@ from threadwire.core.records import Ttl
 from threadwire.engine.expiry import Expiry
 from threadwire.engine.lifecycle import Engine, open_engine
 from threadwire.errors import ConfigError
-from threadwire.graphs.http_section import HeaderChoice, HttpSection
-from threadwire.graphs.persistence import ThreadTtlConfig
+from threadwire.graphs.http_config import HeaderChoice, HttpConfig
+from threadwire.graphs.persistence_config import ThreadTtlConfig
 from threadwire.graphs.serializer import Serializer
 from threadwire.http import problems
 from threadwire.http.body_limit import BodyLimit
-from threadwire.http.cors import CorsWhenAsked
-from threadwire.http.headers import Chosen, ConfigurableHeaders, RequestLog
+from threadwire.http.cors import ConditionalCors
+from threadwire.http.headers import ConfigurableHeaders, HeaderFilter, RequestLog
 from threadwire.http.streaming import OpenStreams
 from threadwire.http.trusted_source import LOOPBACK_HOSTS, LOOPBACK_ORIGIN, TrustedSource
-from threadwire.http.webhooks import WebhookCalls
+from threadwire.http.webhooks import WebhookClient
+from threadwire.protocols.ag_ui.agent_runs import ClientPolicy, UnknownThread
 from threadwire.protocols.ag_ui.routes import ag_ui_routes
-from threadwire.protocols.ag_ui.running import Manners, UnknownThread
 from threadwire.protocols.copilotkit.agents import Agents
 from threadwire.protocols.copilotkit.routes import PREFIX as COPILOTKIT
 from threadwire.protocols.copilotkit.routes import copilotkit_routes
 from threadwire.protocols.langgraph.routes import langgraph_routes
 from threadwire.protocols.langgraph.webhooks import LangGraphWebhooks
 from threadwire.server.api_page import api_page_route
-from threadwire.server.composing import below, with_own_routes
+from threadwire.server.composition import mount_under, with_user_routes
 from threadwire.server.health import system_routes
 from threadwire.server.metrics import metrics_route
 from threadwire.server.project import Project, import_project, read_project
-from threadwire.server.switch import Switch, open_switch
+from threadwire.server.swappable_app import SwappableApp, open_swappable_app
 from threadwire.settings import Settings
 from threadwire.storage.abc import Storage
 
@@ -55,14 +55,14 @@ class Server:
     project: Project
     engine: Engine
     streams: OpenStreams
-    app: Switch
+    app: SwappableApp
     webhooks: LangGraphWebhooks
 
     async def use(self, project: Project) -> None:
         """Switch to this project: its routes serve new requests, its graphs new runs and reads."""
-        await self.app.use(build_app(project, self), project.own_app)
+        await self.app.use(build_app(project, self), project.user_app)
         await self.engine.use_graphs(project.registry)
-        self.webhooks.use(project.webhooks, muted=project.config.http.disable_webhooks)
+        self.webhooks.use(project.webhooks, disabled=project.config.http.disable_webhooks)
         self.project = project
 
 
@@ -70,25 +70,25 @@ class Server:
 async def open_server(settings: Settings, *, dev: bool = False) -> AsyncIterator[Server]:
     """Run an engine and the application on top of it until the block ends."""
     project = await import_project(read_project(settings))
-    calls = WebhookCalls(project.webhooks)
-    webhooks = LangGraphWebhooks(calls, muted=project.config.http.disable_webhooks)
+    calls = WebhookClient(project.webhooks)
+    webhooks = LangGraphWebhooks(calls, disabled=project.config.http.disable_webhooks)
     async with (
         calls.open(),
         open_storage(settings, project.serializer) as storage,
         open_engine(
             storage,
             project.registry,
-            project.memory,
+            project.persistence,
             capacity=settings.concurrency,
             drain=settings.drain_seconds,
             keep_temporary=settings.keep_temporary_seconds,
             webhooks=webhooks,
             expiry=expiry_of(project.config.checkpointer.ttl),
         ) as engine,
-        open_switch() as switch,
+        open_swappable_app() as switch,
     ):
         server = Server(settings, dev, project, engine, OpenStreams(), switch, webhooks)
-        await switch.use(build_app(project, server), project.own_app)
+        await switch.use(build_app(project, server), project.user_app)
         try:
             yield server
         finally:
@@ -115,7 +115,7 @@ def open_storage(settings: Settings, serializer: Serializer) -> AbstractAsyncCon
             raise ConfigError(f"Unknown storage {other!r}: use sqlite or memory")
 
 
-def build_api(engine: Engine, streams: OpenStreams, settings: Settings, http: HttpSection) -> FastAPI:
+def build_api(engine: Engine, streams: OpenStreams, settings: Settings, http: HttpConfig) -> FastAPI:
     """Build the API without the project's own routes: every protocol, and the system routes."""
     api = FastAPI(
         title="Threadwire",
@@ -124,7 +124,7 @@ def build_api(engine: Engine, streams: OpenStreams, settings: Settings, http: Ht
         redirect_slashes=False,
         docs_url=None,
         redoc_url=None,
-        openapi_url="/openapi.json" if http.offers("/openapi.json") else None,
+        openapi_url="/openapi.json" if http.serves("/openapi.json") else None,
     )
     problems.install(api)
     agents = Agents(engine, settings.default_agent)
@@ -145,9 +145,9 @@ def build_api(engine: Engine, streams: OpenStreams, settings: Settings, http: Ht
     return api
 
 
-def _enabled_routes(router: APIRouter, http: HttpSection) -> list[BaseRoute]:
+def _enabled_routes(router: APIRouter, http: HttpConfig) -> list[BaseRoute]:
     """Return the routes that the project has not disabled."""
-    return [route for route in router.routes if http.offers(getattr(route, "path", ""))]
+    return [route for route in router.routes if http.serves(getattr(route, "path", ""))]
 
 
 def _head_routes(routes: list[BaseRoute]) -> list[BaseRoute]:
@@ -166,9 +166,9 @@ def build_app(project: Project, server: Server) -> ASGIApp:
     """Build the API with the project's own routes, prefix and CORS, behind the checks of Host and Origin."""
     settings, http = server.settings, project.config.http
     api = build_api(server.engine, server.streams, settings, http)
-    app: ASGIApp = api if project.own_app is None else with_own_routes(project.own_app, api)
+    app: ASGIApp = api if project.user_app is None else with_user_routes(project.user_app, api)
     if http.mount_prefix:
-        app = below(http.mount_prefix, app, api)
+        app = mount_under(http.mount_prefix, app, api)
     if settings.log_level == "debug":
         app = RequestLog(app, _logged_headers(http))
     origins = origin_pattern(settings, http, dev=server.dev)
@@ -179,11 +179,11 @@ def build_app(project: Project, server: Server) -> ASGIApp:
     )
 
 
-def _with_cors(app: ASGIApp, http: HttpSection, origins: str) -> ASGIApp:
+def _with_cors(app: ASGIApp, http: HttpConfig, origins: str) -> ASGIApp:
     cors = http.cors
     if cors is None:
-        return CorsWhenAsked(app, origins, EXPOSED_HEADERS)
-    return CorsWhenAsked(
+        return ConditionalCors(app, origins, EXPOSED_HEADERS)
+    return ConditionalCors(
         app,
         origins,
         (*EXPOSED_HEADERS, *cors.expose_headers),
@@ -194,14 +194,14 @@ def _with_cors(app: ASGIApp, http: HttpSection, origins: str) -> ASGIApp:
     )
 
 
-def client_policy(settings: Settings, *, unknown_thread: UnknownThread) -> Manners:
+def client_policy(settings: Settings, *, unknown_thread: UnknownThread) -> ClientPolicy:
     """Return the policy from the settings. `unknown_thread` is the protocol's default, unless the setting overrides
     it."""
     chosen = settings.unknown_thread
-    return Manners(settings.when_busy, unknown_thread if chosen == "usual" else chosen)
+    return ClientPolicy(settings.when_busy, unknown_thread if chosen == "usual" else chosen)
 
 
-def origin_pattern(settings: Settings, http: HttpSection, *, dev: bool) -> str:
+def origin_pattern(settings: Settings, http: HttpConfig, *, dev: bool) -> str:
     """Return a pattern of the allowed origins: the configured ones and, in development, any on loopback."""
     configured = {*settings.allowed_origins, *(http.cors.allow_origins if http.cors else ())}
     allowed = [".*" if origin == "*" else re.escape(origin) for origin in sorted(configured)]
@@ -212,7 +212,7 @@ def origin_pattern(settings: Settings, http: HttpSection, *, dev: bool) -> str:
     return "|".join(f"(?:{each})" for each in allowed) or r"(?!)"
 
 
-def _logged_headers(http: HttpSection) -> Chosen:
+def _logged_headers(http: HttpConfig) -> HeaderFilter:
     """Select the headers to log: none by default, and all except the excluded ones if the project only excludes."""
     choice = http.logging_headers or HeaderChoice()
     if http.logging_headers and choice.includes is None:

@@ -5,7 +5,7 @@ from typing import Any, cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from threadwire.http.streaming import CUT
+from threadwire.http.streaming import ABORT
 
 MAX_HEAD_BYTES = 64 * 1024
 _TOO_LARGE = b'{"detail":"The request line and headers are larger than 64 kB."}'
@@ -35,7 +35,7 @@ class Connection(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         super().on_message_begin()
         self._head = 0
-        self.scope[CUT] = self.transport.abort  # type: ignore[literal-required]
+        self.scope[ABORT] = self.transport.abort  # type: ignore[literal-required]
 
     def on_headers_complete(self) -> None:
         self._head = None

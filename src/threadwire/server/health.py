@@ -5,22 +5,22 @@ from importlib.metadata import version
 from fastapi import APIRouter
 
 from threadwire.engine.lifecycle import Engine
-from threadwire.http.problems import Json, foreseen, problem
+from threadwire.http.problems import JsonResponse, error_responses, problem
 
 
 def system_routes(engine: Engine) -> APIRouter:
-    router = APIRouter(default_response_class=Json, tags=["system"])
+    router = APIRouter(default_response_class=JsonResponse, tags=["system"])
 
-    @router.get("/", responses=foreseen(503))
-    @router.get("/ok", responses=foreseen(503))
-    async def ok() -> Json:
-        if (death := engine.death) is not None:
-            return problem(503, death.message)
-        return Json({"ok": True, "services": {}})
+    @router.get("/", responses=error_responses(503))
+    @router.get("/ok", responses=error_responses(503))
+    async def ok() -> JsonResponse:
+        if (fatal_error := engine.fatal_error) is not None:
+            return problem(503, fatal_error.message)
+        return JsonResponse({"ok": True, "services": {}})
 
     @router.get("/info")
-    async def info() -> Json:
-        return Json(
+    async def info() -> JsonResponse:
+        return JsonResponse(
             {
                 "version": version("threadwire"),
                 "langgraph_py_version": version("langgraph"),

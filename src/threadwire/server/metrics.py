@@ -22,7 +22,7 @@ def metrics_route(engine: Engine, streams: OpenStreams) -> APIRouter:
     @router.get("/metrics")
     async def metrics() -> Response:
         active = await engine.runs.count_active()
-        log = engine.runs.figures()
+        log = engine.runs.counters()
         ended = engine.worker.ended
         versions = {"version": version("threadwire"), "langgraph": version("langgraph")}
         families = [

@@ -9,11 +9,11 @@ from starlette.applications import Starlette
 from threadwire.core.webhooks import WebhookRules
 from threadwire.errors import ConfigError
 from threadwire.graphs.config import ProjectConfig, load_config, prepare_environment
-from threadwire.graphs.memory import Memory, load_memory
-from threadwire.graphs.modules import CannotLoad, ProjectModules
+from threadwire.graphs.modules import LoadError, ProjectModules
+from threadwire.graphs.project_persistence import ProjectPersistence, load_persistence
 from threadwire.graphs.registry import GraphRegistry, load_registry
 from threadwire.graphs.serializer import Serializer, checkpoint_serializer
-from threadwire.graphs.webhooks import resolve_headers
+from threadwire.graphs.webhook_config import resolve_headers
 from threadwire.settings import Settings
 
 
@@ -21,9 +21,9 @@ from threadwire.settings import Settings
 class Project:
     config: ProjectConfig
     registry: GraphRegistry
-    own_app: Starlette | None
+    user_app: Starlette | None
     """`http.app`: the user's own routes."""
-    memory: Memory
+    persistence: ProjectPersistence
     """Where checkpoints and store items are kept. Opened once, at startup; a reload does not change it."""
     serializer: Serializer
     webhooks: WebhookRules
@@ -33,11 +33,11 @@ def read_project(settings: Settings) -> ProjectConfig:
     """Read the project file. Raise `ConfigError` if it is invalid or requires something that is not supported."""
     config = load_config(settings.config)
     if not settings.insecure_no_auth:
-        refuse_open_door(config)
+        reject_unsupported_auth(config)
     return config
 
 
-def refuse_open_door(config: ProjectConfig) -> None:
+def reject_unsupported_auth(config: ProjectConfig) -> None:
     """Raise `ConfigError` if the project relies on authentication."""
     key = '"auth"' if config.wants_auth else '"http"."enable_custom_route_auth"'
     if config.wants_auth or config.http.enable_custom_route_auth:
@@ -55,8 +55,8 @@ def load_project(config: ProjectConfig) -> Project:
     return Project(
         config,
         load_registry(config, modules),
-        load_own_app(config, modules),
-        load_memory(config, modules),
+        load_user_app(config, modules),
+        load_persistence(config, modules),
         checkpoint_serializer(config.checkpointer),
         resolve_headers(config.webhooks, os.environ),
     )
@@ -68,13 +68,13 @@ async def import_project(config: ProjectConfig) -> Project:
     return await anyio.to_thread.run_sync(load_project, config, abandon_on_cancel=True)
 
 
-def load_own_app(config: ProjectConfig, modules: ProjectModules) -> Starlette | None:
+def load_user_app(config: ProjectConfig, modules: ProjectModules) -> Starlette | None:
     source = config.http.app
     if source is None:
         return None
     try:
         loaded = getattr(modules.load(source), source.attribute, None)
-    except CannotLoad as failure:
+    except LoadError as failure:
         raise ConfigError(f'{config.path}: "http"."app": {failure}') from failure
     if not isinstance(loaded, Starlette):
         raise ConfigError(

@@ -17,9 +17,16 @@ import anyio.to_thread
 
 from threadwire.errors import ConfigError, ThreadwireError
 from threadwire.graphs.config import ProjectConfig, load_config
-from threadwire.graphs.forgetting import drop_bytecode, forgotten
+from threadwire.graphs.module_reload import drop_bytecode, unloaded_modules
 from threadwire.server.app import Server
-from threadwire.server.changes import LOOK_EVERY, SHARE, Seen, differing, look, look_when_settled
+from threadwire.server.file_changes import (
+    MAX_POLL_SHARE,
+    POLL_SECONDS,
+    FileSnapshot,
+    changed_files,
+    snapshot_files,
+    snapshot_when_stable,
+)
 from threadwire.server.project import Project, import_project, read_project
 
 
@@ -33,41 +40,41 @@ class Reloaded:
 
 
 @dataclass(frozen=True)
-class NotReloaded:
+class ReloadFailed:
     changed: list[Path]
-    problem: str
+    reason: str
 
 
-Report = Callable[[Reloaded | NotReloaded], None]
+Report = Callable[[Reloaded | ReloadFailed], None]
 
 
-async def reload_on_change(server: Server, seen: Seen, report: Report) -> None:
+async def reload_on_change(server: Server, seen: FileSnapshot, report: Report) -> None:
     """Poll forever. Whenever a file differs from `seen`, reload the project and report the result."""
     latest = server.project.config  # the last valid project file, which may differ from the one being served
     while True:
         started = time.monotonic()
-        now = await anyio.to_thread.run_sync(look, latest, server.project.config)
+        now = await anyio.to_thread.run_sync(snapshot_files, latest, server.project.config)
         poll_seconds = time.monotonic() - started
         if now != seen:
-            now = await anyio.to_thread.run_sync(look_when_settled, now, latest, server.project.config)
-            report(await reload(server, differing(seen, now)))
+            now = await anyio.to_thread.run_sync(snapshot_when_stable, now, latest, server.project.config)
+            report(await reload(server, changed_files(seen, now)))
             latest = _latest_config(latest)
             # The set of files may have changed. For those that were polled before, keep the state from before the
             # reload, because they may have changed while they were being loaded.
-            fresh = await anyio.to_thread.run_sync(look, latest, server.project.config)
+            fresh = await anyio.to_thread.run_sync(snapshot_files, latest, server.project.config)
             seen = {path: now.get(path, stat) for path, stat in fresh.items()}
-        await anyio.sleep(max(LOOK_EVERY, poll_seconds / SHARE))
+        await anyio.sleep(max(POLL_SECONDS, poll_seconds / MAX_POLL_SHARE))
 
 
-async def reload(server: Server, changed: list[Path]) -> Reloaded | NotReloaded:
+async def reload(server: Server, changed: list[Path]) -> Reloaded | ReloadFailed:
     started = time.monotonic()
     before = server.project.registry.ids()
     try:
         project = await _load_and_use(server, changed)
     except ThreadwireError as error:
-        return NotReloaded(changed, error.message)
+        return ReloadFailed(changed, error.message)
     except Exception as error:  # the lifespan of the user's own application
-        return NotReloaded(changed, f"{type(error).__name__}: {error}")
+        return ReloadFailed(changed, f"{type(error).__name__}: {error}")
     now = project.registry.ids()
     return Reloaded(
         changed,
@@ -85,7 +92,7 @@ async def _load_and_use(server: Server, changed: list[Path]) -> Project:
     for path in changed:
         if path.suffix == ".py":
             drop_bytecode(path)
-    with _environment(config), forgotten([*serving.config.places, *config.places]):
+    with _environment(config), unloaded_modules([*serving.config.code_paths, *config.code_paths]):
         project = await import_project(config)
         _reject_regressions(serving, project)
         await server.use(project)
@@ -101,12 +108,12 @@ def _latest_config(latest: ProjectConfig) -> ProjectConfig:
 
 def _reject_regressions(serving: Project, project: Project) -> None:
     broken_before = serving.registry.failures()
-    for graph_id, problem in project.registry.failures().items():
+    for graph_id, reason in project.registry.failures().items():
         if graph_id in serving.registry.ids() and graph_id not in broken_before:
-            raise ConfigError(f"graph {graph_id}: {problem}")
-    for problem in project.config.problems:
-        if problem not in serving.config.problems:
-            raise ConfigError(f"{project.config.path.name}: {problem}")
+            raise ConfigError(f"graph {graph_id}: {reason}")
+    for reason in project.config.problems:
+        if reason not in serving.config.problems:
+            raise ConfigError(f"{project.config.path.name}: {reason}")
 
 
 @contextmanager

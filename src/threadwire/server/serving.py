@@ -15,9 +15,9 @@ from anyio.abc import TaskStatus
 from threadwire.engine.lifecycle import Engine
 from threadwire.http.streaming import OpenStreams
 from threadwire.server.app import Server, open_server
-from threadwire.server.changes import look
 from threadwire.server.connections import Connection
-from threadwire.server.forks import disown_forks
+from threadwire.server.file_changes import snapshot_files
+from threadwire.server.fork_safety import detach_forked_children
 from threadwire.server.listening import address_of
 from threadwire.server.project import read_project
 from threadwire.server.reloading import Report, reload_on_change
@@ -44,8 +44,10 @@ async def serve(
 ) -> None:
     """Serve until a signal arrives. With `report`, reload the project when its files change. If the engine fails, raise
     its error."""
-    seen = look(read_project(settings)) if report is not None else {}  # before loading, to catch edits during it
-    disown_forks(listener)
+    seen = (
+        snapshot_files(read_project(settings)) if report is not None else {}
+    )  # before loading, to catch edits during it
+    detach_forked_children(listener)
     async with open_server(settings, dev=dev) as running:
         config = uvicorn.Config(
             running.app,

@@ -5,7 +5,7 @@ that passes `threadwire.testing.conformance`. Drivers share no base class. Numbe
 spec/log.md.
 
 Event loops and threads: a storage is opened on one event loop, and every `async` method is called on that loop unless
-its docstring says otherwise. `Log.append`, `Threads.settle`, checkpoint savers and `Items` are called from any
+its docstring says otherwise. `Log.append`, `Threads.commit_state`, checkpoint savers and `Items` are called from any
 thread and any loop, because graphs run on loops of their own.
 """
 
@@ -31,18 +31,18 @@ from threadwire.core.records import (
     Ending,
     ExpiryStrategy,
     Fired,
-    LogFigures,
+    LogCounters,
     NewRun,
     Put,
+    RequestedTtl,
     Run,
     RunSelection,
     RunStatus,
-    Settled,
+    StateSummary,
     Thread,
     ThreadQuery,
-    WantedTtl,
 )
-from threadwire.errors import StorageDied
+from threadwire.errors import StorageFailed
 
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -55,7 +55,7 @@ class Commit(Protocol):
         """Return once the work is durable. Raise `StorageError` if it never will be. Usable on any event loop."""
 
 
-class Settling(Protocol):
+class StateCommit(Protocol):
     """A state change, made outside a run, that has been enqueued."""
 
     async def wait(self) -> bool:
@@ -85,10 +85,10 @@ class Log(Protocol):
         """
 
     @property
-    def crowded(self) -> bool:
+    def queue_full(self) -> bool:
         """Whether the queue has reached its limit (2.7). Must be cheap: it is checked after every append."""
 
-    async def room(self) -> None:
+    async def wait_for_room(self) -> None:
         """Return once the queue is below its limit. Usable on any event loop."""
 
     async def read(
@@ -107,7 +107,7 @@ class Log(Protocol):
     def watch(self, thread_id: ThreadId) -> AbstractContextManager[Wakeup]:
         """Receive a wakeup whenever the thread grows. Watch first, then read (3.2)."""
 
-    def figures(self) -> LogFigures:
+    def counters(self) -> LogCounters:
         """Return how many entries, on all threads, have become readable since the storage was opened, and in how many
         commits.
 
@@ -122,20 +122,20 @@ class Threads(Protocol):
         *,
         if_exists: str = "raise",
         drafts: Sequence[Draft] = (),
-        checkpoints_of: ThreadId | None = None,
+        checkpoints_from: ThreadId | None = None,
     ) -> Thread:
         """Store a new thread and return it.
 
         If the id is taken, raise `Conflict`, or return the existing thread with `if_exists="do_nothing"`.
 
         The same transaction appends `drafts` as the thread's first entries, outside a run, and moves the checkpoints
-        stored under the id `checkpoints_of` to the new thread. If the id is taken, neither happens.
+        stored under the id `checkpoints_from` to the new thread. If the id is taken, neither happens.
         """
 
     async def get(self, thread_id: ThreadId) -> Thread | None: ...
 
     async def update(
-        self, thread_id: ThreadId, *, metadata: dict[str, Any], ttl: WantedTtl = "usual", now: int
+        self, thread_id: ThreadId, *, metadata: dict[str, Any], ttl: RequestedTtl = "usual", now: int
     ) -> Thread:
         """Merge `metadata` into the thread's metadata, key by key, and return the updated thread.
 
@@ -179,18 +179,18 @@ class Threads(Protocol):
     async def count(self, query: ThreadQuery) -> int:
         """Return how many threads `search` would find without a limit."""
 
-    def settle(
+    def commit_state(
         self,
         thread_id: ThreadId,
-        settled: Settled,
+        summary: StateSummary,
         drafts: Sequence[Draft],
         puts: Sequence[Put] = (),
         *,
         since: Seq,
         now: int,
-    ) -> Settling:
+    ) -> StateCommit:
         """Enqueue a state change made outside a run: in one transaction, put its checkpoints as an unfenced saver
-        would, store `settled` on the thread's row, and append `drafts` (7.6).
+        would, store `summary` on the thread's row, and append `drafts` (7.6).
 
         Nothing changes if the thread has active runs, or if its log has entries after `since`: the change was then
         computed from a state that is no longer current. Thread-safe. `puts` are serialised during this call, on the
@@ -198,10 +198,10 @@ class Threads(Protocol):
         """
 
     async def discarded(
-        self, *, before: int, but_not: frozenset[ThreadId] = frozenset(), limit: int = 100
+        self, *, before: int, exclude: frozenset[ThreadId] = frozenset(), limit: int = 100
     ) -> Sequence[ThreadId]:
         """Return up to `limit` threads that were discarded before the time `before` and have not been swept (5.10),
-        oldest first, without those in `but_not`."""
+        oldest first, without those in `exclude`."""
 
     async def sweep(self, thread_ids: Sequence[ThreadId]) -> None:
         """Delete what is left of discarded threads: their logs, runs and checkpoints.
@@ -213,7 +213,7 @@ class Threads(Protocol):
 
 class Runs(Protocol):
     async def accept(
-        self, new: NewRun, *, start: Callable[[Run], None] | None = None, patient: bool = False
+        self, new: NewRun, *, start: Callable[[Run], None] | None = None, defer_sync: bool = False
     ) -> Accepted:
         """Accept a run: store its row and its `run.queued` entry, durable on return (5.1), or nothing at all.
 
@@ -232,7 +232,7 @@ class Runs(Protocol):
           as `claim` would, and returned as `started`. `start` is called with it exactly once, in a task on the
           storage's event loop, as soon as the run would survive a crash of the process and before this method returns.
           If the caller is cancelled in the meantime, either `start` is still called or nothing is stored.
-        - With `patient`, the fsync of a run that was started may be deferred until its first entries are fsynced.
+        - With `defer_sync`, the fsync of a run that was started may be deferred until its first entries are fsynced.
           This method still returns only after that fsync.
         """
 
@@ -243,7 +243,7 @@ class Runs(Protocol):
     ) -> list[Run]:
         """Return one page of the thread's runs, newest first."""
 
-    async def claim(self, limit: int, *, now: int, but_not: frozenset[ThreadId] = frozenset()) -> Sequence[Run]:
+    async def claim(self, limit: int, *, now: int, exclude: frozenset[ThreadId] = frozenset()) -> Sequence[Run]:
         """Claim up to `limit` due runs, ordered by due time, then by acceptance. Durable on return.
 
         Each claimed run becomes `running` with the next attempt number, and is no longer delayed: if its `due_at` is
@@ -252,12 +252,12 @@ class Runs(Protocol):
         - A thread offers only its next run (5.8): the earliest accepted of its runs that are not delayed, or the
           earliest due of its delayed runs. If both are due, the one with the earlier due time is next. No delayed run
           is next while a run that has started before is pending.
-        - Threads that have a running run or are in `but_not` are skipped.
+        - Threads that have a running run or are in `exclude` are skipped.
         - At most one suspect (5.7) is claimed, and none while another suspect is running.
         """
 
-    async def next_due(self, *, but_not: frozenset[ThreadId] = frozenset()) -> int | None:
-        """Return the `due_at` of the earliest pending run that `claim`, with the same `but_not`, would take at that
+    async def next_due(self, *, exclude: frozenset[ThreadId] = frozenset()) -> int | None:
+        """Return the `due_at` of the earliest pending run that `claim`, with the same `exclude`, would take at that
         time if nothing else changed, or None. A worker may sleep until then."""
 
     async def count_active(self) -> dict[RunStatus, int]:
@@ -280,7 +280,7 @@ class Runs(Protocol):
         Returns the runs that were cancelled or asked to stop. Runs that have ended or are unknown are ignored.
         """
 
-    async def finish(self, fence: Fence, ending: Ending, now: int, *, regardless: bool = False) -> bool:
+    async def finish(self, fence: Fence, ending: Ending, now: int, *, force: bool = False) -> bool:
         """End a run in one transaction: append its `run.ended` entry (`ending.entry`), and update its row and its
         thread's state (5.3).
 
@@ -295,7 +295,7 @@ class Runs(Protocol):
           `cancel` or `recover`.
         - A `temporary` run discards its thread (5.10), whatever its ending, unless the thread has other active runs.
         - If the run was cancelled with `rollback`, any other ending raises `RollbackDue` and changes nothing: the run
-          may have been about to end when the rollback was requested. `regardless` overrides this for a run that cannot
+          may have been about to end when the rollback was requested. `force` overrides this for a run that cannot
           be rolled back.
         """
 
@@ -350,7 +350,7 @@ class Assistants(Protocol):
         """Delete the assistant with its versions and its crons. Its threads and runs stay. Raises `NotFound`."""
 
     async def search(self, query: AssistantQuery) -> list[Assistant]:
-        """Return one page of the assistants of the query's graph whose name contains the query's (see `named`)
+        """Return one page of the assistants of the query's graph whose name contains the query's (see `name_contains`)
         and whose metadata contain the query's (see `contains`)."""
 
     async def count(self, query: AssistantQuery) -> int:
@@ -407,8 +407,8 @@ class Crons(Protocol):
 class Deliveries(Protocol):
     """The webhook outbox. The transaction that ends a run adds to it."""
 
-    async def due(self, now: int, *, limit: int, but_not: frozenset[int] = frozenset()) -> list[Delivery]:
-        """Return up to `limit` due deliveries that are not in `but_not`, ordered by due time."""
+    async def due(self, now: int, *, limit: int, exclude: frozenset[int] = frozenset()) -> list[Delivery]:
+        """Return up to `limit` due deliveries that are not in `exclude`, ordered by due time."""
 
     async def postpone(self, delivery_id: int, until: int) -> None:
         """Count a failed try, and make the delivery due again at `until`. A no-op if it no longer exists."""
@@ -419,19 +419,19 @@ class Deliveries(Protocol):
 
 class Checkpoints(Protocol):
     def saver(
-        self, fence: Fence | None = None, durability: Durability = "async", *, empty: ThreadId | None = None
+        self, fence: Fence | None = None, durability: Durability = "async", *, empty_thread: ThreadId | None = None
     ) -> "BaseCheckpointSaver[str]":
         """Return a LangGraph checkpoint saver backed by this storage.
 
         - Its writes go through the same queue as `Log.append`, in order (7.1). With a fence, a put raises `Fenced`
           unless the attempt holds the thread (7.2). Its reads see its own writes.
         - With `sync` durability a put returns after its commit, otherwise immediately (7.3).
-        - `empty` names a thread that is known to have no checkpoints, so the saver need not query for any before
+        - `empty_thread` names a thread that is known to have no checkpoints, so the saver need not query for any before
           its first put.
-        - `async def written()` returns once everything put through the saver so far would survive a crash of
+        - `async def wait_until_written()` returns once everything put through the saver so far would survive a crash of
           the process. It need not be fsynced: a power failure may still lose it, but it has not been published either.
         - After `get_tuple`, for whichever checkpoint, the ids that LangGraph generates sort after the newest checkpoint
-          of that namespace, whatever the clock says (`let_new_ids_follow`).
+          of that namespace, whatever the clock says (`advance_id_clock`).
         - It has LangGraph's extended capabilities `copy_thread`, `prune` and `delete_for_runs`, each in one transaction
           and never fenced.
         - Without a fence it also accepts ids that belong to no thread, so that checkpoints can be stored before their
@@ -489,14 +489,14 @@ class Storage(Protocol):
     def items(self) -> Items: ...
 
     @property
-    def death(self) -> StorageDied | None:
+    def fatal_error(self) -> StorageFailed | None:
         """The error that made the storage unusable, or None.
 
         Once set, every write raises it, and only reopening the storage can help. Work that was enqueued but not
         acknowledged before the failure is never acknowledged or published.
         """
 
-    async def lives(self) -> None:
+    async def wait_for_failure(self) -> None:
         """Wait until the storage fails, then raise its fatal error. Never returns, not even when the storage is
         closed."""
 
@@ -521,6 +521,6 @@ def _number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-def named(name: str, part: str) -> bool:
+def name_contains(name: str, part: str) -> bool:
     """Whether `name` contains `part`, ignoring case. `part` is literal text, not a pattern."""
     return part.lower() in name.lower()

@@ -5,7 +5,7 @@ id. After the clock has been set back, new checkpoints would sort before the exi
 the newest would never find them: acknowledged state would be lost.
 
 LangGraph keeps ids increasing only within one process. So code that reads a thread's checkpoints reports the newest id
-it has seen to `let_new_ids_follow`.
+it has seen to `advance_id_clock`.
 """
 
 import threading
@@ -23,15 +23,15 @@ class _Clock:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._ahead = 0
+        self._offset = 0
         """Offset in nanoseconds that is added to the monotonic clock while the system clock is behind."""
 
     def time_ns(self) -> int:
-        return max(time.time_ns(), time.monotonic_ns() + self._ahead)
+        return max(time.time_ns(), time.monotonic_ns() + self._offset)
 
     def advance_to(self, time_ns: int) -> None:
         with self._lock:
-            self._ahead = max(self._ahead, time_ns - time.monotonic_ns())
+            self._offset = max(self._offset, time_ns - time.monotonic_ns())
 
     def __getattr__(self, name: str) -> Any:
         return getattr(time, name)
@@ -45,7 +45,7 @@ if hasattr(langgraph_ids, "time"):
     langgraph_ids.time = _clock
 
 
-def let_new_ids_follow(checkpoint_id: str) -> None:
+def advance_id_clock(checkpoint_id: str) -> None:
     """Ensure that every id generated from now on sorts after `checkpoint_id`. Takes about a microsecond."""
     if checkpoint_id[14:15] != "6":
         return

@@ -3,7 +3,7 @@
  *
  *     node agui/main.js < stream.sse                     one stream
  *     node agui/main.js http://host/ag-ui/agent BODY     the answer to that JSON, POSTed
- *     node agui/main.js --lines                          many: JSON lines in, JSON lines out (tests/e2e/agui.py)
+ *     node agui/main.js --lines                          many: JSON lines in, JSON lines out (tests/e2e/agui_checker.py)
  */
 import { createInterface } from "node:readline";
 import { buffer } from "node:stream/consumers";

@@ -18,7 +18,7 @@ test("a page finds the agents, and which of them is meant by default", async () 
 
   assert.equal(core.runtimeVersion, "1.75.0");
   assert.ok(["default", "chat", "copilot"].every((name) => core.getAgent(name)));
-  assert.equal(core.getAgent("default").description, "Says what it was told.");
+  assert.equal(core.getAgent("default").description, "Echoes its input.");
   assert.equal((await core.getAgent("chat").getCapabilities()).transport.resumable, true);
   assert.deepEqual(core.threadEndpoints, { list: true, inspect: true, mutations: true, realtimeMetadata: false });
 });

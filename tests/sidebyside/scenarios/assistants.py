@@ -1,7 +1,7 @@
 from typing import Any
 
 from exchanges import Wire
-from normal import NOWHERE, system_assistant
+from normalization import NOWHERE, system_assistant
 
 from scenarios import scenario
 from scenarios.inputs import TEXT, run
@@ -161,7 +161,7 @@ async def the_assistant_of_a_graph_is_deleted(wire: Wire) -> None:
 @scenario
 async def an_assistant_is_deleted_with_its_threads(wire: Wire) -> None:
     assistant = await create(wire)
-    thread = await wire.ran(assistant, TEXT)
+    thread = await wire.thread_after_run(assistant, TEXT)
     await wire.delete(f"/assistants/{assistant}?delete_threads=true")
     await wire.get(f"/threads/{thread}")
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from exchanges import Wire
-from normal import NOWHERE
+from normalization import NOWHERE
 
 from scenarios import scenario
 from scenarios.inputs import TEXT

@@ -1,7 +1,7 @@
 """Rejected requests: invalid runs, and fields of the wrong type."""
 
 from exchanges import Wire
-from normal import NOWHERE
+from normalization import NOWHERE
 
 from scenarios import scenario
 from scenarios.inputs import TEXT, run
@@ -117,7 +117,7 @@ async def a_run_with_an_invalid_webhook(wire: Wire) -> None:
 
 @scenario
 async def the_state_after_a_node_fails(wire: Wire) -> None:
-    thread = await wire.ran("fails", TEXT)
+    thread = await wire.thread_after_run("fails", TEXT)
     await wire.get(f"/threads/{thread}/state")
     await wire.post(f"/threads/{thread}/history", {"limit": 10})
 

@@ -12,6 +12,6 @@ def run(graph: str, given: Any = None, **body: Any) -> dict[str, Any]:
     return {"assistant_id": graph, "input": given, **body}
 
 
-def resumed(graph: str, answer: Any, **body: Any) -> dict[str, Any]:
+def resume(graph: str, answer: Any, **body: Any) -> dict[str, Any]:
     """The body that answers an interrupt."""
     return {"assistant_id": graph, "command": {"resume": answer}, **body}

@@ -1,7 +1,7 @@
 from exchanges import Wire
 
 from scenarios import scenario
-from scenarios.inputs import HELLO, TEXT, resumed, run
+from scenarios.inputs import HELLO, TEXT, resume, run
 
 MODES = ["values", "updates"]
 
@@ -18,61 +18,61 @@ async def a_run_that_interrupts_is_streamed_in_debug_modes(wire: Wire) -> None:
     thread = await wire.thread()
     modes = ["debug", "tasks", "checkpoints"]
     await wire.post(f"/threads/{thread}/runs/stream", run("approve", {"topic": "x"}, stream_mode=modes))
-    await wire.post(f"/threads/{thread}/runs/stream", resumed("approve", "yes", stream_mode=modes))
+    await wire.post(f"/threads/{thread}/runs/stream", resume("approve", "yes", stream_mode=modes))
 
 
 @scenario
 async def a_run_that_interrupts_is_waited_for(wire: Wire) -> None:
     thread = await wire.thread()
     await wire.post(f"/threads/{thread}/runs/wait", run("approve", {"topic": "x"}))
-    await wire.post(f"/threads/{thread}/runs/wait", resumed("approve", {"ok": True}))
+    await wire.post(f"/threads/{thread}/runs/wait", resume("approve", {"ok": True}))
 
 
 @scenario
 async def an_answer_is_streamed(wire: Wire) -> None:
-    thread = await wire.ran("approve", {"topic": "x"})
-    await wire.post(f"/threads/{thread}/runs/stream", resumed("approve", "yes", stream_mode=MODES))
+    thread = await wire.thread_after_run("approve", {"topic": "x"})
+    await wire.post(f"/threads/{thread}/runs/stream", resume("approve", "yes", stream_mode=MODES))
     await wire.get(f"/threads/{thread}/state")
     await wire.post(f"/threads/{thread}/history", {"limit": 10})
 
 
 @scenario
 async def an_answer_by_interrupt_id(wire: Wire) -> None:
-    thread = await wire.ran("approve", {"topic": "x"})
+    thread = await wire.thread_after_run("approve", {"topic": "x"})
     state = await wire.unrecorded("GET", f"/threads/{thread}/state")
     answer = {state["interrupts"][0]["id"]: "by id"}
-    await wire.post(f"/threads/{thread}/runs/wait", resumed("approve", answer))
+    await wire.post(f"/threads/{thread}/runs/wait", resume("approve", answer))
 
 
 @scenario
 async def a_null_answer(wire: Wire) -> None:
-    thread = await wire.ran("approve", {"topic": "x"})
-    await wire.post(f"/threads/{thread}/runs/wait", resumed("approve", None))
+    thread = await wire.thread_after_run("approve", {"topic": "x"})
+    await wire.post(f"/threads/{thread}/runs/wait", resume("approve", None))
 
 
 @scenario
 async def an_answer_without_an_interrupt(wire: Wire) -> None:
-    thread = await wire.ran("echo", TEXT)
-    await wire.post(f"/threads/{thread}/runs/wait", resumed("echo", "yes"))
+    thread = await wire.thread_after_run("echo", TEXT)
+    await wire.post(f"/threads/{thread}/runs/wait", resume("echo", "yes"))
     await wire.get(f"/threads/{thread}")
 
 
 @scenario
 async def an_answer_on_an_empty_thread(wire: Wire) -> None:
     thread = await wire.thread()
-    await wire.post(f"/threads/{thread}/runs/wait", resumed("approve", "yes"))
+    await wire.post(f"/threads/{thread}/runs/wait", resume("approve", "yes"))
 
 
 @scenario
 async def new_input_instead_of_an_answer(wire: Wire) -> None:
-    thread = await wire.ran("approve", {"topic": "x"})
+    thread = await wire.thread_after_run("approve", {"topic": "x"})
     await wire.post(f"/threads/{thread}/runs/stream", run("approve", {"topic": "y"}, stream_mode=MODES))
     await wire.get(f"/threads/{thread}")
 
 
 @scenario
 async def several_interrupts(wire: Wire) -> None:
-    thread = await wire.ran("approve_many", {})
+    thread = await wire.thread_after_run("approve_many", {})
     await wire.get(f"/threads/{thread}")
     await wire.get(f"/threads/{thread}/state")
 
@@ -84,21 +84,21 @@ async def several_interrupts_are_waited_for(wire: Wire) -> None:
 
 @scenario
 async def several_interrupts_are_answered_by_id(wire: Wire) -> None:
-    thread = await wire.ran("approve_many", {})
+    thread = await wire.thread_after_run("approve_many", {})
     state = await wire.unrecorded("GET", f"/threads/{thread}/state")
     answers = {each["id"]: f"to {each['value']}" for each in state["interrupts"]}
-    await wire.post(f"/threads/{thread}/runs/wait", resumed("approve_many", answers))
-    await wire.post(f"/threads/{thread}/runs/wait", resumed("approve_many", "one"))
-    await wire.post(f"/threads/{thread}/runs/wait", resumed("approve_many", "two"))
+    await wire.post(f"/threads/{thread}/runs/wait", resume("approve_many", answers))
+    await wire.post(f"/threads/{thread}/runs/wait", resume("approve_many", "one"))
+    await wire.post(f"/threads/{thread}/runs/wait", resume("approve_many", "two"))
     await wire.get(f"/threads/{thread}/state")
 
 
 @scenario
 async def one_of_several_interrupts_is_answered(wire: Wire) -> None:
-    thread = await wire.ran("approve_many", {})
+    thread = await wire.thread_after_run("approve_many", {})
     state = await wire.unrecorded("GET", f"/threads/{thread}/state")
     [left] = [each["id"] for each in state["interrupts"] if each["value"] == "left?"]
-    await wire.post(f"/threads/{thread}/runs/wait", resumed("approve_many", {left: "only"}))
+    await wire.post(f"/threads/{thread}/runs/wait", resume("approve_many", {left: "only"}))
     await wire.get(f"/threads/{thread}/state")
 
 
@@ -142,6 +142,6 @@ async def an_interrupt_after_tools_and_subgraphs(wire: Wire) -> None:
 
 @scenario
 async def a_strict_answer_to_an_unknown_interrupt(wire: Wire) -> None:
-    thread = await wire.ran("approve", {"topic": "x"})
-    await wire.post(f"/threads/{thread}/runs/wait", resumed("approve", {"0" * 31 + "1": "yes"}, strict_resume=True))
-    await wire.post(f"/threads/{thread}/runs/wait", resumed("approve", "yes", strict_resume=True))
+    thread = await wire.thread_after_run("approve", {"topic": "x"})
+    await wire.post(f"/threads/{thread}/runs/wait", resume("approve", {"0" * 31 + "1": "yes"}, strict_resume=True))
+    await wire.post(f"/threads/{thread}/runs/wait", resume("approve", "yes", strict_resume=True))

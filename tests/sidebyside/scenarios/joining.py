@@ -10,8 +10,8 @@ async def finished(wire: Wire, graph: str = "echo", given: object = TEXT, **body
     """Execute a run whose stream can be resumed, and return its path."""
     thread = await wire.thread()
     body = {"stream_mode": MODES, "stream_resumable": True, **body}
-    run_id = await wire.started(thread, run(graph, given, **body))
-    await wire.ended(thread, run_id)
+    run_id = await wire.start_run(thread, run(graph, given, **body))
+    await wire.wait_for_end(thread, run_id)
     return f"/threads/{thread}/runs/{run_id}"
 
 
@@ -81,7 +81,7 @@ async def live(wire: Wire) -> str:
     """Return the stream path of a run that emits nothing more until `finish`. The stock server sends some frames twice
     to a client that joins while frames are being emitted."""
     thread = await wire.thread()
-    run_id = await wire.begun(thread, stream_mode=MODES, stream_resumable=True)
+    run_id = await wire.start_slow_run(thread, stream_mode=MODES, stream_resumable=True)
     path = f"/threads/{thread}/runs/{run_id}/stream"
     async with wire.open(path, recorded=False, headers={"Last-Event-ID": "-1"}) as stream:
         for event in ("metadata", "values", "updates", "values"):
@@ -107,9 +107,9 @@ async def a_live_run_is_joined_from_its_start(wire: Wire) -> None:
 @scenario
 async def a_run_is_cancelled_when_its_client_disconnects(wire: Wire) -> None:
     thread = await wire.thread()
-    run_id = await wire.begun(thread, stream_resumable=True)
+    run_id = await wire.start_slow_run(thread, stream_resumable=True)
     path = f"/threads/{thread}/runs/{run_id}/stream?cancel_on_disconnect=true"
     async with wire.open(path, headers={"Last-Event-ID": "-1"}) as stream:
         await stream.until("metadata")
-    await wire.ended(thread, run_id)
+    await wire.wait_for_end(thread, run_id)
     await wire.get(f"/threads/{thread}/runs?select=status")

@@ -7,12 +7,12 @@ from scenarios.inputs import run
 async def while_busy(wire: Wire, strategy: str) -> tuple[str, str]:
     """Start a second run on a thread with a running run. Return the ids of the thread and the first run."""
     thread = await wire.thread()
-    first = await wire.begun(thread)
+    first = await wire.start_slow_run(thread)
     second = await wire.post(f"/threads/{thread}/runs", run("steps", {"count": 1}, multitask_strategy=strategy))
     if "run_id" in second:
         if strategy == "enqueue":
             wire.finish()
-        await wire.ended(thread, second["run_id"])
+        await wire.wait_for_end(thread, second["run_id"])
     return thread, first
 
 

@@ -1,5 +1,5 @@
 from exchanges import Wire
-from normal import NOWHERE
+from normalization import NOWHERE
 
 from scenarios import scenario
 from scenarios.inputs import HELLO, TEXT, run
@@ -9,7 +9,7 @@ from scenarios.inputs import HELLO, TEXT, run
 async def a_run_in_the_background(wire: Wire) -> None:
     thread = await wire.thread()
     created = await wire.post(f"/threads/{thread}/runs", run("echo", TEXT))
-    await wire.ended(thread, created["run_id"])
+    await wire.wait_for_end(thread, created["run_id"])
     await wire.get(f"/threads/{thread}/runs/{created['run_id']}")
 
 
@@ -30,7 +30,7 @@ async def a_run_with_every_option(wire: Wire) -> None:
         durability="sync",
     )
     created = await wire.post(f"/threads/{thread}/runs", body)
-    await wire.ended(thread, created["run_id"])
+    await wire.wait_for_end(thread, created["run_id"])
     await wire.get(f"/threads/{thread}/runs/{created['run_id']}")
     await wire.get(f"/threads/{thread}/state")
 
@@ -39,7 +39,7 @@ async def a_run_with_every_option(wire: Wire) -> None:
 async def a_run_with_feedback_keys(wire: Wire) -> None:
     thread = await wire.thread()
     created = await wire.post(f"/threads/{thread}/runs", run("echo", TEXT, feedback_keys=["good"]))
-    await wire.ended(thread, created["run_id"])
+    await wire.wait_for_end(thread, created["run_id"])
     await wire.get(f"/threads/{thread}/runs?select=status")
 
 
@@ -47,7 +47,7 @@ async def a_run_with_feedback_keys(wire: Wire) -> None:
 async def a_run_with_a_context(wire: Wire) -> None:
     thread = await wire.thread()
     created = await wire.post(f"/threads/{thread}/runs", run("echo", TEXT, context={"who": "me"}))
-    await wire.ended(thread, created["run_id"])
+    await wire.wait_for_end(thread, created["run_id"])
     await wire.get(f"/threads/{thread}/runs/{created['run_id']}")
 
 
@@ -84,7 +84,7 @@ async def a_run_that_fails_is_waited_for(wire: Wire) -> None:
 @scenario
 async def a_run_is_joined(wire: Wire) -> None:
     thread = await wire.thread()
-    run_id = await wire.started(thread, run("echo", TEXT))
+    run_id = await wire.start_run(thread, run("echo", TEXT))
     await wire.get(f"/threads/{thread}/runs/{run_id}/join")
     await wire.get(f"/threads/{thread}/runs/{run_id}/join")
 
@@ -92,9 +92,9 @@ async def a_run_is_joined(wire: Wire) -> None:
 @scenario
 async def a_run_that_fails_is_joined(wire: Wire) -> None:
     thread = await wire.thread()
-    run_id = await wire.started(thread, run("fails", TEXT))
+    run_id = await wire.start_run(thread, run("fails", TEXT))
     await wire.get(f"/threads/{thread}/runs/{run_id}/join")
-    await wire.ended(thread, run_id)
+    await wire.wait_for_end(thread, run_id)
     await wire.get(f"/threads/{thread}/runs/{run_id}/join")
 
 
@@ -119,15 +119,15 @@ async def a_malformed_run_id(wire: Wire) -> None:
 @scenario
 async def a_run_of_another_thread(wire: Wire) -> None:
     thread = await wire.thread()
-    run_id = await wire.started(thread, run("echo", TEXT))
-    await wire.ended(thread, run_id)
+    run_id = await wire.start_run(thread, run("echo", TEXT))
+    await wire.wait_for_end(thread, run_id)
     await wire.get(f"/threads/{await wire.thread()}/runs/{run_id}")
 
 
 @scenario
 async def runs_are_listed(wire: Wire) -> None:
-    thread = await wire.ran("echo", TEXT)
-    await wire.ran("fails", TEXT, thread=thread)
+    thread = await wire.thread_after_run("echo", TEXT)
+    await wire.thread_after_run("fails", TEXT, thread=thread)
     await wire.get(f"/threads/{thread}/runs")
     await wire.get(f"/threads/{thread}/runs?status=error&select=status")
     await wire.get(f"/threads/{thread}/runs?limit=1&select=status")
@@ -138,15 +138,15 @@ async def runs_are_listed(wire: Wire) -> None:
 
 @scenario
 async def runs_with_fields_selected_as_one_array(wire: Wire) -> None:
-    thread = await wire.ran("echo", TEXT)
+    thread = await wire.thread_after_run("echo", TEXT)
     await wire.get(f"/threads/{thread}/runs", params={"select": '["run_id","status"]'})
 
 
 @scenario
 async def a_run_is_deleted(wire: Wire) -> None:
     thread = await wire.thread()
-    run_id = await wire.started(thread, run("echo", TEXT))
-    await wire.ended(thread, run_id)
+    run_id = await wire.start_run(thread, run("echo", TEXT))
+    await wire.wait_for_end(thread, run_id)
     await wire.delete(f"/threads/{thread}/runs/{run_id}")
     await wire.get(f"/threads/{thread}/runs/{run_id}")
     await wire.get(f"/threads/{thread}/state")
@@ -176,7 +176,9 @@ async def a_delayed_run_is_waited_for(wire: Wire) -> None:
 
 @scenario
 async def a_run_that_changes_the_metadata_of_its_thread(wire: Wire) -> None:
-    thread = await wire.ran("echo", TEXT, thread=await wire.thread(metadata={"mine": 1}), metadata={"runs": 1})
+    thread = await wire.thread_after_run(
+        "echo", TEXT, thread=await wire.thread(metadata={"mine": 1}), metadata={"runs": 1}
+    )
     await wire.get(f"/threads/{thread}")
-    await wire.ran("chat", HELLO, thread=thread)
+    await wire.thread_after_run("chat", HELLO, thread=thread)
     await wire.get(f"/threads/{thread}")

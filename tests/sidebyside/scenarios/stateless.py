@@ -1,8 +1,8 @@
 from exchanges import Wire
-from normal import NOWHERE
+from normalization import NOWHERE
 
 from scenarios import scenario
-from scenarios.inputs import HELLO, TEXT, resumed, run
+from scenarios.inputs import HELLO, TEXT, resume, run
 
 
 @scenario
@@ -37,7 +37,7 @@ async def a_stateless_run_leaves_no_thread(wire: Wire) -> None:
 @scenario
 async def a_stateless_run_keeps_its_thread(wire: Wire) -> None:
     created = await wire.post("/runs", run("echo", TEXT, on_completion="keep"))
-    await wire.ended(created["thread_id"], created["run_id"])
+    await wire.wait_for_end(created["thread_id"], created["run_id"])
     await wire.get(f"/threads/{created['thread_id']}")
     await wire.get(f"/threads/{created['thread_id']}/state")
 
@@ -57,7 +57,7 @@ async def a_stateless_run_that_interrupts(wire: Wire) -> None:
 @scenario
 async def a_stateless_run_that_answers_an_interrupt(wire: Wire) -> None:
     for ending in ("", "/stream", "/wait"):
-        await wire.post(f"/runs{ending}", resumed("approve", "yes"))
+        await wire.post(f"/runs{ending}", resume("approve", "yes"))
 
 
 @scenario
@@ -94,9 +94,9 @@ async def a_stateless_run_is_cancelled_by_its_id_alone(wire: Wire) -> None:
     created = await wire.unrecorded("POST", "/runs", run("slow", wire.slow, on_completion="keep"))
     await wire.post(f"/runs/{created['run_id']}/cancel")
     for verb, ending in (("GET", ""), ("GET", "/join"), ("GET", "/stream"), ("POST", "/cancel")):
-        await wire.ask(verb, f"/runs/{NOWHERE}{ending}")
+        await wire.request(verb, f"/runs/{NOWHERE}{ending}")
     for verb, ending in (("GET", ""), ("DELETE", ""), ("GET", "/join"), ("GET", "/stream"), ("POST", "/cancel")):
-        await wire.ask(verb, f"/runs/nobody{ending}")
+        await wire.request(verb, f"/runs/nobody{ending}")
 
 
 @scenario
@@ -114,4 +114,4 @@ async def an_empty_batch(wire: Wire) -> None:
 async def a_batch_with_one_invalid_run(wire: Wire) -> None:
     await wire.post("/runs/batch", [run("echo", TEXT), run("nope", TEXT)])
     await wire.post("/runs/batch", [run("echo", TEXT), run(NOWHERE, TEXT)])
-    await wire.post("/runs/batch", [run("echo", TEXT), resumed("approve", "yes")])
+    await wire.post("/runs/batch", [run("echo", TEXT), resume("approve", "yes")])

@@ -6,7 +6,7 @@ from typing import Any
 from exchanges import Wire
 
 from scenarios import named, scenario
-from scenarios.inputs import HELLO, TEXT, resumed, run
+from scenarios.inputs import HELLO, TEXT, resume, run
 
 MODES = ["values", "updates", "messages", "messages-tuple", "custom", "events", "debug", "tasks", "checkpoints"]
 
@@ -69,7 +69,7 @@ async def stream_everything_a_graph_can_do(wire: Wire) -> None:
     modes = ["values", "updates", "messages-tuple", "custom"]
     options = {"stream_mode": modes, "stream_subgraphs": True}
     await wire.post(f"/threads/{thread}/runs/stream", run("everything", HELLO, **options))
-    await wire.post(f"/threads/{thread}/runs/stream", resumed("everything", "yes", **options))
+    await wire.post(f"/threads/{thread}/runs/stream", resume("everything", "yes", **options))
     await wire.get(f"/threads/{thread}/state")
 
 
@@ -95,7 +95,7 @@ async def stream_from_a_factory(wire: Wire) -> None:
 
 @scenario
 async def stream_a_second_turn(wire: Wire) -> None:
-    thread = await wire.ran("chat", HELLO)
+    thread = await wire.thread_after_run("chat", HELLO)
     again = {"messages": [{"role": "user", "content": "more", "id": "user-2"}]}
     modes = ["values", "messages-tuple", "updates"]
     await wire.post(f"/threads/{thread}/runs/stream", run("chat", again, stream_mode=modes))

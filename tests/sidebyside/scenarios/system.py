@@ -1,5 +1,5 @@
 from exchanges import Wire
-from normal import NOWHERE
+from normalization import NOWHERE
 
 from scenarios import scenario
 from scenarios.inputs import TEXT
@@ -14,10 +14,10 @@ async def health_check(wire: Wire) -> None:
 @scenario
 async def head_requests(wire: Wire) -> None:
     for path in ("/", "/ok", "/info", "/docs", "/openapi.json", f"/threads/{NOWHERE}", "/threads", "/nowhere"):
-        await wire.ask("HEAD", path)
-    thread = await wire.ran("echo", TEXT)
+        await wire.request("HEAD", path)
+    thread = await wire.thread_after_run("echo", TEXT)
     for path in ("", "/state", "/history", "/runs"):
-        await wire.ask("HEAD", f"/threads/{thread}{path}")
+        await wire.request("HEAD", f"/threads/{thread}{path}")
 
 
 @scenario

@@ -1,8 +1,8 @@
 from exchanges import Wire
-from normal import NOWHERE, system_assistant
+from normalization import NOWHERE, system_assistant
 
 from scenarios import scenario
-from scenarios.inputs import HELLO, TEXT, resumed, run
+from scenarios.inputs import HELLO, TEXT, resume, run
 
 
 @scenario
@@ -30,7 +30,7 @@ async def a_thread_is_created_with_a_malformed_id(wire: Wire) -> None:
 
 @scenario
 async def ids_in_other_uuid_forms(wire: Wire) -> None:
-    thread = await wire.ran("echo", TEXT)
+    thread = await wire.thread_after_run("echo", TEXT)
     for form in (thread.replace("-", ""), f"{{{thread}}}", f"urn:uuid:{thread}"):
         await wire.get(f"/threads/{form}")
         await wire.post("/threads", {"thread_id": form, "if_exists": "do_nothing"})
@@ -94,7 +94,7 @@ async def the_metadata_of_a_thread_is_merged(wire: Wire) -> None:
 
 @scenario
 async def a_thread_is_deleted(wire: Wire) -> None:
-    thread = await wire.ran("echo", TEXT)
+    thread = await wire.thread_after_run("echo", TEXT)
     await wire.delete(f"/threads/{thread}")
     await wire.get(f"/threads/{thread}")
     await wire.get(f"/threads/{thread}/state")
@@ -103,40 +103,40 @@ async def a_thread_is_deleted(wire: Wire) -> None:
 
 @scenario
 async def a_thread_after_a_run(wire: Wire) -> None:
-    thread = await wire.ran("echo", TEXT)
+    thread = await wire.thread_after_run("echo", TEXT)
     await wire.get(f"/threads/{thread}")
 
 
 @scenario
 async def a_thread_with_messages(wire: Wire) -> None:
-    thread = await wire.ran("chat", HELLO)
+    thread = await wire.thread_after_run("chat", HELLO)
     await wire.get(f"/threads/{thread}")
 
 
 @scenario
 async def a_thread_after_a_failed_run(wire: Wire) -> None:
-    thread = await wire.ran("fails", TEXT)
+    thread = await wire.thread_after_run("fails", TEXT)
     await wire.get(f"/threads/{thread}")
     await wire.get(f"/threads/{thread}/state")
-    await wire.ran("echo", TEXT, thread=thread)
+    await wire.thread_after_run("echo", TEXT, thread=thread)
     await wire.get(f"/threads/{thread}")
 
 
 @scenario
 async def an_interrupted_thread(wire: Wire) -> None:
-    thread = await wire.ran("approve", {"topic": "x"})
+    thread = await wire.thread_after_run("approve", {"topic": "x"})
     await wire.get(f"/threads/{thread}")
-    await wire.unrecorded("POST", f"/threads/{thread}/runs/wait", resumed("approve", "yes"))
+    await wire.unrecorded("POST", f"/threads/{thread}/runs/wait", resume("approve", "yes"))
     await wire.get(f"/threads/{thread}")
 
 
 @scenario
 async def a_thread_during_a_run(wire: Wire) -> None:
     thread = await wire.thread()
-    run = await wire.begun(thread)
+    run = await wire.start_slow_run(thread)
     await wire.get(f"/threads/{thread}")
     wire.finish()
-    await wire.ended(thread, run)
+    await wire.wait_for_end(thread, run)
     await wire.get(f"/threads/{thread}")
 
 
@@ -150,7 +150,7 @@ async def threads_are_found_by_metadata(wire: Wire) -> None:
 
 @scenario
 async def threads_are_found_by_status(wire: Wire) -> None:
-    await wire.ran("approve", {"topic": "x"}, thread=await wire.thread(metadata={"mark": wire.mark}))
+    await wire.thread_after_run("approve", {"topic": "x"}, thread=await wire.thread(metadata={"mark": wire.mark}))
     await wire.thread(metadata={"mark": wire.mark})
     for status in ("interrupted", "idle", "busy", "error"):
         body = {"metadata": {"mark": wire.mark}, "status": status, "select": ["status", "interrupts"]}
@@ -161,7 +161,7 @@ async def threads_are_found_by_status(wire: Wire) -> None:
 @scenario
 async def threads_are_found_by_values(wire: Wire) -> None:
     for text in ("a", "b"):
-        await wire.ran("echo", {"text": text}, thread=await wire.thread(metadata={"mark": wire.mark}))
+        await wire.thread_after_run("echo", {"text": text}, thread=await wire.thread(metadata={"mark": wire.mark}))
     body = {"metadata": {"mark": wire.mark}, "values": {"text": "b"}, "select": ["values"]}
     await wire.post("/threads/search", body)
 
@@ -197,14 +197,14 @@ async def threads_are_searched_with_invalid_paging(wire: Wire) -> None:
 
 @scenario
 async def threads_with_selected_fields(wire: Wire) -> None:
-    await wire.ran("echo", TEXT, thread=await wire.thread(metadata={"mark": wire.mark}))
+    await wire.thread_after_run("echo", TEXT, thread=await wire.thread(metadata={"mark": wire.mark}))
     await wire.post("/threads/search", {"metadata": {"mark": wire.mark}, "select": ["status", "values"]})
     await wire.post("/threads/search", {"metadata": {"mark": wire.mark}, "select": ["nothing_like_it"]})
 
 
 @scenario
 async def threads_with_extracted_values(wire: Wire) -> None:
-    await wire.ran("chat", HELLO, thread=await wire.thread(metadata={"mark": wire.mark}))
+    await wire.thread_after_run("chat", HELLO, thread=await wire.thread(metadata={"mark": wire.mark}))
     extract = {
         "last": "values.messages[-1].content",
         "first": "values.messages[0].id",
@@ -226,7 +226,7 @@ async def threads_are_counted(wire: Wire) -> None:
 
 @scenario
 async def a_thread_is_copied(wire: Wire) -> None:
-    thread = await wire.ran("chat", HELLO, thread=await wire.thread(metadata={"kept": True}))
+    thread = await wire.thread_after_run("chat", HELLO, thread=await wire.thread(metadata={"kept": True}))
     copy = await wire.post(f"/threads/{thread}/copy")
     await wire.get(f"/threads/{copy['thread_id']}")
     await wire.get(f"/threads/{copy['thread_id']}/state")
@@ -235,30 +235,30 @@ async def a_thread_is_copied(wire: Wire) -> None:
 
 @scenario
 async def a_copy_is_independent(wire: Wire) -> None:
-    thread = await wire.ran("steps", {"count": 1})
+    thread = await wire.thread_after_run("steps", {"count": 1})
     copy = (await wire.unrecorded("POST", f"/threads/{thread}/copy"))["thread_id"]
-    await wire.ran("steps", {"count": 2}, thread=copy)
+    await wire.thread_after_run("steps", {"count": 2}, thread=copy)
     await wire.get(f"/threads/{copy}/state")
     await wire.get(f"/threads/{thread}/state")
 
 
 @scenario
 async def an_interrupted_thread_is_copied(wire: Wire) -> None:
-    thread = await wire.ran("approve", {"topic": "x"})
+    thread = await wire.thread_after_run("approve", {"topic": "x"})
     copy = await wire.post(f"/threads/{thread}/copy")
-    await wire.post(f"/threads/{copy['thread_id']}/runs/wait", resumed("approve", "yes"))
+    await wire.post(f"/threads/{copy['thread_id']}/runs/wait", resume("approve", "yes"))
 
 
 @scenario
 async def threads_are_pruned(wire: Wire) -> None:
-    first, second = await wire.ran("echo", TEXT), await wire.thread()
+    first, second = await wire.thread_after_run("echo", TEXT), await wire.thread()
     await wire.post("/threads/prune", {"thread_ids": [first, second, NOWHERE], "strategy": "delete"})
     await wire.get(f"/threads/{first}")
 
 
 @scenario
 async def threads_are_pruned_to_their_latest_state(wire: Wire) -> None:
-    thread = await wire.ran("steps", {"count": 3})
+    thread = await wire.thread_after_run("steps", {"count": 3})
     await wire.post("/threads/prune", {"thread_ids": [thread], "strategy": "keep_latest"})
     await wire.post(f"/threads/{thread}/history", {"limit": 10})
 
@@ -272,7 +272,7 @@ async def threads_are_pruned_with_invalid_arguments(wire: Wire) -> None:
 
 @scenario
 async def the_storage_of_a_thread(wire: Wire) -> None:
-    thread = await wire.ran("echo", TEXT)
+    thread = await wire.thread_after_run("echo", TEXT)
     await wire.get(f"/threads/{thread}/storage")
     await wire.get(f"/threads/{NOWHERE}/storage")
     await wire.get("/threads/nobody/storage")
@@ -305,6 +305,6 @@ async def a_thread_is_streamed_over_two_runs(wire: Wire) -> None:
     thread = await wire.thread()
     async with wire.open(f"/threads/{thread}/stream") as stream:
         for text in ("a", "b"):
-            await wire.started(thread, run("echo", {"text": text}, stream_mode=["values", "updates"]))
+            await wire.start_run(thread, run("echo", {"text": text}, stream_mode=["values", "updates"]))
             await stream.until("updates")
             await stream.until("metadata")

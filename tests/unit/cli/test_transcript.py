@@ -2,7 +2,7 @@
 
 import pytest
 
-from threadwire.cli.transcript import LONGEST, Transcript
+from threadwire.cli.transcript import MAX_VALUE_LENGTH, Transcript
 
 META = {"langgraph_node": "model"}
 
@@ -72,7 +72,7 @@ def test_after_an_interrupt_the_run_is_waiting_for_an_answer():
     interrupted = ("updates", {"__interrupt__": [{"value": {"q": "ok?"}, "id": "i1"}]})
     assert printed(interrupted, transcript=transcript) == '  ? {"q":"ok?"}  (interrupt i1)\n'
     assert transcript.end("success")[0].text == "── waiting for an answer\n"
-    transcript.begin({"run_id": "r2", "assistant_id": "a"})
+    transcript.start({"run_id": "r2", "assistant_id": "a"})
     assert transcript.end("success")[0].text == "── success\n"
 
 
@@ -101,7 +101,7 @@ def test_other_events_are_ignored(event):
 
 
 def test_a_long_value_is_truncated():
-    assert printed(("custom", "x" * (LONGEST + 1))) == f"  ✎ {'x' * LONGEST}…\n"
+    assert printed(("custom", "x" * (MAX_VALUE_LENGTH + 1))) == f"  ✎ {'x' * MAX_VALUE_LENGTH}…\n"
 
 
 @pytest.mark.parametrize("hostile", ["\x1b]0;title\x07", "\x1b[2J", "\r", "\x9b1A", "\x00"])
@@ -120,6 +120,6 @@ def test_the_heading_of_a_run_ends_an_open_line():
     transcript = Transcript()
     printed(token("half"), transcript=transcript)
     text = "".join(
-        piece.text for piece in transcript.begin({"run_id": "r", "assistant_id": "a", "metadata": {"graph_id": "g"}})
+        piece.text for piece in transcript.start({"run_id": "r", "assistant_id": "a", "metadata": {"graph_id": "g"}})
     )
     assert text == "\nrun r · g\n"

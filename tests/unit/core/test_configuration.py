@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from threadwire.core.configuration import base_of, in_step, of_run
+from threadwire.core.configuration import base_checkpoint_of, merge_run_configuration, sync_configuration
 from threadwire.errors import BadRequest
 
 
@@ -23,30 +23,30 @@ from threadwire.errors import BadRequest
     ],
 )
 def test_an_assistant_has_its_configuration_under_both_names(config, context, before, expected):
-    assert in_step(config, context, before) == expected
+    assert sync_configuration(config, context, before) == expected
 
 
 def test_both_names_together_are_rejected():
     with pytest.raises(BadRequest, match="Cannot specify both configurable and context"):
-        in_step({"configurable": {"a": 1}}, {"a": 1})
+        sync_configuration({"configurable": {"a": 1}}, {"a": 1})
     with pytest.raises(BadRequest, match="Cannot specify both configurable and context"):
-        of_run({"configurable": {"a": 1}}, {"a": 1}, {}, {})
+        merge_run_configuration({"configurable": {"a": 1}}, {"a": 1}, {}, {})
 
 
 def test_the_configuration_of_a_run_overrides_that_of_its_assistant():
     base = {"tags": ["base"], "recursion_limit": 5, "configurable": {"a": 1, "b": 1}}
     given = {"tags": ["given"], "configurable": {"b": 2, "c": 2}}
-    assert of_run(given, {}, base, base["configurable"]) == (
+    assert merge_run_configuration(given, {}, base, base["configurable"]) == (
         {"tags": ["given"], "recursion_limit": 5, "configurable": {"a": 1, "b": 2, "c": 2}},
         {"a": 1, "b": 2, "c": 2},
     )
-    config, context = of_run({}, {"b": 2}, base, base["configurable"])
+    config, context = merge_run_configuration({}, {"b": 2}, base, base["configurable"])
     assert config["configurable"] == context == {"a": 1, "b": 2}
 
 
 def test_location_keys_are_not_configuration():
     location = {"thread_id": "t", "checkpoint_id": "c", "checkpoint_ns": "", "checkpoint_map": {}}
-    config, context = of_run({"configurable": location}, {"a": 1}, {}, {})
+    config, context = merge_run_configuration({"configurable": location}, {"a": 1}, {}, {})
     assert (config, context) == ({"configurable": {**location, "a": 1}}, {"a": 1})
 
 
@@ -63,4 +63,4 @@ def test_location_keys_are_not_configuration():
     ],
 )
 def test_a_run_starts_from_the_checkpoint_it_names_at_the_root(configurable: Any, base: str | None) -> None:
-    assert base_of({"configurable": configurable}) == base
+    assert base_checkpoint_of({"configurable": configurable}) == base

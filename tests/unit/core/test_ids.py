@@ -10,7 +10,7 @@ from threadwire.core.ids import (
     parse_run_id,
     parse_thread_id,
     parse_uuid,
-    thread_id_named,
+    thread_id_from_name,
     uuid7,
 )
 from threadwire.errors import Invalid
@@ -55,9 +55,9 @@ def test_every_parsed_uuid_is_in_canonical_form(text):
 
 @given(st.uuids())
 def test_a_client_chosen_name_is_the_thread_id_only_if_it_is_a_canonical_uuid(value):
-    assert thread_id_named(str(value)) == thread_id_named(str(value).upper()) == str(value)
+    assert thread_id_from_name(str(value)) == thread_id_from_name(str(value).upper()) == str(value)
     for name in (value.hex, f"{{{value}}}", f"urn:uuid:{value}", "x"):
-        assert thread_id_named(name) == str(uuid.uuid5(NAMED_THREADS, name))
+        assert thread_id_from_name(name) == str(uuid.uuid5(NAMED_THREADS, name))
 
 
 def test_the_error_names_the_kind_of_id():

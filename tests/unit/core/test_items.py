@@ -1,6 +1,6 @@
 import pytest
 
-from threadwire.core.items import ListNamespaces, check_filter, listed, ranked, satisfies
+from threadwire.core.items import ListNamespaces, check_filter, matches_filter, rank_by_score, select_namespaces
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ from threadwire.core.items import ListNamespaces, check_filter, listed, ranked, 
 )
 def test_a_filter_matches_or_not_and_never_raises(value, wanted, matches):
     check_filter(list(wanted.values()))
-    assert satisfies(value, wanted) is matches
+    assert matches_filter(value, wanted) is matches
 
 
 @pytest.mark.parametrize(
@@ -56,14 +56,14 @@ def test_the_operand_of_an_equality_may_contain_anything():
 
 def test_duplicates_are_ranked_once_by_their_best_score():
     found = [("a", 0.1), ("b", None), ("c", 0.5), ("a", 0.9), ("d", None), ("c", 0.2)]
-    assert ranked(found) == [("a", 0.9), ("c", 0.5), ("b", None), ("d", None)]
+    assert rank_by_score(found) == [("a", 0.9), ("c", 0.5), ("b", None), ("d", None)]
 
 
 def test_equal_scores_keep_their_order():
-    assert ranked([("a", 0.5), ("b", 0.5)]) == [("a", 0.5), ("b", 0.5)]
+    assert rank_by_score([("a", 0.5), ("b", 0.5)]) == [("a", 0.5), ("b", 0.5)]
 
 
 def test_a_wildcard_matches_exactly_one_label():
     namespaces = [("a",), ("a", "b"), ("a", "b", "c")]
-    assert listed(namespaces, ListNamespaces(prefixes=(("a", "*"),))) == namespaces[1:]
-    assert listed(namespaces, ListNamespaces(suffixes=(("*", "c"),))) == namespaces[2:]
+    assert select_namespaces(namespaces, ListNamespaces(prefixes=(("a", "*"),))) == namespaces[1:]
+    assert select_namespaces(namespaces, ListNamespaces(suffixes=(("*", "c"),))) == namespaces[2:]

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, HumanMessage
 from pydantic import BaseModel
 
-from odd_values import Colour, Moody, Number, Point, Selfish, Unspeakable, anything
+from arbitrary_values import AlwaysRaises, BrokenModel, Colour, Number, Point, ReturnsSelf, anything
 from threadwire.core.json import dumps, loads, native
 
 plain = st.recursive(
@@ -92,7 +92,7 @@ def test_a_cycle_is_cut():
     assert native(in_dict)["a"] == 1
     both = {"list": in_list, "dict": in_dict}
     assert set(native(both)) == {"list", "dict"}
-    assert isinstance(native(Selfish()), str)
+    assert isinstance(native(ReturnsSelf()), str)
 
 
 def test_a_value_seen_twice_is_not_a_cycle():
@@ -136,8 +136,8 @@ def test_deep_nesting_does_not_fail(depth):
         (ValueError("boom!"), {"error": "ValueError", "message": "boom!"}),
         (MappingProxyType({"a": 1}), {"a": 1}),
         (UserDict({"a": 1}), {"a": 1}),
-        (Moody(anything=3), {"anything": 3}),
-        (Unspeakable(), "<Unspeakable>"),
+        (BrokenModel(anything=3), {"anything": 3}),
+        (AlwaysRaises(), "<AlwaysRaises>"),
     ],
     ids=lambda value: type(value).__name__,
 )

@@ -3,40 +3,42 @@ from types import ModuleType
 
 import pytest
 
-from threadwire.core.vectors import nearness, unit
+from threadwire.core.vectors import similarities, unit_vector
 
 
 @pytest.mark.parametrize("dims", [1, 3, 1536])
 def test_the_cosine_of_a_vector_with_itself_is_one(dims):
-    vector = unit([0.25 * (n % 7 + 1) for n in range(dims)])
-    assert nearness(vector, [vector]) == [pytest.approx(1)]
+    vector = unit_vector([0.25 * (n % 7 + 1) for n in range(dims)])
+    assert similarities(vector, [vector]) == [pytest.approx(1)]
 
 
 def test_only_direction_matters():
-    assert nearness(unit([2, 0]), [unit([5, 0]), unit([0, 3]), unit([-1, 0])]) == pytest.approx([1, 0, -1])
+    assert similarities(
+        unit_vector([2, 0]), [unit_vector([5, 0]), unit_vector([0, 3]), unit_vector([-1, 0])]
+    ) == pytest.approx([1, 0, -1])
 
 
 def test_the_cosine_with_a_zero_vector_is_zero():
-    assert nearness(unit([1, 1]), [unit([0, 0])]) == [0]
+    assert similarities(unit_vector([1, 1]), [unit_vector([0, 0])]) == [0]
 
 
 def test_vectors_of_other_dimensions_are_skipped_wherever_they_stand():
-    mixed = [unit([1, 0]), unit([1]), b"", unit([0, 1]), unit([1, 2, 3])]
-    assert nearness(unit([1, 0]), mixed) == [pytest.approx(1), None, None, pytest.approx(0), None]
+    mixed = [unit_vector([1, 0]), unit_vector([1]), b"", unit_vector([0, 1]), unit_vector([1, 2, 3])]
+    assert similarities(unit_vector([1, 0]), mixed) == [pytest.approx(1), None, None, pytest.approx(0), None]
 
 
 def test_no_vectors_give_no_results():
-    assert nearness(unit([1]), []) == []
+    assert similarities(unit_vector([1]), []) == []
 
 
 @pytest.mark.parametrize("vector", [[float("nan")], [float("inf"), 1.0]])
 def test_a_vector_that_is_not_finite_is_rejected(vector):
     with pytest.raises(ValueError, match="finite"):
-        unit(vector)
+        unit_vector(vector)
 
 
 def test_huge_numbers_keep_their_direction():
-    assert nearness(unit([1e300, 0]), [unit([1e-300, 0])]) == [pytest.approx(1)]
+    assert similarities(unit_vector([1e300, 0]), [unit_vector([1e-300, 0])]) == [pytest.approx(1)]
 
 
 def test_numpy_gets_the_same_vectors(monkeypatch):
@@ -52,7 +54,7 @@ def test_numpy_gets_the_same_vectors(monkeypatch):
             return self
 
         def __matmul__(self, other: "Matrix") -> "Matrix":
-            assert (self.data, other.data) == (unit([1, 0]) + unit([0, 1]), unit([1, 1]))
+            assert (self.data, other.data) == (unit_vector([1, 0]) + unit_vector([0, 1]), unit_vector([1, 1]))
             return self
 
         def tolist(self) -> list[float]:
@@ -62,5 +64,5 @@ def test_numpy_gets_the_same_vectors(monkeypatch):
     numpy.float32 = "float32"
     numpy.frombuffer = lambda data, dtype: Matrix(data)
     monkeypatch.setitem(sys.modules, "numpy", numpy)
-    assert nearness(unit([1, 1]), [unit([1, 0]), unit([0, 1])]) == [0.5, 0.6]
+    assert similarities(unit_vector([1, 1]), [unit_vector([1, 0]), unit_vector([0, 1])]) == [0.5, 0.6]
     assert shapes == [(2, 2)]

@@ -8,13 +8,13 @@ import pytest
 from threadwire.core.entries import START
 from threadwire.core.ids import ThreadId
 from threadwire.core.records import ThreadQuery, Ttl
-from threadwire.engine.checkpointing import Checkpointing
+from threadwire.engine.checkpoints import ThreadCheckpoints
 from threadwire.engine.expiry import Expiry, ExpirySweeper
 from threadwire.engine.follow import Followers
 from threadwire.errors import StorageError
 from threadwire.storage.abc import Storage
 from threadwire.storage.memory import open_memory_storage
-from threadwire.testing.conformance.samples import NOW, accept, keep_thread, note
+from threadwire.testing.conformance.samples import NOW, accept, note, store_thread
 
 pytestmark = pytest.mark.anyio
 
@@ -41,7 +41,7 @@ def clock() -> FakeClock:
 
 
 def sweeper(storage: Storage, clock: FakeClock, **expiry: object) -> ExpirySweeper:
-    return ExpirySweeper(storage, Checkpointing(storage), Followers(storage), Expiry(**expiry), clock)  # type: ignore[arg-type]
+    return ExpirySweeper(storage, ThreadCheckpoints(storage), Followers(storage), Expiry(**expiry), clock)  # type: ignore[arg-type]
 
 
 async def remaining(storage: Storage) -> set[ThreadId]:
@@ -49,7 +49,7 @@ async def remaining(storage: Storage) -> set[ThreadId]:
 
 
 async def test_only_due_threads_are_deleted(storage: Storage, clock: FakeClock) -> None:
-    forever, long, _ = [await keep_thread(storage, ttl=ttl) for ttl in (None, Ttl(5), Ttl(1))]
+    forever, long, _ = [await store_thread(storage, ttl=ttl) for ttl in (None, Ttl(5), Ttl(1))]
     sweep = sweeper(storage, clock).sweep
     assert await sweep() == 0
     clock.now += MINUTE
@@ -61,7 +61,7 @@ async def test_only_due_threads_are_deleted(storage: Storage, clock: FakeClock) 
 
 
 async def test_a_thread_with_an_active_run_does_not_expire(storage: Storage, clock: FakeClock) -> None:
-    thread_id = await keep_thread(storage, ttl=Ttl(1))
+    thread_id = await store_thread(storage, ttl=Ttl(1))
     run = await accept(storage, thread_id)
     clock.now += 10**9
     assert await sweeper(storage, clock).sweep() == 0
@@ -73,7 +73,7 @@ async def test_a_thread_with_an_active_run_does_not_expire(storage: Storage, clo
 
 async def test_a_sweep_expires_at_most_its_limit(storage: Storage, clock: FakeClock) -> None:
     for _ in range(5):
-        await keep_thread(storage, ttl=Ttl(1))
+        await store_thread(storage, ttl=Ttl(1))
     clock.now += MINUTE
     limited = sweeper(storage, clock, sweep_limit=2)
     assert [await limited.sweep() for _ in range(4)] == [2, 2, 1, 0]
@@ -85,14 +85,14 @@ async def test_followers_of_an_expired_thread_finish(storage: Storage, clock: Fa
             return b"x"
 
     followers = Followers(storage)
-    thread_id = await keep_thread(storage, ttl=Ttl(1))
-    pruned = await keep_thread(storage, ttl=Ttl(1, "keep_latest"))
+    thread_id = await store_thread(storage, ttl=Ttl(1))
+    pruned = await store_thread(storage, ttl=Ttl(1, "keep_latest"))
     for each in (thread_id, pruned):
         await storage.log.append(each, [note("x")]).wait()
     of_deleted = await followers.follow_thread(thread_id, "options", ConstantEncoder, START)
     of_pruned = await followers.follow_thread(pruned, "options", ConstantEncoder, START)
     clock.now += MINUTE
-    assert await ExpirySweeper(storage, Checkpointing(storage), followers, Expiry(), clock).sweep() == 2
+    assert await ExpirySweeper(storage, ThreadCheckpoints(storage), followers, Expiry(), clock).sweep() == 2
     with of_deleted, of_pruned:
         assert await of_deleted.next(5) is None
         assert await of_pruned.next(5) == b"x"
@@ -100,7 +100,7 @@ async def test_followers_of_an_expired_thread_finish(storage: Storage, clock: Fa
 
 async def test_the_first_sweep_is_immediate_and_others_follow(storage: Storage, clock: FakeClock) -> None:
     periodic = sweeper(storage, clock, sweep_minutes=0.0001)
-    await keep_thread(storage, ttl=Ttl(1))
+    await store_thread(storage, ttl=Ttl(1))
     clock.now += MINUTE
     with anyio.fail_after(5):
         async with anyio.create_task_group() as tasks:
@@ -108,7 +108,7 @@ async def test_the_first_sweep_is_immediate_and_others_follow(storage: Storage, 
             for _ in range(2):
                 while await remaining(storage):  # noqa: ASYNC110 - there is no event to wait on
                     await anyio.sleep(0.001)
-                await keep_thread(storage, ttl=Ttl(1), updated_at=clock.now - MINUTE)
+                await store_thread(storage, ttl=Ttl(1), updated_at=clock.now - MINUTE)
             tasks.cancel_scope.cancel()
 
 

@@ -193,7 +193,7 @@ async def test_a_follower_sees_only_its_own_run(storage: Storage, run: Run, foll
 async def test_the_size_of_one_result_is_bounded(
     storage: Storage, run: Run, followers: Followers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(projections, "SEND_AT_MOST", 8)
+    monkeypatch.setattr(projections, "MAX_SEND_BYTES", 8)
     await write(storage, run, *"abcd")
 
     with followers.follow(run, OPTIONS, CountingEncoder(), START) as follower:
@@ -289,8 +289,8 @@ async def test_concurrent_reads_of_a_projection_do_not_wait_for_further_entries(
 @pytest.fixture
 def small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Few frames are retained, and few returned at a time."""
-    monkeypatch.setattr(projections, "KEEP_FRAMES", 60)
-    monkeypatch.setattr(projections, "SEND_AT_MOST", 10)
+    monkeypatch.setattr(projections, "MAX_RETAINED_BYTES", 60)
+    monkeypatch.setattr(projections, "MAX_SEND_BYTES", 10)
     monkeypatch.setattr(projections, "SMALL_PAGE", 7)
 
 
@@ -434,7 +434,7 @@ async def test_a_follower_of_a_forgotten_run_continues(storage: Storage, run: Ru
 async def test_the_least_recently_used_projection_is_evicted(
     storage: Storage, followers: Followers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(follow, "KEEP_PROJECTIONS", 2)
+    monkeypatch.setattr(follow, "MAX_PROJECTIONS", 2)
     runs = [await start_on_new_thread(storage) for _ in range(3)]
     encoders: dict[str, CountingEncoder] = {run.run_id: CountingEncoder() for run in runs}
 

@@ -8,10 +8,10 @@ from threadwire.core.entries import START, Draft, Entry, Kind
 from threadwire.core.ids import RunId, Seq, ThreadId
 from threadwire.core.records import Ending, Run
 from threadwire.engine import follow, projections
-from threadwire.engine.follow import Arrival, Follower, Followers
+from threadwire.engine.follow import Follower, Followers, Preamble
 from threadwire.errors import InvalidCursor
 from threadwire.storage.abc import Storage
-from threadwire.testing.conformance.samples import NOW, accept, keep_thread, note, start, write
+from threadwire.testing.conformance.samples import NOW, accept, note, start, store_thread, write
 
 pytestmark = pytest.mark.anyio
 
@@ -22,7 +22,7 @@ OPTIONS = "options"
 
 @pytest.fixture
 async def thread_id(storage: Storage) -> ThreadId:
-    return await keep_thread(storage)
+    return await store_thread(storage)
 
 
 class CountingEncoder:
@@ -255,7 +255,7 @@ async def test_a_thread_created_again_under_the_same_id_is_followed_from_its_sta
     await all_available(await followers.follow_thread(thread_id, OPTIONS, EncoderFactory(), START))
     await storage.threads.delete(thread_id)
     followers.forget_thread(thread_id)
-    await keep_thread(storage, thread_id=thread_id)
+    await store_thread(storage, thread_id=thread_id)
     await storage.log.append(thread_id, [note("new")]).wait()
     assert (
         await all_available(await followers.follow_thread(thread_id, OPTIONS, EncoderFactory(), START)) == b"1:new#1\n"
@@ -301,10 +301,10 @@ async def test_a_cancelled_reader_loses_nothing(storage: Storage, thread_id: Thr
 
 async def test_the_stream_of_a_temporary_thread_ends_with_its_run(storage: Storage, followers: Followers) -> None:
     """5.10"""
-    thread_id = await keep_thread(storage)
+    thread_id = await store_thread(storage)
     run = await start(storage, thread_id, temporary=True)
     await write(storage, run, "a")
-    unshared = await followers.follow_thread_alone(thread_id, CountingEncoder(), START)
+    unshared = await followers.follow_thread_unshared(thread_id, CountingEncoder(), START)
     with await followers.follow_thread(thread_id, OPTIONS, EncoderFactory(), START) as shared, unshared:
         await finish(storage, run)
         for follower in (shared, unshared):
@@ -312,7 +312,7 @@ async def test_the_stream_of_a_temporary_thread_ends_with_its_run(storage: Stora
             assert follower.finished
             assert await follower.next(TIMEOUT) is None
 
-    await keep_thread(storage, thread_id=thread_id)
+    await store_thread(storage, thread_id=thread_id)
     with await followers.follow_thread(thread_id, OPTIONS, EncoderFactory(), None) as fresh:
         await storage.log.append(thread_id, [note("new")]).wait()
         assert b":new#1\n" in (await fresh.next(TIMEOUT) or b"")
@@ -321,9 +321,9 @@ async def test_the_stream_of_a_temporary_thread_ends_with_its_run(storage: Stora
 # -- with the caller's own encoder -------------------------------------------------------------------------------------
 
 
-def preamble(encoder: CountingEncoder, run_id: RunId | None) -> Arrival:
+def preamble(encoder: CountingEncoder, run_id: RunId | None) -> Preamble:
     """Frames with the number of entries of each run so far."""
-    return Arrival(run_id, lambda: f"counts {list(encoder.counts.values())}\n".encode())
+    return Preamble(run_id, lambda: f"counts {list(encoder.counts.values())}\n".encode())
 
 
 async def test_the_preamble_is_sent_after_the_encoder_was_primed_with_the_run_in_progress(
@@ -338,8 +338,8 @@ async def test_the_preamble_is_sent_after_the_encoder_was_primed_with_the_run_in
     await write(storage, run, "e")
 
     encoder = CountingEncoder()
-    with await followers.follow_thread_alone(
-        thread_id, encoder, position, arrival=preamble(encoder, run.run_id)
+    with await followers.follow_thread_unshared(
+        thread_id, encoder, position, preamble=preamble(encoder, run.run_id)
     ) as follower:
         assert await follower.next(TIMEOUT) == b"counts [2]\n"
         assert await follower.next(TIMEOUT) == b"8:e#3\n"
@@ -353,15 +353,17 @@ async def test_the_preamble_is_sent_immediately_if_no_run_is_in_progress(
     storage: Storage, thread_id: ThreadId, followers: Followers
 ) -> None:
     encoder = CountingEncoder()
-    with await followers.follow_thread_alone(thread_id, encoder, START, arrival=preamble(encoder, None)) as follower:
+    with await followers.follow_thread_unshared(
+        thread_id, encoder, START, preamble=preamble(encoder, None)
+    ) as follower:
         assert await follower.next(TIMEOUT) == b"counts []\n"
         assert await follower.next(SHORT) == b""
 
 
 async def test_the_preamble_may_be_empty(storage: Storage, thread_id: ThreadId, followers: Followers) -> None:
     await storage.log.append(thread_id, [note("a")]).wait()
-    with await followers.follow_thread_alone(
-        thread_id, CountingEncoder(), START, arrival=Arrival(None, lambda: b"")
+    with await followers.follow_thread_unshared(
+        thread_id, CountingEncoder(), START, preamble=Preamble(None, lambda: b"")
     ) as follower:
         assert await follower.next(TIMEOUT) == b"1:a#1\n"
 
@@ -383,7 +385,7 @@ async def test_following_can_end_at_a_position_or_with_a_run(
 
     for end in ({"until": second.run_id}, {"upto": Seq(7)}):
         sent = b""
-        with await followers.follow_thread_alone(thread_id, CountingEncoder(), Seq(position), **end) as follower:  # type: ignore[arg-type]
+        with await followers.follow_thread_unshared(thread_id, CountingEncoder(), Seq(position), **end) as follower:  # type: ignore[arg-type]
             while (frames := await follower.next(TIMEOUT)) is not None:
                 sent += frames
             assert follower.finished
@@ -395,10 +397,10 @@ async def test_an_unshared_follower_detects_that_the_thread_was_deleted(
 ) -> None:
     """With and without entries."""
     monkeypatch.setattr(follow, "POLL", SHORT)
-    other = await keep_thread(storage)
+    other = await store_thread(storage)
     await storage.log.append(thread_id, [note("a")]).wait()
     for each in (thread_id, other):
-        with await followers.follow_thread_alone(each, CountingEncoder(), await storage.log.last(each)) as follower:
+        with await followers.follow_thread_unshared(each, CountingEncoder(), await storage.log.last(each)) as follower:
             assert await follower.next(3 * SHORT) == b""
             await storage.threads.delete(each)
             assert await follower.next(TIMEOUT) is None
@@ -409,7 +411,7 @@ async def test_an_unshared_follower_beyond_the_end_waits_for_later_entries(
     storage: Storage, thread_id: ThreadId, followers: Followers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(follow, "POLL", SHORT)
-    with await followers.follow_thread_alone(thread_id, CountingEncoder(), Seq(2)) as follower:
+    with await followers.follow_thread_unshared(thread_id, CountingEncoder(), Seq(2)) as follower:
         await storage.log.append(thread_id, [note("a"), note("b")]).wait()
         assert await follower.next(3 * SHORT) == b""
         await storage.log.append(thread_id, [note("c")]).wait()

@@ -12,22 +12,22 @@ import pytest
 from threadwire.core.ids import AssistantId, CronId, uuid7
 from threadwire.core.records import Cron, Run
 from threadwire.engine.assistants import Assistants
-from threadwire.engine.checkpointing import Checkpointing
+from threadwire.engine.checkpoints import ThreadCheckpoints
 from threadwire.engine.crons import Crons, Scheduler, zone_of
-from threadwire.engine.deliveries import NoWebhooks
 from threadwire.engine.follow import Followers
-from threadwire.engine.graph_reads import GraphReads
+from threadwire.engine.graph_access import GraphAccess
 from threadwire.engine.runs import Runs
 from threadwire.engine.threads import Threads
+from threadwire.engine.webhook_delivery import NoWebhooks
 from threadwire.engine.worker import Worker
 from threadwire.errors import BadRequest, Invalid, NotFound
 from threadwire.graphs.config import load_config
-from threadwire.graphs.memory import Memory
+from threadwire.graphs.project_persistence import ProjectPersistence
 from threadwire.graphs.registry import load_registry
 from threadwire.graphs.user_loop import UserLoop
 from threadwire.storage.abc import Storage
 from threadwire.storage.memory import open_memory_storage
-from threadwire.testing.conformance.samples import accept, keep_thread, new_thread_id
+from threadwire.testing.conformance.samples import accept, new_thread_id, store_thread
 
 pytestmark = pytest.mark.anyio
 
@@ -39,11 +39,13 @@ def at(text: str) -> int:
 class Harness:
     """All services except a running worker: runs are accepted and stay pending."""
 
-    def __init__(self, storage: Storage, assistants: Assistants, worker: Worker, checkpointing: Checkpointing) -> None:
+    def __init__(
+        self, storage: Storage, assistants: Assistants, worker: Worker, checkpoints: ThreadCheckpoints
+    ) -> None:
         self.storage = storage
         self.now = at("2026-11-15 12:00:30")
         followers = Followers(storage)
-        self._runs = Runs(storage, assistants, followers, worker, checkpointing, NoWebhooks(), lambda: self.now)
+        self._runs = Runs(storage, assistants, followers, worker, checkpoints, NoWebhooks(), lambda: self.now)
         self.scheduler = self.another_scheduler()
         self.crons = Crons(storage, assistants, self._runs, self.scheduler, lambda: self.now)
 
@@ -78,23 +80,23 @@ async def harness(tmp_path: Path) -> AsyncIterator[Harness]:
     registry = load_registry(load_config(tmp_path / "langgraph.json"))
     async with open_memory_storage() as storage:
         with UserLoop("test") as loop:
-            checkpointing = Checkpointing(storage)
-            async with Memory().open_store(loop, storage.items, lambda: 0) as store:
+            checkpoints = ThreadCheckpoints(storage)
+            async with ProjectPersistence().open_store(loop, storage.items, lambda: 0) as store:
                 worker = Worker(
                     storage,
                     registry,
                     loop,
-                    checkpointing=checkpointing,
+                    checkpoints=checkpoints,
                     store=store,
                     capacity=1,
                     clock=lambda: 0,
                 )
-                graph_access = GraphReads(registry, loop, store)
+                graph_access = GraphAccess(registry, loop, store)
                 followers = Followers(storage)
-                threads = Threads(storage, registry, graph_access, worker, checkpointing, store, followers, lambda: 0)
+                threads = Threads(storage, registry, graph_access, worker, checkpoints, store, followers, lambda: 0)
             assistants = Assistants(storage, registry, graph_access, threads, lambda: 0)
             await assistants.ensure_graphs()
-            yield Harness(storage, assistants, worker, checkpointing)
+            yield Harness(storage, assistants, worker, checkpoints)
 
 
 # -- firing ------------------------------------------------------------------------------------------------------------
@@ -163,7 +165,7 @@ async def test_no_run_starts_after_the_end_time_even_for_an_earlier_slot(harness
 
 
 async def test_a_cron_with_a_thread_runs_there_and_others_on_new_threads(harness: Harness) -> None:
-    thread_id = await keep_thread(harness.storage)
+    thread_id = await store_thread(harness.storage)
     await harness.cron(thread_id=thread_id)
     await harness.cron(keep_threads=True, metadata={"persistent": True})
     await harness.cron()
@@ -178,7 +180,7 @@ async def test_a_cron_with_a_thread_runs_there_and_others_on_new_threads(harness
 
 
 async def test_a_slot_whose_run_is_rejected_is_skipped(harness: Harness) -> None:
-    thread_id = await keep_thread(harness.storage)
+    thread_id = await store_thread(harness.storage)
     await accept(harness.storage, thread_id)
     cron = await harness.cron(thread_id=thread_id, multitask_strategy="reject")
     await harness.fire_at("2026-11-15 12:01:00")

@@ -89,9 +89,9 @@ async def test_errors_are_reported_on_the_fast_path() -> None:
             errors.append((str(error), kwargs["run_id"]))
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Callbacks, "at_once", frozenset({ErrorHandler}))
+        patch.setattr(Callbacks, "direct_handlers", frozenset({ErrorHandler}))
         handler = ErrorHandler(lambda part: None, True)
-        chain = await Callbacks.instead_of(AsyncCallbackManager([handler], [handler])).on_chain_start(None, {})
+        chain = await Callbacks.from_manager(AsyncCallbackManager([handler], [handler])).on_chain_start(None, {})
         await chain.on_chain_error(ValueError("no"))
     assert errors == [("no", chain.run_id)]
 
@@ -158,10 +158,10 @@ class FailingHandler(_messages.StreamMessagesHandler):
 async def test_handler_error_is_logged_and_raised_only_if_raise_error_is_set(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, fatal: bool
 ) -> None:
-    monkeypatch.setattr(Callbacks, "at_once", frozenset({FailingHandler}))
+    monkeypatch.setattr(Callbacks, "direct_handlers", frozenset({FailingHandler}))
     handler = FailingHandler(lambda part: None, True)
     handler.raise_error = fatal
-    callbacks = Callbacks.instead_of(AsyncCallbackManager([handler], [handler]))
+    callbacks = Callbacks.from_manager(AsyncCallbackManager([handler], [handler]))
     with caplog.at_level(logging.WARNING):
         if fatal:
             with pytest.raises(ValueError, match="failed on start"):
@@ -175,7 +175,7 @@ async def test_handler_error_is_logged_and_raised_only_if_raise_error_is_set(
 
 async def test_child_copies_what_it_inherits() -> None:
     parent = AsyncCallbackManager([], [], tags=["own"], inheritable_tags=["all"], inheritable_metadata={"a": 1})
-    chain = await Callbacks.instead_of(parent).on_chain_start(None, {})
+    chain = await Callbacks.from_manager(parent).on_chain_start(None, {})
     assert isinstance(chain, ChainCallbacks)
     child, other = chain.get_child("seq:step:1"), chain.get_child()
     assert (child.tags, child.inheritable_tags, child.parent_run_id) == (["all", "seq:step:1"], ["all"], chain.run_id)

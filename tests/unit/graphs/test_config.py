@@ -289,7 +289,7 @@ def test_code_is_in_the_project_folders_and_in_the_named_files(project):
         write(project, {"graphs": graphs, "dependencies": ["./shared"], "http": {"app": "../routes.py:app"}})
     )
     far = project.parent / "far" / "agent.py"
-    assert config.places == [
+    assert config.code_paths == [
         project, project / "shared", project / "agent.py", far, project.parent / "routes.py",
     ]  # fmt: skip
 

@@ -4,7 +4,7 @@ from typing import TypedDict
 import pytest
 from pydantic import BaseModel, ConfigDict, Field
 
-from threadwire.graphs.context import fitting, made
+from threadwire.graphs.context import build_context, matching_context
 
 
 @dataclass
@@ -54,13 +54,13 @@ class Loose(TypedDict, total=False):
     ],
 )
 def test_class_gets_only_the_keys_it_has_fields_for(schema, context, fits):
-    assert fitting(context, schema) == fits
+    assert matching_context(context, schema) == fits
 
 
 def test_class_is_instantiated_from_matching_keys():
-    assert made({"model": "x", "a": 1}, AllDefaults) == AllDefaults("x")
-    assert made(None, AllDefaults) == AllDefaults()
-    assert made(None, RequiredField) is None
-    assert made({"a": 1}, Loose) == {"a": 1}
+    assert build_context({"model": "x", "a": 1}, AllDefaults) == AllDefaults("x")
+    assert build_context(None, AllDefaults) == AllDefaults()
+    assert build_context(None, RequiredField) is None
+    assert build_context({"a": 1}, Loose) == {"a": 1}
     with pytest.raises(TypeError, match="model"):
-        made({"size": 1}, RequiredField)
+        build_context({"size": 1}, RequiredField)

@@ -26,8 +26,8 @@ from langgraph.store.base.embed import ensure_embeddings
 from langgraph.store.memory import InMemoryStore
 
 from threadwire.errors import GraphFailed
-from threadwire.graphs.memory import Memory
-from threadwire.graphs.persistence import IndexConfig, TtlConfig
+from threadwire.graphs.persistence_config import IndexConfig, TtlConfig
+from threadwire.graphs.project_persistence import ProjectPersistence
 from threadwire.graphs.user_loop import UserLoop
 from threadwire.storage.abc import Storage
 from threadwire.storage.memory import open_memory_storage
@@ -70,8 +70,8 @@ async def opened(
     storage: Storage, loop: UserLoop, *, function: Any = None, clock: Any = None, **index: Any
 ) -> AsyncIterator[BaseStore]:
     config = None if function is None else (IndexConfig(4, "test", **index), ensure_embeddings(function))
-    async with Memory(index=config).open_store(loop, storage.items, clock or Clock()) as home:
-        yield home.of("ada")
+    async with ProjectPersistence(index=config).open_store(loop, storage.items, clock or Clock()) as home:
+        yield home.for_owner("ada")
 
 
 # -- compared with LangGraph's own store ------------------------------------------------------------------------------
@@ -354,8 +354,8 @@ async def test_unsupported_filter_operator_is_rejected_even_if_the_store_is_empt
 async def test_ttl_is_in_minutes_and_refreshed_by_reads(storage, loop):
     clock = Clock()
     config = TtlConfig(default=2, refresh_on_read=True)
-    async with Memory(ttl=config).open_store(loop, storage.items, clock) as home:
-        store = home.of(None)
+    async with ProjectPersistence(ttl=config).open_store(loop, storage.items, clock) as home:
+        store = home.for_owner(None)
         await store.aput(("a",), "default", {})
         await store.aput(("a",), "own", {}, ttl=0.5)
         await store.aput(("a",), "forever", {}, ttl=None)
@@ -388,16 +388,16 @@ async def test_huge_ttl_is_clamped(storage, loop):
 async def test_refresh_on_read_can_be_disabled(storage, loop):
     clock = Clock()
     config = TtlConfig(default=1, refresh_on_read=False)
-    async with Memory(ttl=config).open_store(loop, storage.items, clock) as home:
-        await home.of(None).aput(("a",), "k", {})
+    async with ProjectPersistence(ttl=config).open_store(loop, storage.items, clock) as home:
+        await home.for_owner(None).aput(("a",), "k", {})
         clock.now += MINUTE - 1
-        assert await home.of(None).aget(("a",), "k") is not None
+        assert await home.for_owner(None).aget(("a",), "k") is not None
         clock.now += 1
-        assert await home.of(None).aget(("a",), "k") is None
+        assert await home.for_owner(None).aget(("a",), "k") is None
 
 
 @pytest.mark.anyio
 async def test_item_is_visible_to_every_owner(storage, loop):
-    async with Memory().open_store(loop, storage.items, Clock()) as home:
-        await home.of("ada").aput(("a",), "k", {"n": 1})
-        assert (await home.of("bob").aget(("a",), "k")).value == {"n": 1}
+    async with ProjectPersistence().open_store(loop, storage.items, Clock()) as home:
+        await home.for_owner("ada").aput(("a",), "k", {"n": 1})
+        assert (await home.for_owner("bob").aget(("a",), "k")).value == {"n": 1}

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command, Interrupt
-from normalizing import AT, HELLO, Recording, normalizer
+from recordings import AT, HELLO, Recording, normalizer
 
 from threadwire.core.entries import Draft, Kind, Namespace
 from threadwire.core.json import native
@@ -52,7 +52,7 @@ async def test_inputs_cover_every_graph_of_the_file(project: ProjectConfig, regi
 @pytest.mark.parametrize("graph_id", INPUTS)
 async def test_states_can_be_reconstructed_with_their_keys_in_order(graph_id: str, registry: GraphRegistry) -> None:
     """6.5 - 6.8"""
-    recording = await Recording().run_of(registry, graph_id, INPUTS[graph_id])
+    recording = await Recording().run_graph(registry, graph_id, INPUTS[graph_id])
 
     assert recording.states
     assert [folded for _, folded in recording.states] == [streamed for streamed, _ in recording.states]
@@ -61,7 +61,7 @@ async def test_states_can_be_reconstructed_with_their_keys_in_order(graph_id: st
 @pytest.mark.parametrize("graph_id", INPUTS)
 async def test_only_the_first_state_of_each_namespace_is_full(graph_id: str, registry: GraphRegistry) -> None:
     """4.6, 6.7"""
-    recording = await Recording().run_of(registry, graph_id, INPUTS[graph_id])
+    recording = await Recording().run_graph(registry, graph_id, INPUTS[graph_id])
 
     full: dict[Namespace, list[bool]] = {}
     for entry in recording.of(Kind.STATE):
@@ -70,7 +70,7 @@ async def test_only_the_first_state_of_each_namespace_is_full(graph_id: str, reg
 
 
 async def test_entries_of_one_step_are_in_order(registry: GraphRegistry) -> None:
-    recording = await Recording().run_of(registry, "echo", {"text": "hello"})
+    recording = await Recording().run_graph(registry, "echo", {"text": "hello"})
 
     assert [entry.kind for entry in recording.entries] == [
         *(Kind.CHECKPOINT, Kind.STATE, Kind.CHECKPOINT),
@@ -86,8 +86,8 @@ async def test_entries_of_one_step_are_in_order(registry: GraphRegistry) -> None
 
 @pytest.mark.parametrize("mode", ["tasks", "checkpoints"])
 async def test_tasks_and_checkpoints_are_recorded_in_full_only_on_request(mode: str, registry: GraphRegistry) -> None:
-    default = await Recording().run_of(registry, "echo", {"text": "hello"})
-    requested = await Recording(mode).run_of(registry, "echo", {"text": "hello"})
+    default = await Recording().run_graph(registry, "echo", {"text": "hello"})
+    requested = await Recording(mode).run_graph(registry, "echo", {"text": "hello"})
 
     slim = requested.of(Kind(mode.removesuffix("s")))
     assert default.of(Kind(mode)) == []
@@ -95,13 +95,13 @@ async def test_tasks_and_checkpoints_are_recorded_in_full_only_on_request(mode: 
 
 
 async def test_error_of_a_failing_node_is_recorded_with_its_task(registry: GraphRegistry) -> None:
-    recording = await Recording().run_of(registry, "fails", {"text": "hello"})
+    recording = await Recording().run_graph(registry, "fails", {"text": "hello"})
 
     assert "boom!" in str(recording.of(Kind.TASK)[-1].data["error"])
 
 
 async def test_custom_data_is_recorded_with_its_namespace(registry: GraphRegistry) -> None:
-    recording = await Recording().run_of(registry, "nested", HELLO)
+    recording = await Recording().run_graph(registry, "nested", HELLO)
 
     before, inside, after = recording.of(Kind.CUSTOM)
     assert [entry.data["value"]["at"] for entry in (before, inside, after)] == ["before", "inside", "after"]
@@ -110,7 +110,7 @@ async def test_custom_data_is_recorded_with_its_namespace(registry: GraphRegistr
 
 
 async def test_tool_entries_contain_the_id_of_the_call(registry: GraphRegistry) -> None:
-    recording = await Recording().run_of(registry, "tools", HELLO)
+    recording = await Recording().run_graph(registry, "tools", HELLO)
 
     started, finished = (entry.data for entry in recording.of(Kind.TOOL))
     assert (started["event"], started["tool_call_id"], started["tool_name"]) == ("tool-started", "call-1", "add")
@@ -129,7 +129,7 @@ async def test_every_kind_of_tool_event_is_recorded() -> None:
 
 async def test_every_entry_has_the_given_timestamp(registry: GraphRegistry) -> None:
     """1.5"""
-    recording = await Recording("tasks", "checkpoints", "updates").run_of(registry, "everything", HELLO)
+    recording = await Recording("tasks", "checkpoints", "updates").run_graph(registry, "everything", HELLO)
     assert {entry.at for entry in recording.entries} == {AT}
 
 
@@ -137,7 +137,7 @@ async def test_every_entry_has_the_given_timestamp(registry: GraphRegistry) -> N
 
 
 async def test_interrupt_is_recorded_before_its_update(registry: GraphRegistry) -> None:
-    recording = await Recording().run_of(registry, "approve", {"topic": "tests"})
+    recording = await Recording().run_graph(registry, "approve", {"topic": "tests"})
 
     [requested], [update] = recording.of(Kind.INPUT_REQUESTED), recording.of(Kind.UPDATES)
     assert recording.entries.index(requested) == recording.entries.index(update) - 1
@@ -148,7 +148,7 @@ async def test_interrupt_is_recorded_before_its_update(registry: GraphRegistry) 
 
 
 async def test_nested_interrupt_is_recorded_once_at_the_root(registry: GraphRegistry) -> None:
-    recording = await Recording().run_of(registry, "approve_many", {})
+    recording = await Recording().run_graph(registry, "approve_many", {})
 
     requested = recording.of(Kind.INPUT_REQUESTED)
     assert {entry.ns for entry in requested} == {()}

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage
 from langgraph.graph import START, StateGraph
-from normalizing import AT, HELLO, Recording, exact, for_root, normalizer, rebuilt
+from recordings import AT, HELLO, Recording, exact, is_root_copy, normalizer, rebuilt
 
 from threadwire.core.entries import Kind
 from threadwire.core.json import native
@@ -21,18 +21,18 @@ pytestmark = pytest.mark.anyio
 @pytest.mark.parametrize("graph_id", ["chat", "tools", "nested", "everything"])
 async def test_messages_can_be_reconstructed(graph_id: str, registry: GraphRegistry) -> None:
     """6.1 - 6.3"""
-    recording = await Recording().run_of(registry, graph_id, HELLO)
+    recording = await Recording().run_graph(registry, graph_id, HELLO)
 
     entries = recording.of(Kind.MESSAGES)
-    streamed = [entry for entry in entries if not for_root(entry)]
-    messages = [message for message, entry in zip(rebuilt(entries), entries, strict=True) if not for_root(entry)]
+    streamed = [entry for entry in entries if not is_root_copy(entry)]
+    messages = [message for message, entry in zip(rebuilt(entries), entries, strict=True) if not is_root_copy(entry)]
     assert len(messages) == len(streamed)
     assert [exact(each) for each in messages] == [exact(each) for each in recording.chunks]
 
 
 async def test_token_is_stored_as_its_text_only(registry: GraphRegistry) -> None:
     """6.2, 6.4"""
-    recording = await Recording().run_of(registry, "chat", HELLO)
+    recording = await Recording().run_graph(registry, "chat", HELLO)
 
     declared, *tokens, last = (entry.data for entry in recording.of(Kind.MESSAGES))
     assert declared["chunk"]["content"] == "You"
@@ -47,9 +47,9 @@ async def test_message_streamed_in_a_subgraph_is_recorded_whole_when_its_node_re
     registry: GraphRegistry,
 ) -> None:
     """6.4a"""
-    recording = await Recording().run_of(registry, "nested", HELLO)
+    recording = await Recording().run_graph(registry, "nested", HELLO)
 
-    [whole] = [entry for entry in recording.of(Kind.MESSAGES) if for_root(entry)]
+    [whole] = [entry for entry in recording.of(Kind.MESSAGES) if is_root_copy(entry)]
     update = next(entry for entry in recording.of(Kind.UPDATES) if not entry.ns and "inner" in entry.data["value"])
     assert recording.entries.index(whole) == recording.entries.index(update) - 1
     assert (whole.ns, whole.data["message"]["content"]) == ((), "You said: hello there")
@@ -68,10 +68,10 @@ async def test_metadata_of_a_root_message_equals_langgraphs(registry: GraphRegis
     graph = StateGraph(Talk).add_node("inner", inner).add_edge(START, "inner").compile()
     flat = Recording()
     await flat.run(graph, {"messages": []})
-    nested = await Recording().run_of(registry, "nested", HELLO)
+    nested = await Recording().run_graph(registry, "nested", HELLO)
 
     [streamed] = flat.of(Kind.MESSAGES)
-    [whole] = [entry for entry in nested.of(Kind.MESSAGES) if for_root(entry)]
+    [whole] = [entry for entry in nested.of(Kind.MESSAGES) if is_root_copy(entry)]
     ours = {key for key in whole.data["meta"] if key.startswith("langgraph_")}
     assert ours == {key for key in streamed.data["meta"] if key.startswith("langgraph_")}
     assert whole.data["meta"]["langgraph_step"] == 2  # `before` was the first
@@ -83,8 +83,8 @@ async def test_metadata_of_a_root_message_equals_langgraphs(registry: GraphRegis
 @pytest.mark.parametrize("graph_id", ["chat", "tools"])
 async def test_message_streamed_at_the_root_is_not_repeated(graph_id: str, registry: GraphRegistry) -> None:
     """6.4a"""
-    recording = await Recording().run_of(registry, graph_id, HELLO)
-    assert not any(for_root(entry) for entry in recording.of(Kind.MESSAGES))
+    recording = await Recording().run_graph(registry, graph_id, HELLO)
+    assert not any(is_root_copy(entry) for entry in recording.of(Kind.MESSAGES))
 
 
 def test_only_messages_streamed_in_a_subgraph_are_repeated_and_only_once() -> None:

@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage
 from langgraph.graph import START, StateGraph
-from normalizing import AT, Recording, normalizer
+from recordings import AT, Recording, normalizer
 
 from threadwire.core.entries import Draft, Kind
-from threadwire.core.fold import StateFold
 from threadwire.core.json import dumps, native
+from threadwire.core.state_fold import StateFold
 
 pytestmark = pytest.mark.anyio
 

@@ -489,7 +489,7 @@ async def test_registry_can_be_replaced_while_a_graph_is_open(project):
     serving = project.load({"agent": "./agent.py:graph", "old": "./agent.py:builder"}, agent=PRELUDE)
     fresh = project.load({"agent": "./other.py:graph", "new": "./other.py:builder"}, other=PRELUDE)
     async with serving.open("agent", {}) as before:
-        serving.become(fresh)
+        serving.replace_with(fresh)
         assert serving.ids() == ["agent", "new"]
         async with serving.open("agent", {}) as after:
             assert before is not after

@@ -20,7 +20,7 @@ from langchain_core.messages import (
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from pydantic import BaseModel
 
-from threadwire.graphs.persistence import CheckpointerConfig
+from threadwire.graphs.persistence_config import CheckpointerConfig
 from threadwire.graphs.serializer import CheckpointSerializer, checkpoint_serializer
 
 LANGGRAPHS = JsonPlusSerializer()

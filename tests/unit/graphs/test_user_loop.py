@@ -13,7 +13,7 @@ import pytest
 from langgraph.graph import START, StateGraph
 from structlog.testing import capture_logs
 
-from threadwire.errors import LoopDied, LoopGivenUp
+from threadwire.errors import LoopAbandoned, LoopFailed
 from threadwire.graphs import user_loop
 from threadwire.graphs.user_loop import UserLoop, WorkCancelled, WorkExited
 
@@ -211,11 +211,11 @@ async def test_work_that_would_end_the_process_raises_work_exited_and_the_loop_c
         await loop.run(exit_now)
     assert isinstance(caught.value.__cause__, kind)
     with pytest.raises(WorkExited):
-        await asyncio.to_thread(loop.ask, exit_now)
+        await asyncio.to_thread(loop.run_blocking, exit_now)
     assert await loop.run(exit_in_a_task) == "still here"
     may_end.set_result(None)
     assert await concurrent == "undisturbed"
-    assert not loop.is_dead
+    assert not loop.has_failed
 
 
 async def test_loop_that_is_stopped_by_user_code_continues(loop: UserLoop) -> None:
@@ -262,26 +262,28 @@ async def test_failure_of_a_loop_is_raised_to_every_waiter(loop: UserLoop) -> No
         await forever()
 
     def block() -> None:
-        loop.ask(forever)
+        loop.run_blocking(forever)
 
-    waiting = [asyncio.create_task(each) for each in (loop.run(forever), loop.lives(), asyncio.to_thread(block))]
+    waiting = [
+        asyncio.create_task(each) for each in (loop.run(forever), loop.wait_for_failure(), asyncio.to_thread(block))
+    ]
     cancelled = asyncio.create_task(loop.run(forever))
     with anyio.fail_after(SOON):
         assert await loop.run(_nothing) is None  # the others have started by now
         cancelled.cancel()
-        with pytest.raises(LoopDied):
+        with pytest.raises(LoopFailed):
             await loop.run(deadly)
         for each in waiting:
-            with pytest.raises(LoopDied):
+            with pytest.raises(LoopFailed):
                 await each
         await asyncio.wait([cancelled])
-        assert loop.is_dead
-        with pytest.raises(LoopDied):
+        assert loop.has_failed
+        with pytest.raises(LoopFailed):
             await loop.run(forever)
-        with pytest.raises(LoopDied):
+        with pytest.raises(LoopFailed):
             await asyncio.to_thread(block)
-        with pytest.raises(LoopDied):
-            await loop.lives()
+        with pytest.raises(LoopFailed):
+            await loop.wait_for_failure()
 
 
 async def _nothing() -> None: ...
@@ -323,20 +325,20 @@ async def test_nothing_waits_for_an_abandoned_loop() -> None:
             here.call_soon_threadsafe(started.set)
             may_end.wait(2 * SOON)
 
-        async with loop.holding(manager()) as value:
+        async with loop.enter(manager()) as value:
             assert value == "value"
             waiting = [asyncio.create_task(loop.run(block)), asyncio.create_task(loop.run(_nothing))]
-            watching = asyncio.create_task(loop.lives())
+            watching = asyncio.create_task(loop.wait_for_failure())
             await started.wait()
             waiting[0].cancel()
-            loop.give_up()
+            loop.abandon()
             for each in waiting:
-                with pytest.raises(LoopGivenUp):
+                with pytest.raises(LoopAbandoned):
                     await each
             await watching
-            with pytest.raises(LoopGivenUp):
+            with pytest.raises(LoopAbandoned):
                 await loop.run(_nothing)
-    assert not loop.is_dead
+    assert not loop.has_failed
     may_end.set()
 
 

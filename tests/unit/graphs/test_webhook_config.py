@@ -7,7 +7,7 @@ import pytest
 from threadwire.core.webhooks import WebhookRules
 from threadwire.errors import ConfigError
 from threadwire.graphs.config import load_config
-from threadwire.graphs.webhooks import read_webhooks, resolve_headers
+from threadwire.graphs.webhook_config import read_webhooks, resolve_headers
 
 
 def test_rules_are_strict_by_default() -> None:

@@ -1,6 +1,6 @@
 import pytest
 
-from threadwire.engine.request import NOTHING, brought_along
+from threadwire.engine.request_context import EMPTY, request_configurable
 from threadwire.http.headers import ConfigurableHeaders
 
 pytestmark = pytest.mark.anyio
@@ -10,7 +10,7 @@ async def configurable_headers(headers, chosen=lambda name: True, kind="http"):
     seen = []
 
     async def app(scope, receive, send):
-        seen.append(dict(brought_along.get()))
+        seen.append(dict(request_configurable.get()))
 
     await ConfigurableHeaders(app, chosen)({"type": kind, "headers": headers}, None, None)
     return seen[0]
@@ -27,4 +27,4 @@ async def test_headers_cannot_set_checkpoint_or_runtime_keys():
 
 
 async def test_no_headers_are_passed_on_by_default():
-    assert brought_along.get() is NOTHING
+    assert request_configurable.get() is EMPTY

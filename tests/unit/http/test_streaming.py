@@ -10,7 +10,7 @@ import pytest
 from anyio.lowlevel import checkpoint
 
 from threadwire.http import streaming
-from threadwire.http.streaming import CUT, LongResponse, OpenStreams, event_stream, patient_json
+from threadwire.http.streaming import ABORT, LongResponse, OpenStreams, event_stream, slow_json
 
 pytestmark = pytest.mark.anyio
 
@@ -65,7 +65,7 @@ class Client:
         self._left = anyio.Event()
         self.scope: dict[str, Any] = {"type": "http", "method": method}
         if abortable:
-            self.scope[CUT] = self._abort
+            self.scope[ABORT] = self._abort
 
     def leave(self) -> None:
         self._left.set()
@@ -190,7 +190,7 @@ async def test_nothing_is_sent_after_an_abandoned_send(streams: OpenStreams) -> 
 async def test_client_that_does_not_read_is_aborted_and_counts_as_disconnected(
     streams: OpenStreams, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(streaming, "SEND_WITHIN", 0.01)
+    monkeypatch.setattr(streaming, "SEND_TIMEOUT", 0.01)
     source, client, left = ScriptedSource(), Client(), anyio.Event()
 
     async def leave() -> None:
@@ -243,9 +243,9 @@ async def test_slow_json_response_is_complete_or_aborted(streams: OpenStreams, m
         return await asyncio.shield(result)
 
     async def second() -> None:
-        await serve(patient_json(compute, others), cut, both)
+        await serve(slow_json(compute, others), cut, both)
 
-    await serve(patient_json(compute, streams), whole, second)
+    await serve(slow_json(compute, streams), whole, second)
     assert (whole.body.strip(b"\n"), whole.complete, whole.aborted) == (b'{"a":1}', True, False)
     assert (cut.body.strip(b"\n"), cut.complete, cut.aborted) == (b"", False, True)
 

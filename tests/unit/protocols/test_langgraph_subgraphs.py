@@ -16,7 +16,7 @@ from langgraph.types import Command, Send, interrupt
 from threadwire.core.entries import Entry, Kind, Namespace
 from threadwire.core.ids import RunId, Seq
 from threadwire.core.json import dumps, native
-from threadwire.graphs.execution import ALWAYS
+from threadwire.graphs.execution import RECORDED_MODES
 from threadwire.graphs.normalize import Normalizer
 from threadwire.protocols.langgraph.encode import RunStreamEncoder, StreamOptions
 
@@ -103,7 +103,9 @@ class Run:
         normalizer = Normalizer(frozenset({"values"}), {})
         encoder = RunStreamEncoder(StreamOptions(frozenset({"values"}), subgraphs=True))
         config = {"configurable": {"thread_id": "t"}}
-        async for ns, mode, part in self._graph.astream(graph_input, config, stream_mode=list(ALWAYS), subgraphs=True):
+        async for ns, mode, part in self._graph.astream(
+            graph_input, config, stream_mode=list(RECORDED_MODES), subgraphs=True
+        ):
             shown = b""
             for draft in normalizer.feed(ns, mode, part, 0):
                 self._seq += 1
@@ -163,7 +165,7 @@ async def test_values_of_finished_subgraphs_are_released() -> None:
     graph = StateGraph(State).add_node("calls", calls).add_edge(START, "calls")
     graph.add_conditional_edges("calls", lambda state: "calls" if len(state["items"]) < 5 else END)
     normalizer = Normalizer(frozenset({"values"}), {})
-    async for ns, mode, part in graph.compile().astream({}, stream_mode=list(ALWAYS), subgraphs=True):
+    async for ns, mode, part in graph.compile().astream({}, stream_mode=list(RECORDED_MODES), subgraphs=True):
         normalizer.feed(ns, mode, part, 0)
 
     del part

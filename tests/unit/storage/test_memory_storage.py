@@ -49,6 +49,6 @@ async def test_nothing_is_left_of_a_deleted_thread(storage: Storage, ending: End
 
 async def test_writes_are_forgotten_once_a_run_can_no_longer_be_rolled_back(storage: Storage) -> None:
     run = await run_with_writes(storage)
-    assert sizes(storage)["writes_of"] == 1
+    assert sizes(storage)["writes_by_run"] == 1
     await storage.runs.finish(run.fence, Ending("success"), NOW)
-    assert "writes_of" not in sizes(storage)
+    assert "writes_by_run" not in sizes(storage)

@@ -5,7 +5,7 @@ from typing import Any
 
 from threadwire.core.records import Assistant
 from threadwire.engine.lifecycle import Engine
-from threadwire.protocols.ag_ui.running import find_agent
+from threadwire.protocols.ag_ui.agent_runs import find_agent
 
 
 async def agent_json(engine: Engine, agent: str) -> dict[str, Any]:

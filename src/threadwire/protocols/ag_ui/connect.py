@@ -10,12 +10,12 @@ from uuid import uuid4
 from threadwire.core.entries import Json
 from threadwire.core.ids import RunId, Seq, ThreadId
 from threadwire.core.records import Run, Thread
-from threadwire.engine.follow import Arrival
+from threadwire.engine.follow import Preamble
 from threadwire.engine.lifecycle import Engine
 from threadwire.errors import NotFound
-from threadwire.http.streaming import Watcher
+from threadwire.http.streaming import FrameSource
 from threadwire.protocols.ag_ui.encode import Options, RunEncoder, snapshot_events
-from threadwire.protocols.ag_ui.thread import ThreadEncoder
+from threadwire.protocols.ag_ui.thread_encoder import ThreadEncoder
 from threadwire.protocols.ag_ui.wire import (
     Event,
     frames,
@@ -31,7 +31,7 @@ class Connection:
     """What is sent immediately, and what is streamed afterwards. An idle thread has no `rest`."""
 
     first: bytes
-    rest: Watcher | None = None
+    rest: FrameSource | None = None
 
 
 async def connect(engine: Engine, thread: Thread, options: Options, cursor: Seq | None) -> Connection:
@@ -72,12 +72,12 @@ async def snapshot(engine: Engine, thread: Thread, options: Options) -> list[Eve
     if active is not None:
         encoder = RunEncoder(options)
         if not await engine.log.prime(active, encoder, await engine.log.last(thread.thread_id)):
-            return encoder.joined(thread.values)
+            return encoder.join_events(thread.values)
         thread = await engine.threads.get(thread.thread_id)
     return snapshot_events(thread.values)
 
 
-async def follow(engine: Engine, thread: Thread, options: Options) -> Watcher:
+async def follow(engine: Engine, thread: Thread, options: Options) -> FrameSource:
     """The thread's current state, then everything that happens on it."""
     newest = await engine.log.last(thread.thread_id)
     # Read the thread after the position. Changes in between are then sent twice, which is harmless because a run starts
@@ -86,12 +86,12 @@ async def follow(engine: Engine, thread: Thread, options: Options) -> Watcher:
     encoder = ThreadEncoder(options)
 
     def current_state() -> bytes:
-        if events := encoder.joined(thread.values):
+        if events := encoder.join_events(thread.values):
             return frames(events)
         return _idle(options, thread, snapshot_events(thread.values))
 
-    arrival = Arrival(await engine.log.running_at(thread.thread_id, newest), current_state)
-    return await engine.runs.follow_thread_alone(thread.thread_id, encoder, newest, arrival=arrival)
+    preamble = Preamble(await engine.log.running_at(thread.thread_id, newest), current_state)
+    return await engine.runs.follow_thread_unshared(thread.thread_id, encoder, newest, preamble=preamble)
 
 
 async def _attach(engine: Engine, thread: Thread, options: Options, run: Run) -> Connection | None:
@@ -100,7 +100,7 @@ async def _attach(engine: Engine, thread: Thread, options: Options, run: Run) ->
     encoder = RunEncoder(options)
     if await engine.log.prime(run, encoder, upto):
         return None
-    first = frames([run_started(options.thread_id, run.run_id), *encoder.joined(thread.values)])
+    first = frames([run_started(options.thread_id, run.run_id), *encoder.join_events(thread.values)])
     return Connection(first, _rest_of(engine, run, options, upto))
 
 
@@ -146,23 +146,23 @@ class _Resumption:
             return Connection(b"", rest)
         encoder = RunEncoder(self.options)
         await self.engine.log.prime(run, encoder, self.cursor)
-        return Connection(frames([run_started(self.options.thread_id, run.run_id), *encoder.reopened()]), rest)
+        return Connection(frames([run_started(self.options.thread_id, run.run_id), *encoder.reopen_events()]), rest)
 
     async def _rest_of_thread(self, after: Seq, run_id: RunId | None) -> Connection:
         """Everything after a position, which lies in or before the run `run_id`."""
         encoder = ThreadEncoder(self.options)
-        rest = await self.engine.runs.follow_thread_alone(
+        rest = await self.engine.runs.follow_thread_unshared(
             self.thread.thread_id,
             encoder,
             after,
-            arrival=Arrival(run_id, lambda: frames(encoder.reopened())),
+            preamble=Preamble(run_id, lambda: frames(encoder.reopen_events())),
             until=None if self.active is None else self.active.run_id,
             upto=self.newest if self.active is None else None,
         )
         return Connection(b"", rest)
 
 
-def _rest_of(engine: Engine, run: Run, options: Options, after: Seq) -> Watcher:
+def _rest_of(engine: Engine, run: Run, options: Options, after: Seq) -> FrameSource:
     return engine.runs.follow(run, options, partial(RunEncoder, options), after)
 
 

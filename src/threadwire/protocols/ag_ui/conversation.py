@@ -7,19 +7,19 @@ messages, messages that a node wrote itself, edits, removals. No snapshot is sen
 from typing import Any
 
 from threadwire.core.entries import Json
-from threadwire.protocols.ag_ui import entities
+from threadwire.protocols.ag_ui import spans
+from threadwire.protocols.ag_ui.client_view import ClientView, equivalent
 from threadwire.protocols.ag_ui.messages import Message, call_ids, shown_messages, stopped_result
-from threadwire.protocols.ag_ui.stand_ins import StandIns
-from threadwire.protocols.ag_ui.view import View, equivalent
+from threadwire.protocols.ag_ui.placeholders import Placeholders
 from threadwire.protocols.ag_ui.wire import Event, event
 
 _SIMPLE_ROLES = ("user", "assistant", "system", "developer")
 
 
 class Conversation:
-    def __init__(self, view: View, stand_ins: StandIns, out_of_order: frozenset[str]) -> None:
+    def __init__(self, view: ClientView, placeholders: Placeholders, out_of_order: frozenset[str]) -> None:
         self._view = view
-        self._stand_ins = stand_ins
+        self._placeholders = placeholders
         self._out_of_order = out_of_order
         self._committed: list[Message] = []
         self._has_state = False
@@ -69,7 +69,7 @@ class Conversation:
         ]
 
     def _append(self, messages: list[Message]) -> list[Event]:
-        if self._stand_ins.remove_for(messages):
+        if self._placeholders.remove_for(messages):
             return self._snapshot(self._with_uncommitted())
         events: list[Event] = []
         for message in messages:
@@ -116,7 +116,7 @@ class Conversation:
         events = None if message["id"] in self._view else _message_events(message, owner)
         if events is None:
             return []
-        self._stand_ins.add(message if owner is None else {**message, "subagentRunId": owner})
+        self._placeholders.add(message if owner is None else {**message, "subagentRunId": owner})
         return events
 
     # -- activities ----------------------------------------------------------------------------------------------
@@ -167,11 +167,11 @@ def _message_events(message: Message, owner: str | None = None) -> list[Event] |
         return None
     events: list[Event] = []
     if content is not None:
-        text = entities.text(message_id, message["role"], message.get("name"), owner, (), None)
+        text = spans.text(message_id, message["role"], message.get("name"), owner, (), None)
         deltas = [event("TEXT_MESSAGE_CONTENT", messageId=message_id, delta=content)] if content else []
         events += [*text.starts, *deltas, *text.ends]
     for each in message.get("toolCalls", ()):
-        call = entities.call(each["id"], each["function"]["name"], message_id, owner, (), None)
+        call = spans.call(each["id"], each["function"]["name"], message_id, owner, (), None)
         arguments = event("TOOL_CALL_ARGS", toolCallId=each["id"], delta=each["function"]["arguments"])
         events += [*call.starts, arguments, *call.ends]
     return events

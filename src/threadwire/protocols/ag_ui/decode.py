@@ -5,9 +5,9 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 from pydantic.alias_generators import to_camel
 
+from threadwire.core.bounded_list import BoundedList
 from threadwire.core.entries import Json
-from threadwire.core.ids import ThreadId, thread_id_named
-from threadwire.core.lists import Listed
+from threadwire.core.ids import ThreadId, thread_id_from_name
 from threadwire.protocols.ag_ui.messages import Message
 
 
@@ -35,7 +35,7 @@ class ConnectInput(_Input):
 
     @property
     def thread(self) -> ThreadId:
-        return thread_id_named(self.thread_id)
+        return thread_id_from_name(self.thread_id)
 
     @property
     def modern(self) -> bool:
@@ -49,11 +49,11 @@ class ConnectInput(_Input):
 
 class RunInput(ConnectInput):
     run_id: str = Field(max_length=255)
-    messages: Listed[Message] = Field(default_factory=list)
+    messages: BoundedList[Message] = Field(default_factory=list)
     state: Any = None
-    tools: Listed[dict[str, Any]] | None = None
-    context: Listed[dict[str, Any]] | None = None
-    resume: Listed[ResumeEntry] | None = None
+    tools: BoundedList[dict[str, Any]] | None = None
+    context: BoundedList[dict[str, Any]] | None = None
+    resume: BoundedList[ResumeEntry] | None = None
 
     @field_validator("messages")
     @classmethod

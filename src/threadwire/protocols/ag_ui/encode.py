@@ -9,15 +9,15 @@ from typing import Any
 
 from threadwire.core.entries import Entry, Json, Kind, Namespace
 from threadwire.core.json import dumps
-from threadwire.protocols.ag_ui import entities
-from threadwire.protocols.ag_ui.by_hand import EmittedState, said_by_hand
+from threadwire.protocols.ag_ui import spans
+from threadwire.protocols.ag_ui.client_view import ClientView
 from threadwire.protocols.ag_ui.conversation import Conversation, with_activities
-from threadwire.protocols.ag_ui.entities import Entity, Key, OpenEntities
+from threadwire.protocols.ag_ui.emitted_events import EmittedState, decode_emitted
+from threadwire.protocols.ag_ui.message_stream import MessageStream
 from threadwire.protocols.ag_ui.messages import shown_messages
-from threadwire.protocols.ag_ui.speech import Speech
-from threadwire.protocols.ag_ui.stand_ins import StandIns
+from threadwire.protocols.ag_ui.placeholders import Placeholders
+from threadwire.protocols.ag_ui.spans import Key, OpenSpans, Span
 from threadwire.protocols.ag_ui.state import StateView, conversation_of, state_snapshot
-from threadwire.protocols.ag_ui.view import View
 from threadwire.protocols.ag_ui.wire import (
     Event,
     event,
@@ -54,12 +54,12 @@ class Options:
 class RunEncoder:
     def __init__(self, options: Options) -> None:
         self._options = options
-        self._open = OpenEntities()
-        self._view = View()
+        self._open = OpenSpans()
+        self._view = ClientView()
         self._state = StateView()
-        stand_ins = StandIns(self._view)
-        self._conversation = Conversation(self._view, stand_ins, options.out_of_order)
-        self._speech = Speech(self._view, stand_ins, self._open, self._owner)
+        placeholders = Placeholders(self._view)
+        self._conversation = Conversation(self._view, placeholders, options.out_of_order)
+        self._message_stream = MessageStream(self._view, placeholders, self._open, self._owner)
         self._entered: set[str] = set()
         self._running_calls: dict[str, Namespace] = {}
         """The calls whose tools are running."""
@@ -69,7 +69,7 @@ class RunEncoder:
     # -- entries -------------------------------------------------------------------------------------------------
 
     def feed(self, entry: Entry) -> bytes:
-        if entry.kind == Kind.MESSAGES and (text := self._speech.text_frame(entry)) is not None:
+        if entry.kind == Kind.MESSAGES and (text := self._message_stream.text_frame(entry)) is not None:
             return text if not self._options.raw else frames(_raw(entry)) + text
         events = self._events(entry)
         if self._options.raw and entry.kind != Kind.RUN_ENDED:
@@ -80,7 +80,7 @@ class RunEncoder:
         entered = self._enter(entry.ns) if entry.ns else []
         match entry.kind:
             case Kind.MESSAGES:
-                return entered + self._speech.feed(entry)
+                return entered + self._message_stream.feed(entry)
             case Kind.STATE:
                 return entered if entry.ns else self._committed(entry.data)
             case Kind.TASK:
@@ -103,7 +103,7 @@ class RunEncoder:
 
     # -- joining in the middle -----------------------------------------------------------------------------------
 
-    def joined(self, base: Json) -> list[Event]:
+    def join_events(self, base: Json) -> list[Event]:
         """The events that a client which joins now needs before the rest: the state, the messages, and the start of
         whatever is open. `base` is the thread's state before this run, for a run that has no state yet."""
         if self._state.values is None:
@@ -116,7 +116,7 @@ class RunEncoder:
         self._announced = True
         return run_started(self._options.thread_id, self._options.run_id or run_id)
 
-    def reopened(self) -> list[Event]:
+    def reopen_events(self) -> list[Event]:
         """The start events of whatever is open, for a client that has everything else."""
         return self._open.starts()
 
@@ -133,7 +133,7 @@ class RunEncoder:
         # from comes next, and removes messages that were streamed and not committed.
         self._suffix = f"#{entry.attempt}"
         self._state.forget()
-        self._speech.forget()
+        self._message_stream.forget()
         self._running_calls.clear()
         self._conversation.reset()
         return announced + self._open.close_all()
@@ -158,7 +158,7 @@ class RunEncoder:
         outcome = interrupt_outcome(interrupts) if self._options.interrupt_outcome else None
         if outcome is None and self._options.modern:
             outcome = self._modern_outcome(entry)
-        return run_finished(self._options.thread_id, run_id, outcome, self._speech.usage())
+        return run_finished(self._options.thread_id, run_id, outcome, self._message_stream.usage())
 
     def _modern_outcome(self, entry: Entry) -> Json:
         if entry.data["status"] == "interrupted":
@@ -186,12 +186,12 @@ class RunEncoder:
         if key in self._open:
             self._open.hold(key)
             return []
-        return self._open.open(key, entities.step(name, owner, ns))
+        return self._open.open(key, spans.step(name, owner, ns))
 
     def _task_ended(self, ns: Namespace, task_id: str, data: dict[str, Any]) -> list[Event]:
         inner = _inner(ns, task_id)
         events = self._open.close_where(
-            lambda key, entity: key[0] != "subagent" and (entity.task == task_id or inner(entity.ns))
+            lambda key, span: key[0] != "subagent" and (span.task == task_id or inner(span.ns))
         )
         for subagent_id in self._open.subagents_in(inner):
             self._open.close(("subagent", subagent_id))
@@ -207,8 +207,8 @@ class RunEncoder:
             if subagent_id not in self._entered:
                 self._entered.add(subagent_id)
                 name = ns[depth - 1].partition(":")[0]
-                entity: Entity = entities.subagent(subagent_id, name, self._owner(ns[: depth - 1]), ns[:depth])
-                events += self._open.open(("subagent", subagent_id), entity)
+                span: Span = spans.subagent(subagent_id, name, self._owner(ns[: depth - 1]), ns[:depth])
+                events += self._open.open(("subagent", subagent_id), span)
         return events
 
     def _owner(self, ns: Namespace) -> str | None:
@@ -238,7 +238,7 @@ class RunEncoder:
         return [{"type": "CUSTOM", "name": name if isinstance(name, str) and name else "custom", "value": value}]
 
     def _dispatched(self, entry: Entry) -> list[Event]:
-        emitted = said_by_hand(entry)
+        emitted = decode_emitted(entry)
         if isinstance(emitted, EmittedState):
             return [self._state.emit(emitted.state)]
         if "role" in emitted:

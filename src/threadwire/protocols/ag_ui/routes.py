@@ -8,38 +8,38 @@ from fastapi import APIRouter, Body, Header
 from starlette.responses import Response
 
 from threadwire.core.entries import START, parse_cursor
-from threadwire.core.ids import Seq, thread_id_named
+from threadwire.core.ids import Seq, thread_id_from_name
 from threadwire.core.records import Assistant
 from threadwire.engine.lifecycle import Engine
 from threadwire.errors import AgentNotFound, ThreadNotFound, ThreadwireError, UnknownInterrupt
 from threadwire.http.json_route import JsonRoute
-from threadwire.http.problems import Json, foreseen, status_of
+from threadwire.http.problems import JsonResponse, error_responses, status_of
 from threadwire.http.streaming import STREAM_HEADERS, OpenStreams, event_stream
+from threadwire.protocols.ag_ui.agent_runs import ClientPolicy, find_agent, find_thread, start, stop
 from threadwire.protocols.ag_ui.capabilities import agent_json
 from threadwire.protocols.ag_ui.connect import Connection, connect, empty, follow, rejection
 from threadwire.protocols.ag_ui.decode import ConnectInput, RunInput, StopInput
 from threadwire.protocols.ag_ui.encode import Options, RunEncoder
-from threadwire.protocols.ag_ui.running import Manners, find_agent, find_thread, start, stop
-from threadwire.protocols.ag_ui.thread import ThreadEncoder
+from threadwire.protocols.ag_ui.thread_encoder import ThreadEncoder
 from threadwire.protocols.ag_ui.wire import KEEP_ALIVE, frame, run_error
 
 Cursor = Annotated[str | None, Header(alias="last-event-id")]
 
 
-def ag_ui_routes(engine: Engine, streams: OpenStreams, manners: Manners) -> APIRouter:
-    router = APIRouter(prefix="/ag-ui", route_class=JsonRoute, default_response_class=Json, tags=["ag-ui"])
+def ag_ui_routes(engine: Engine, streams: OpenStreams, client_policy: ClientPolicy) -> APIRouter:
+    router = APIRouter(prefix="/ag-ui", route_class=JsonRoute, default_response_class=JsonResponse, tags=["ag-ui"])
 
     @router.get("")
-    async def list_agents() -> Json:
-        return Json({"agents": [await agent_json(engine, graph_id) for graph_id in engine.registry.ids()]})
+    async def list_agents() -> JsonResponse:
+        return JsonResponse({"agents": [await agent_json(engine, graph_id) for graph_id in engine.registry.ids()]})
 
     @router.get("/{agent}")
-    async def get_agent(agent: str) -> Json:
-        return Json(await agent_json(engine, agent))
+    async def get_agent(agent: str) -> JsonResponse:
+        return JsonResponse(await agent_json(engine, agent))
 
     @router.post("/{agent}")
     async def run_agent(agent: str, body: Annotated[RunInput, Body()]) -> Response:
-        return await run_stream(engine, streams, await find_agent(engine, agent), body, manners)
+        return await run_stream(engine, streams, await find_agent(engine, agent), body, client_policy)
 
     @router.post("/{agent}/connect")
     async def connect_agent(
@@ -49,16 +49,16 @@ def ag_ui_routes(engine: Engine, streams: OpenStreams, manners: Manners) -> APIR
             assistant = await find_agent(engine, agent)
         except AgentNotFound as error:
             return _failed(error)
-        return await connect_stream(engine, streams, assistant, body, last_event_id, manners)
+        return await connect_stream(engine, streams, assistant, body, last_event_id, client_policy)
 
     @router.post("/{agent}/stop/{thread_id}")
-    async def stop_agent(agent: str, thread_id: str, body: Annotated[StopInput | None, Body()] = None) -> Json:
+    async def stop_agent(agent: str, thread_id: str, body: Annotated[StopInput | None, Body()] = None) -> JsonResponse:
         await find_agent(engine, agent)
         run_id = body.run_id if body is not None else None
-        stopped = await stop(engine, thread_id_named(thread_id), thread_id, run_id, manners)
-        return Json(stopped_json(stopped.run is not None, stopped.reason))
+        stopped = await stop(engine, thread_id_from_name(thread_id), thread_id, run_id, client_policy)
+        return JsonResponse(stopped_json(stopped.run is not None, stopped.reason))
 
-    @router.get("/{agent}/threads/{thread_id}/events", responses=foreseen(400))
+    @router.get("/{agent}/threads/{thread_id}/events", responses=error_responses(400))
     async def follow_thread(agent: str, thread_id: str, last_event_id: Cursor = None) -> Response:
         assistant = await find_agent(engine, agent)
         thread = await find_thread(engine, thread_id)
@@ -67,14 +67,14 @@ def ag_ui_routes(engine: Engine, streams: OpenStreams, manners: Manners) -> APIR
             follower = await follow(engine, thread, options)
         else:
             after = parse_cursor(last_event_id)
-            follower = await engine.runs.follow_thread_alone(thread.thread_id, ThreadEncoder(options), after)
+            follower = await engine.runs.follow_thread_unshared(thread.thread_id, ThreadEncoder(options), after)
         return event_stream(follower, streams, heartbeat=KEEP_ALIVE)
 
     return router
 
 
 async def run_stream(
-    engine: Engine, streams: OpenStreams, agent: Assistant, run_input: RunInput, manners: Manners
+    engine: Engine, streams: OpenStreams, agent: Assistant, run_input: RunInput, client_policy: ClientPolicy
 ) -> Response:
     options = Options(
         run_input.thread_id,
@@ -84,7 +84,7 @@ async def run_stream(
         interrupt_outcome=engine.registry.interrupt_outcome(agent.graph_id),
     )
     try:
-        run, plan = await start(engine, agent, run_input, manners)
+        run, plan = await start(engine, agent, run_input, client_policy)
     except UnknownInterrupt as error:
         reason = run_error(error.message, "UNKNOWN_INTERRUPT")
         return Response(await rejection(engine, run_input.thread, options, reason), headers=STREAM_HEADERS)
@@ -99,7 +99,7 @@ async def connect_stream(
     agent: Assistant,
     connect_input: ConnectInput,
     last_event_id: str | None,
-    manners: Manners,
+    client_policy: ClientPolicy,
 ) -> Response:
     """Connect to a thread. Errors are sent in the stream, where clients expect them, with their HTTP status as code."""
     options = Options(
@@ -112,7 +112,7 @@ async def connect_stream(
         thread = await find_thread(engine, connect_input.thread_id)
         connection = await connect(engine, thread, options, _cursor(connect_input, last_event_id))
     except ThreadNotFound as error:
-        return _failed(error) if manners.unknown_thread == "error" else _respond(empty(options), streams)
+        return _failed(error) if client_policy.unknown_thread == "error" else _respond(empty(options), streams)
     except ThreadwireError as error:
         return _failed(error)
     return _respond(connection, streams)

@@ -6,7 +6,7 @@ from threadwire.core.ids import assistant_id_of, parse_uuid
 from threadwire.core.records import Assistant, AssistantQuery
 from threadwire.engine.lifecycle import Engine
 from threadwire.errors import AgentNotFound, ConfigError
-from threadwire.protocols.ag_ui.running import find_agent
+from threadwire.protocols.ag_ui.agent_runs import find_agent
 
 DEFAULT = "default"
 """The agent that a chat without an agent name requests."""

@@ -28,13 +28,13 @@ class _Request(BaseModel):
     model_config = ConfigDict(extra="ignore", alias_generator=to_camel, populate_by_name=True)
 
 
-class OfAgent(_Request):
+class AgentScope(_Request):
     """The agent of the thread. A thread of another agent is not found."""
 
     agent_id: str = Field(min_length=1)
 
 
-class ThreadUpdate(OfAgent):
+class ThreadUpdate(AgentScope):
     name: str | None = Field(default=None, max_length=MAX_NAME)
     archived: bool | None = None
 

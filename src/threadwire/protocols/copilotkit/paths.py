@@ -8,7 +8,7 @@ from starlette.convertors import Convertor, register_url_convertor
 from starlette.requests import Request
 from starlette.responses import Response
 
-from threadwire.protocols.copilotkit.forwarding import Forwarded
+from threadwire.protocols.copilotkit.internal_redirect import InternalRedirect
 from threadwire.protocols.copilotkit.problems import not_allowed, not_found
 
 
@@ -31,7 +31,7 @@ def fallback_response(request: Request, known: Sequence[APIRoute]) -> Response:
     """The response for a path with superfluous slashes, a known path with another method, or an unknown path."""
     path = request.scope["path"]
     if (normalized := re.sub("/+", "/", path).rstrip("/")) != path:
-        return Forwarded(normalized)
+        return InternalRedirect(normalized)
     below = path[len(request.scope.get("root_path", "")) :]
     allowed = {method for route in known if route.path_regex.match(below) for method in route.methods or ()}
     return not_allowed(allowed) if allowed else not_found()

@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from threadwire import errors
 from threadwire.http.json_route import JsonRoute
-from threadwire.http.problems import Json, Responses, foreseen, sentences, status_of
+from threadwire.http.problems import JsonResponse, Responses, error_responses, status_of, validation_messages
 
 _TITLES: dict[type[errors.ThreadwireError], str] = {
     errors.AgentNotFound: "Agent not found",
@@ -34,15 +34,18 @@ class RuntimeProblem(BaseModel):
 
 
 def runtime_error_responses(*statuses: int) -> Responses:
-    return foreseen(*statuses, shape=RuntimeProblem)
+    return error_responses(*statuses, shape=RuntimeProblem)
 
 
 class RuntimeRoute(JsonRoute):
     """A route whose errors have this format. Internal errors are reported as on every other route."""
 
     @staticmethod
-    def refusals(*, named: bool, asked: bool) -> Responses:
-        return {**(runtime_error_responses(404) if named else {}), **(runtime_error_responses(400) if asked else {})}
+    def common_errors(*, has_path_parameters: bool, has_parameters: bool) -> Responses:
+        return {
+            **(runtime_error_responses(404) if has_path_parameters else {}),
+            **(runtime_error_responses(400) if has_parameters else {}),
+        }
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handle = super().get_route_handler()
@@ -55,33 +58,33 @@ class RuntimeRoute(JsonRoute):
             except RequestValidationError as error:
                 return _malformed(error)
             except HTTPException as error:
-                return Json({"error": error.detail}, error.status_code, headers=dict(error.headers or {}))
+                return JsonResponse({"error": error.detail}, error.status_code, headers=dict(error.headers or {}))
 
         return handle_errors
 
 
-def _expected(error: errors.ThreadwireError) -> Json:
+def _expected(error: errors.ThreadwireError) -> JsonResponse:
     if isinstance(error, errors.Invalid):
         title = "Invalid request" if isinstance(error, errors.BadRequest) else "Invalid request body"
-        return Json({"error": title, "details": error.message}, 400)
+        return JsonResponse({"error": title, "details": error.message}, 400)
     title = next((_TITLES[kind] for kind in type(error).__mro__ if kind in _TITLES), "Failed")
-    return Json({"error": title, "message": error.message}, status_of(error))
+    return JsonResponse({"error": title, "message": error.message}, status_of(error))
 
 
-def _malformed(error: RequestValidationError) -> Json:
+def _malformed(error: RequestValidationError) -> JsonResponse:
     validation_errors = error.errors()
     in_body = any(each["loc"][:1] == ("body",) for each in validation_errors)
     title = "Invalid request body" if in_body else "Invalid request"
-    return Json({"error": title, "details": sentences(validation_errors)}, 400)
+    return JsonResponse({"error": title, "details": validation_messages(validation_errors)}, 400)
 
 
-def invalid_envelope(message: str, status: int = 400) -> Json:
-    return Json({"error": "invalid_request", "message": message}, status)
+def invalid_envelope(message: str, status: int = 400) -> JsonResponse:
+    return JsonResponse({"error": "invalid_request", "message": message}, status)
 
 
-def not_found() -> Json:
-    return Json({"error": "Not found"}, 404)
+def not_found() -> JsonResponse:
+    return JsonResponse({"error": "Not found"}, 404)
 
 
-def not_allowed(allowed: set[str]) -> Json:
-    return Json({"error": "Method not allowed"}, 405, headers={"Allow": ", ".join(sorted(allowed))})
+def not_allowed(allowed: set[str]) -> JsonResponse:
+    return JsonResponse({"error": "Method not allowed"}, 405, headers={"Allow": ", ".join(sorted(allowed))})

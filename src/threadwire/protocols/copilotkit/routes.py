@@ -7,24 +7,24 @@ from fastapi.routing import APIRoute
 from pydantic import ValidationError
 from starlette.responses import Response
 
-from threadwire.core.ids import thread_id_named
+from threadwire.core.ids import thread_id_from_name
 from threadwire.engine.lifecycle import Engine
 from threadwire.errors import Invalid
 from threadwire.http.json_body import parse_json
-from threadwire.http.problems import Json
+from threadwire.http.problems import JsonResponse
 from threadwire.http.streaming import OpenStreams
+from threadwire.protocols.ag_ui.agent_runs import ClientPolicy, Stopped, find_thread, stop
 from threadwire.protocols.ag_ui.decode import ConnectInput, RunInput, StopInput
 from threadwire.protocols.ag_ui.encode import Options
 from threadwire.protocols.ag_ui.routes import connect_stream, run_stream, stopped_json
-from threadwire.protocols.ag_ui.running import Manners, Stopped, find_thread, stop
 from threadwire.protocols.copilotkit.agents import Agents
-from threadwire.protocols.copilotkit.decode import MAX_PAGE, OfAgent, ThreadUpdate
-from threadwire.protocols.copilotkit.envelope import open_envelope
+from threadwire.protocols.copilotkit.decode import MAX_PAGE, AgentScope, ThreadUpdate
 from threadwire.protocols.copilotkit.info import runtime_info
-from threadwire.protocols.copilotkit.inspection import events_of, messages_of, state_of
 from threadwire.protocols.copilotkit.paths import fallback_response
 from threadwire.protocols.copilotkit.problems import RuntimeRoute, runtime_error_responses
-from threadwire.protocols.copilotkit.suggesting import is_suggestion, suggest, throwaway_thread
+from threadwire.protocols.copilotkit.single_route import dispatch_envelope
+from threadwire.protocols.copilotkit.suggestions import is_suggestion, suggest, temporary_thread
+from threadwire.protocols.copilotkit.thread_contents import events_of, messages_of, state_of
 from threadwire.protocols.copilotkit.threads import archive_thread, delete_thread, list_threads, update_thread
 
 PREFIX = "/copilotkit"
@@ -36,18 +36,20 @@ _ANY: list[str] = []
 """In Starlette, a route without methods matches all of them."""
 
 
-def copilotkit_routes(engine: Engine, streams: OpenStreams, agents: Agents, manners: Manners) -> APIRouter:
-    router = APIRouter(prefix=PREFIX, route_class=RuntimeRoute, default_response_class=Json, tags=["copilotkit"])
-    _agent_routes(router, engine, streams, agents, manners)
+def copilotkit_routes(engine: Engine, streams: OpenStreams, agents: Agents, client_policy: ClientPolicy) -> APIRouter:
+    router = APIRouter(
+        prefix=PREFIX, route_class=RuntimeRoute, default_response_class=JsonResponse, tags=["copilotkit"]
+    )
+    _agent_routes(router, engine, streams, agents, client_policy)
     _thread_routes(router, engine, agents)
 
     @router.post("", responses=runtime_error_responses(404, 415))
     async def single_route(request: Request) -> Response:
-        return await open_envelope(request)
+        return await dispatch_envelope(request)
 
     @router.post("/transcribe", responses=runtime_error_responses(503))
-    async def transcribe() -> Json:
-        return Json({"error": "service_not_configured", "message": _NO_TRANSCRIPTION, "retryable": False}, 503)
+    async def transcribe() -> JsonResponse:
+        return JsonResponse({"error": "service_not_configured", "message": _NO_TRANSCRIPTION, "retryable": False}, 503)
 
     known = [route for route in router.routes if isinstance(route, APIRoute)]
 
@@ -59,21 +61,23 @@ def copilotkit_routes(engine: Engine, streams: OpenStreams, agents: Agents, mann
     return router
 
 
-def _agent_routes(router: APIRouter, engine: Engine, streams: OpenStreams, agents: Agents, manners: Manners) -> None:
+def _agent_routes(
+    router: APIRouter, engine: Engine, streams: OpenStreams, agents: Agents, client_policy: ClientPolicy
+) -> None:
     @router.get("/info")
-    async def get_info() -> Json:
-        return Json(await runtime_info(agents))
+    async def get_info() -> JsonResponse:
+        return JsonResponse(await runtime_info(agents))
 
     @router.post("/agent/{agent}/run")
     async def run_agent(agent: str, body: Annotated[RunInput, Body()]) -> Response:
         assistant = await agents.find(agent)
         if is_suggestion(body):
-            return await suggest(engine, streams, assistant, body, manners)
-        return await run_stream(engine, streams, assistant, body, manners)
+            return await suggest(engine, streams, assistant, body, client_policy)
+        return await run_stream(engine, streams, assistant, body, client_policy)
 
     @router.post("/agent/{agent}/suggest")
     async def suggest_next(agent: str, body: Annotated[RunInput, Body()]) -> Response:
-        return await suggest(engine, streams, await agents.find(agent), body, manners)
+        return await suggest(engine, streams, await agents.find(agent), body, client_policy)
 
     @router.post("/agent/{agent}/connect")
     async def connect_agent(
@@ -82,16 +86,16 @@ def _agent_routes(router: APIRouter, engine: Engine, streams: OpenStreams, agent
         last_event_id: Annotated[str | None, Header(alias="last-event-id")] = None,
     ) -> Response:
         assistant = await agents.find(agent)
-        return await connect_stream(engine, streams, assistant, body, last_event_id, manners)
+        return await connect_stream(engine, streams, assistant, body, last_event_id, client_policy)
 
     @router.post("/agent/{agent}/stop/{thread_id:anything}")
-    async def stop_agent(agent: str, thread_id: str, request: Request) -> Json:
+    async def stop_agent(agent: str, thread_id: str, request: Request) -> JsonResponse:
         scope = _stop_scope(await request.body())
-        if isinstance(scope, Json):
+        if isinstance(scope, JsonResponse):
             return scope
         await agents.find(agent)
-        stopped = await _stop(engine, thread_id, scope.run_id, manners)
-        return Json(stopped_json(stopped.run is not None, stopped.reason))
+        stopped = await _stop(engine, thread_id, scope.run_id, client_policy)
+        return JsonResponse(stopped_json(stopped.run is not None, stopped.reason))
 
 
 def _thread_routes(router: APIRouter, engine: Engine, agents: Agents) -> None:
@@ -101,64 +105,64 @@ def _thread_routes(router: APIRouter, engine: Engine, agents: Agents) -> None:
         include_archived: Annotated[bool, Query(alias="includeArchived")] = False,
         limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 50,
         cursor: str | None = None,
-    ) -> Json:
+    ) -> JsonResponse:
         page = await list_threads(
             engine, agents, agent_id or None, archived=include_archived, limit=limit, cursor=cursor or None
         )
-        return Json(page)
+        return JsonResponse(page)
 
     @router.post("/threads/subscribe", responses=runtime_error_responses(422))
-    async def subscribe_to_threads() -> Json:
-        return Json({"error": _NO_REALTIME}, 422)
+    async def subscribe_to_threads() -> JsonResponse:
+        return JsonResponse({"error": _NO_REALTIME}, 422)
 
     @router.post("/threads/clear", responses=runtime_error_responses(422))
-    async def clear_threads() -> Json:
-        return Json({"error": _NOT_CLEARED}, 422)
+    async def clear_threads() -> JsonResponse:
+        return JsonResponse({"error": _NOT_CLEARED}, 422)
 
     @router.post("/threads/{thread_id:anything}/archive")
-    async def archive(thread_id: str, body: Annotated[OfAgent, Body()]) -> Json:
-        return Json(await archive_thread(engine, agents, thread_id, body.agent_id))
+    async def archive(thread_id: str, body: Annotated[AgentScope, Body()]) -> JsonResponse:
+        return JsonResponse(await archive_thread(engine, agents, thread_id, body.agent_id))
 
     @router.patch("/threads/{thread_id:anything}")
-    async def update(thread_id: str, body: Annotated[ThreadUpdate, Body()]) -> Json:
-        return Json(await update_thread(engine, agents, thread_id.rstrip("/"), body))
+    async def update(thread_id: str, body: Annotated[ThreadUpdate, Body()]) -> JsonResponse:
+        return JsonResponse(await update_thread(engine, agents, thread_id.rstrip("/"), body))
 
     @router.delete("/threads/{thread_id:anything}")
-    async def delete(thread_id: str, body: Annotated[OfAgent, Body()]) -> Json:
-        return Json(await delete_thread(engine, agents, thread_id.rstrip("/"), body.agent_id))
+    async def delete(thread_id: str, body: Annotated[AgentScope, Body()]) -> JsonResponse:
+        return JsonResponse(await delete_thread(engine, agents, thread_id.rstrip("/"), body.agent_id))
 
     @router.get("/threads/{thread_id:anything}/messages")
-    async def get_messages(thread_id: str) -> Json:
+    async def get_messages(thread_id: str) -> JsonResponse:
         thread = await find_thread(engine, thread_id)
-        return Json({"messages": await messages_of(engine, thread, Options(thread_id))})
+        return JsonResponse({"messages": await messages_of(engine, thread, Options(thread_id))})
 
     @router.get("/threads/{thread_id:anything}/events")
-    async def get_events(thread_id: str) -> Json:
+    async def get_events(thread_id: str) -> JsonResponse:
         thread = await find_thread(engine, thread_id)
-        return Json({"events": await events_of(engine, thread, Options(thread_id))})
+        return JsonResponse({"events": await events_of(engine, thread, Options(thread_id))})
 
     @router.get("/threads/{thread_id:anything}/state")
-    async def get_state(thread_id: str) -> Json:
+    async def get_state(thread_id: str) -> JsonResponse:
         thread = await find_thread(engine, thread_id)
-        return Json({"state": await state_of(engine, thread, Options(thread_id))})
+        return JsonResponse({"state": await state_of(engine, thread, Options(thread_id))})
 
 
-def _stop_scope(body: bytes) -> StopInput | Json:
+def _stop_scope(body: bytes) -> StopInput | JsonResponse:
     """The run to stop. An unknown key is an error: a misspelt `runId` must not stop whichever run is active."""
     try:
         parsed: Any = parse_json(body) if body.strip() else {}
         scope = StopInput.model_validate(parsed)
     except (Invalid, ValidationError):
-        return Json({"error": "Invalid stop request"}, 400)
+        return JsonResponse({"error": "Invalid stop request"}, 400)
     if "run_id" in scope.model_fields_set and not (scope.run_id or "").strip():
-        return Json({"error": "Invalid runId"}, 400)
+        return JsonResponse({"error": "Invalid runId"}, 400)
     return scope
 
 
-async def _stop(engine: Engine, thread: str, run_id: str | None, manners: Manners) -> Stopped:
+async def _stop(engine: Engine, thread: str, run_id: str | None, client_policy: ClientPolicy) -> Stopped:
     """Stop the active run of a thread, or a suggestion that was requested with the thread's id."""
-    stopped = await stop(engine, thread_id_named(thread), thread, run_id, manners)
+    stopped = await stop(engine, thread_id_from_name(thread), thread, run_id, client_policy)
     if stopped.run is None:
-        suggestion = await stop(engine, throwaway_thread(thread), thread, run_id, manners)
+        suggestion = await stop(engine, temporary_thread(thread), thread, run_id, client_policy)
         return suggestion if suggestion.run is not None else stopped
     return stopped

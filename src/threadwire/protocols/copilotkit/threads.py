@@ -6,14 +6,14 @@ A thread's name and its archived flag are in its metadata, where other protocols
 from datetime import UTC, datetime
 from typing import Any
 
-from threadwire.core.ids import thread_id_named
+from threadwire.core.ids import thread_id_from_name
 from threadwire.core.records import Assistant, Thread, ThreadQuery
 from threadwire.engine.lifecycle import Engine
 from threadwire.errors import BadRequest, Invalid, ThreadNotFound
-from threadwire.protocols.ag_ui.running import CLIENT_THREAD_ID, find_thread
+from threadwire.protocols.ag_ui.agent_runs import CLIENT_THREAD_ID, find_thread
 from threadwire.protocols.copilotkit.agents import Agents
 from threadwire.protocols.copilotkit.decode import ThreadUpdate
-from threadwire.protocols.copilotkit.suggesting import THROWAWAY
+from threadwire.protocols.copilotkit.suggestions import TEMPORARY
 
 NAME = "title"
 ARCHIVED = "archived"
@@ -48,7 +48,7 @@ def _offset(cursor: str | None) -> int:
 
 
 def _is_listed(thread: Thread, *, archived: bool) -> bool:
-    if not isinstance(thread.metadata.get("assistant_id"), str) or thread.metadata.get(THROWAWAY):
+    if not isinstance(thread.metadata.get("assistant_id"), str) or thread.metadata.get(TEMPORARY):
         return False
     return archived or thread.metadata.get(ARCHIVED) is not True
 
@@ -109,7 +109,7 @@ def _client_thread_id(thread: Thread) -> str:
 
 def _belongs_to(client_id: str, thread: Thread) -> bool:
     try:
-        return thread_id_named(client_id) == thread.thread_id
+        return thread_id_from_name(client_id) == thread.thread_id
     except Invalid:
         return False
 

@@ -21,9 +21,9 @@ from langchain_core.messages import (
 )
 
 from threadwire.core.entries import Entry, Json, Kind, Namespace
-from threadwire.core.fold import StateFold
 from threadwire.core.json import dumps, native
 from threadwire.core.namespaces import ByNamespace
+from threadwire.core.state_fold import StateFold
 
 DEFAULT_MODES = ("values",)
 MODES = frozenset(

@@ -7,9 +7,9 @@ entries. So it must be fed a run from its first entry (spec/log.md, 4.5), and no
 from typing import Any
 
 from threadwire.core.entries import Entry, Json, Kind
-from threadwire.core.fold import StateFold
 from threadwire.core.ids import RunId
 from threadwire.core.json import dumps
+from threadwire.core.state_fold import StateFold
 from threadwire.protocols.langgraph.encode import DEFAULT_MODES, RunStreamEncoder, StreamOptions, frame
 
 DEFAULT_THREAD_MODES = ("run_modes",)

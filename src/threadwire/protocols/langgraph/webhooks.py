@@ -4,28 +4,28 @@ from threadwire.core.json import dumps
 from threadwire.core.records import Delivery
 from threadwire.core.webhooks import WebhookRules
 from threadwire.engine.clock import Clock, system_clock
-from threadwire.http.webhooks import WebhookCalls
+from threadwire.http.webhooks import WebhookClient
 from threadwire.protocols.langgraph.wire import webhook_json
 
 
 class LangGraphWebhooks:
-    """With `muted`, every URL is accepted and nothing is delivered."""
+    """With `disabled`, every URL is accepted and nothing is delivered."""
 
-    def __init__(self, calls: WebhookCalls, *, muted: bool = False, clock: Clock = system_clock) -> None:
+    def __init__(self, calls: WebhookClient, *, disabled: bool = False, clock: Clock = system_clock) -> None:
         self._calls = calls
-        self.muted = muted
+        self.disabled = disabled
         self._clock = clock
 
-    def use(self, rules: WebhookRules, *, muted: bool) -> None:
+    def use(self, rules: WebhookRules, *, disabled: bool) -> None:
         """Replace the rules, after a reload."""
         self._calls.rules = rules
-        self.muted = muted
+        self.disabled = disabled
 
     async def check(self, url: str) -> None:
-        if not self.muted:
+        if not self.disabled:
             await self._calls.check(url)
 
-    async def tell(self, delivery: Delivery) -> None:
+    async def deliver(self, delivery: Delivery) -> None:
         assert delivery.run.webhook is not None, "only runs with a webhook leave deliveries"
-        if not self.muted:  # also drops deliveries from before webhooks were muted
+        if not self.disabled:  # also drops deliveries from before webhooks were muted
             await self._calls.post(delivery.run.webhook, dumps(webhook_json(delivery, self._clock())))

@@ -5,12 +5,12 @@ from typing import Any
 from threadwire.core.configuration import configurable_of
 from threadwire.core.entries import Json
 from threadwire.core.ids import ThreadId
-from threadwire.core.moments import moment_at
 from threadwire.core.records import Assistant, AssistantVersion, CheckpointSizes, Cron, Delivery, Run, Size, Thread
+from threadwire.core.timestamps import to_datetime
 
 
 def iso(at: int | None) -> str | None:
-    return None if at is None else moment_at(at).isoformat(timespec="microseconds")
+    return None if at is None else to_datetime(at).isoformat(timespec="microseconds")
 
 
 def assistant_json(assistant: Assistant) -> Json:
@@ -160,7 +160,7 @@ def cron_json(cron: Cron) -> Json:
 
 
 def _plain_iso(at: int | None) -> str | None:
-    return None if at is None else moment_at(at).isoformat()
+    return None if at is None else to_datetime(at).isoformat()
 
 
 def update_json(config: dict[str, Any]) -> Json:

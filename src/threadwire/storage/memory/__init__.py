@@ -37,11 +37,11 @@ class _MemoryStorage:
     items: MemoryItems
 
     @property
-    def death(self) -> None:
+    def fatal_error(self) -> None:
         """Always None: a memory storage cannot fail."""
         return None
 
-    async def lives(self) -> None:
+    async def wait_for_failure(self) -> None:
         await anyio.sleep_forever()
 
 

@@ -5,9 +5,9 @@ from typing import Any
 from threadwire.core.ids import AssistantId
 from threadwire.core.records import Assistant, AssistantQuery, AssistantVersion
 from threadwire.errors import Conflict, NotFound
-from threadwire.storage.abc import named
+from threadwire.storage.abc import name_contains
 from threadwire.storage.memory.pages import holds, page
-from threadwire.storage.memory.tables import Tables, as_kept
+from threadwire.storage.memory.tables import Tables, stored_copy
 
 
 class MemoryAssistants:
@@ -20,18 +20,18 @@ class MemoryAssistants:
                 return self._store(assistant, at=assistant.created_at)
             if if_exists != "do_nothing":
                 raise Conflict(f"Assistant {assistant.assistant_id} already exists")
-            return as_kept(existing)
+            return stored_copy(existing)
 
     async def get(self, assistant_id: AssistantId) -> Assistant | None:
         with self._tables.lock:
             assistant = self._tables.assistants.get(assistant_id)
-            return None if assistant is None else as_kept(assistant)
+            return None if assistant is None else stored_copy(assistant)
 
     async def update(self, assistant_id: AssistantId, change: Callable[[Assistant], Assistant], now: int) -> Assistant:
         with self._tables.lock:
             existing = self._require(assistant_id)
             changed = replace(
-                change(as_kept(existing)),
+                change(stored_copy(existing)),
                 assistant_id=assistant_id,
                 created_at=existing.created_at,
                 updated_at=now,
@@ -45,8 +45,8 @@ class MemoryAssistants:
             existing = self._require(assistant_id)
             if (wanted := self._tables.versions[assistant_id].get(version)) is None:
                 raise NotFound(f"Version {version} not found for assistant {assistant_id}")
-            self._tables.assistants[assistant_id] = restored = as_kept(wanted.restored(existing, now))
-            return as_kept(restored)
+            self._tables.assistants[assistant_id] = restored = stored_copy(wanted.restored(existing, now))
+            return stored_copy(restored)
 
     async def versions(
         self, assistant_id: AssistantId, *, metadata: dict[str, Any], limit: int = 10, offset: int = 0
@@ -54,7 +54,7 @@ class MemoryAssistants:
         with self._tables.lock:
             newest_first = sorted(self._tables.versions.get(assistant_id, {}).items(), reverse=True)
             matching = [version for _, version in newest_first if holds(version.metadata, metadata)]
-            return [as_kept(version) for version in matching[offset : offset + limit]]
+            return [stored_copy(version) for version in matching[offset : offset + limit]]
 
     async def delete(self, assistant_id: AssistantId) -> None:
         with self._tables.lock:
@@ -64,7 +64,7 @@ class MemoryAssistants:
 
     async def search(self, query: AssistantQuery) -> list[Assistant]:
         with self._tables.lock:
-            return [as_kept(assistant) for assistant in page(self._matching(query), query)]
+            return [stored_copy(assistant) for assistant in page(self._matching(query), query)]
 
     async def count(self, query: AssistantQuery) -> int:
         with self._tables.lock:
@@ -77,9 +77,9 @@ class MemoryAssistants:
 
     def _store(self, assistant: Assistant, *, at: int) -> Assistant:
         version = AssistantVersion.of(assistant, at)
-        self._tables.versions.setdefault(assistant.assistant_id, {})[assistant.version] = as_kept(version)
-        self._tables.assistants[assistant.assistant_id] = as_kept(assistant)
-        return as_kept(assistant)
+        self._tables.versions.setdefault(assistant.assistant_id, {})[assistant.version] = stored_copy(version)
+        self._tables.assistants[assistant.assistant_id] = stored_copy(assistant)
+        return stored_copy(assistant)
 
     def _matching(self, query: AssistantQuery) -> list[Assistant]:
         return [row for row in self._tables.assistants.values() if _matches(row, query)]
@@ -88,6 +88,6 @@ class MemoryAssistants:
 def _matches(assistant: Assistant, query: AssistantQuery) -> bool:
     return (
         query.graph_id in (None, assistant.graph_id)
-        and (query.name is None or named(assistant.name, query.name))
+        and (query.name is None or name_contains(assistant.name, query.name))
         and holds(assistant.metadata, query.metadata)
     )

@@ -15,12 +15,12 @@ from langgraph.checkpoint.base import (
 )
 from langgraph.checkpoint.memory import InMemorySaver
 
-from threadwire.core.channels import writing
+from threadwire.core.channel_context import writing_channels
 from threadwire.core.entries import Fence
 from threadwire.core.ids import RunId, ThreadId
 from threadwire.core.records import CheckpointPut, CheckpointSizes, Durability, Put, Size
 from threadwire.errors import Fenced
-from threadwire.storage.checkpoint_ids import let_new_ids_follow
+from threadwire.storage.checkpoint_ids import advance_id_clock
 from threadwire.storage.memory.tables import Tables
 
 
@@ -29,7 +29,7 @@ class MemoryCheckpoints:
         self._tables = tables
 
     def saver(
-        self, fence: Fence | None = None, durability: Durability = "async", *, empty: ThreadId | None = None
+        self, fence: Fence | None = None, durability: Durability = "async", *, empty_thread: ThreadId | None = None
     ) -> BaseCheckpointSaver[str]:
         return FencedSaver(self._tables, fence)
 
@@ -82,7 +82,7 @@ class FencedSaver(InMemorySaver):
     ) -> RunnableConfig:
         with self._tables.lock:
             self._check(config)
-            with writing(checkpoint["channel_values"].items()):
+            with writing_channels(checkpoint["channel_values"].items()):
                 return super().put(config, checkpoint, metadata, new_versions)
 
     def put_writes(
@@ -90,19 +90,19 @@ class FencedSaver(InMemorySaver):
     ) -> None:
         with self._tables.lock:
             self._check(config)
-            with writing(writes):
+            with writing_channels(writes):
                 super().put_writes(config, writes, task_id, task_path)
             if self._fence is not None:
                 self._record_writes(self._fence.run_id, config, writes, task_id)
 
-    async def written(self) -> None:
+    async def wait_until_written(self) -> None:
         return None
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         at = config["configurable"]
         with self._tables.lock:
             checkpoints = self.storage.get(at["thread_id"], {}).get(at.get("checkpoint_ns", ""), {})
-            let_new_ids_follow(max(checkpoints, default=""))
+            advance_id_clock(max(checkpoints, default=""))
             return super().get_tuple(config)
 
     def list(
@@ -149,7 +149,7 @@ class FencedSaver(InMemorySaver):
         with self._tables.lock:
             for run_id in run_ids:
                 for thread_id in list(self.storage):
-                    forget_run(self._tables, ThreadId(thread_id), RunId(run_id))
+                    delete_run_checkpoints(self._tables, ThreadId(thread_id), RunId(run_id))
 
     async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
         self.delete_for_runs(run_ids)
@@ -159,7 +159,7 @@ class FencedSaver(InMemorySaver):
     ) -> None:
         at = config["configurable"]
         key = (at["thread_id"], at.get("checkpoint_ns", ""), at["checkpoint_id"])
-        recorded = self._tables.writes_of.setdefault(run_id, set())
+        recorded = self._tables.writes_by_run.setdefault(run_id, set())
         recorded.update((key, (task_id, WRITES_IDX_MAP.get(channel, idx))) for idx, (channel, _) in enumerate(writes))
 
     def _check(self, config: RunnableConfig) -> None:
@@ -233,14 +233,14 @@ def _needed(saver: InMemorySaver, thread_id: str, namespace: str, newest: str) -
     return needed
 
 
-def forget_run(tables: Tables, thread_id: ThreadId, run_id: RunId) -> None:
+def delete_run_checkpoints(tables: Tables, thread_id: ThreadId, run_id: RunId) -> None:
     """Remove a run's checkpoints, in every namespace, and its writes to the checkpoints of other runs (5.9).
 
     The channel values of its checkpoints stay until the thread is deleted. Versions are random, so nothing refers to
     them any more.
     """
     saver = tables.checkpoints
-    for key, write in tables.writes_of.pop(run_id, set()):
+    for key, write in tables.writes_by_run.pop(run_id, set()):
         saver.writes.get(key, {}).pop(write, None)
     for namespace, checkpoints in saver.storage.get(thread_id, {}).items():
         for checkpoint_id, (_, metadata, _) in list(checkpoints.items()):

@@ -6,7 +6,7 @@ from threadwire.core.records import Cron, CronQuery, Fired, NewRun, Run
 from threadwire.errors import NotFound, ThreadwireError
 from threadwire.storage.memory.pages import holds, page
 from threadwire.storage.memory.runs import MemoryRuns
-from threadwire.storage.memory.tables import Tables, as_kept
+from threadwire.storage.memory.tables import Tables, stored_copy
 
 
 class MemoryCrons:
@@ -23,11 +23,11 @@ class MemoryCrons:
     async def get(self, cron_id: CronId) -> Cron | None:
         with self._tables.lock:
             cron = self._tables.crons.get(cron_id)
-            return None if cron is None else as_kept(cron)
+            return None if cron is None else stored_copy(cron)
 
     async def update(self, cron_id: CronId, change: Callable[[Cron], Cron]) -> Cron:
         with self._tables.lock:
-            return self._store(change(as_kept(self._cron(cron_id))))
+            return self._store(change(stored_copy(self._cron(cron_id))))
 
     async def delete(self, cron_id: CronId) -> None:
         with self._tables.lock:
@@ -35,7 +35,7 @@ class MemoryCrons:
 
     async def search(self, query: CronQuery) -> list[Cron]:
         with self._tables.lock:
-            return [as_kept(cron) for cron in page(self._matching(query), query)]
+            return [stored_copy(cron) for cron in page(self._matching(query), query)]
 
     async def count(self, query: CronQuery) -> int:
         with self._tables.lock:
@@ -44,7 +44,7 @@ class MemoryCrons:
     async def due(self, now: int, *, limit: int) -> list[Cron]:
         with self._tables.lock:
             due = [(at, cron) for at, cron in self._scheduled() if at <= now]
-            return [as_kept(cron) for _, cron in sorted(due, key=lambda pair: pair[0])[:limit]]
+            return [stored_copy(cron) for _, cron in sorted(due, key=lambda pair: pair[0])[:limit]]
 
     async def next_due(self) -> int | None:
         with self._tables.lock:
@@ -59,7 +59,7 @@ class MemoryCrons:
         start: Callable[[Run], None] | None = None,
     ) -> Fired | None:
         with self._tables.lock:
-            if self._tables.crons.get(cron.cron_id) != as_kept(cron):
+            if self._tables.crons.get(cron.cron_id) != stored_copy(cron):
                 return None
             self._store(replace(cron, last_run_at=cron.next_run_at, next_run_at=next_run_at))
             fired = Fired() if new is None else self._accept(new, started=start is not None)
@@ -69,9 +69,9 @@ class MemoryCrons:
 
     def _accept(self, new: NewRun, *, started: bool) -> Fired:
         try:
-            return Fired(accepted=self._runs.take_in(new, started=started))
+            return Fired(accepted=self._runs.accept_without_start(new, started=started))
         except ThreadwireError as error:
-            return Fired(refused=error.message)
+            return Fired(rejected=error.message)
 
     def _cron(self, cron_id: CronId) -> Cron:
         if (cron := self._tables.crons.get(cron_id)) is None:
@@ -79,8 +79,8 @@ class MemoryCrons:
         return cron
 
     def _store(self, cron: Cron) -> Cron:
-        self._tables.crons[cron.cron_id] = as_kept(cron)
-        return as_kept(cron)
+        self._tables.crons[cron.cron_id] = stored_copy(cron)
+        return stored_copy(cron)
 
     def _scheduled(self) -> list[tuple[int, Cron]]:
         crons = self._tables.crons.values()

@@ -10,13 +10,13 @@ from threadwire.core.items import (
     ListNamespaces,
     PutItem,
     SearchItems,
-    listed,
-    ranked,
-    satisfies,
+    matches_filter,
+    rank_by_score,
+    select_namespaces,
 )
 from threadwire.core.json import native
-from threadwire.core.vectors import nearness
-from threadwire.storage.memory.tables import ItemName, KeptItem, Tables
+from threadwire.core.vectors import similarities
+from threadwire.storage.memory.tables import ItemName, StoredItem, Tables
 
 
 class MemoryItems:
@@ -47,7 +47,7 @@ class MemoryItems:
             case SearchItems():
                 return self._search(operation, now)
             case ListNamespaces():
-                return listed((stored.item.namespace for stored in self._alive(now)), operation)
+                return select_namespaces((stored.item.namespace for stored in self._alive(now)), operation)
             case PutItem() | DropItem():
                 return None
 
@@ -68,7 +68,7 @@ class MemoryItems:
         if before is not None and not before.expired(now):
             first = before.item
         item = replace(first, value=native(put.value), updated_at=now)
-        self._tables.items[name] = KeptItem(item, put.ttl, _expiry(put.ttl, now), put.vectors)
+        self._tables.items[name] = StoredItem(item, put.ttl, _expiry(put.ttl, now), put.vectors)
 
     def _get(self, get: GetItem, now: int) -> Item | None:
         stored = self._tables.items.get((get.namespace, get.key))
@@ -83,10 +83,10 @@ class MemoryItems:
             stored
             for stored in self._alive(now)
             if stored.item.namespace[: len(search.prefix)] == search.prefix
-            and satisfies(stored.item.value, search.filter)
+            and matches_filter(stored.item.value, search.filter)
         ]
         inside.reverse()
-        scored = ranked(
+        scored = rank_by_score(
             ((stored.item.namespace, stored.item.key), score)
             for stored in inside
             for score in _scores(stored, search.near)
@@ -98,7 +98,7 @@ class MemoryItems:
                 self._refresh(name, now)
         return found
 
-    def _alive(self, now: int) -> Iterator[KeptItem]:
+    def _alive(self, now: int) -> Iterator[StoredItem]:
         return (stored for stored in self._tables.items.values() if not stored.expired(now))
 
     def _refresh(self, name: ItemName, now: int) -> None:
@@ -106,8 +106,8 @@ class MemoryItems:
         self._tables.items[name] = replace(stored, expires_at=_expiry(stored.ttl, now))
 
 
-def _scores(stored: KeptItem, near: bytes | None) -> Sequence[float | None]:
-    return nearness(near, stored.vectors) or (None,) if near is not None else (None,)
+def _scores(stored: StoredItem, near: bytes | None) -> Sequence[float | None]:
+    return similarities(near, stored.vectors) or (None,) if near is not None else (None,)
 
 
 def _expiry(ttl: int | None, now: int) -> int | None:

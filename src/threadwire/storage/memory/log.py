@@ -4,7 +4,7 @@ from itertools import islice
 
 from threadwire.core.entries import Draft, Entry, Fence
 from threadwire.core.ids import RunId, Seq, ThreadId
-from threadwire.core.records import LogFigures
+from threadwire.core.records import LogCounters
 from threadwire.errors import Fenced
 from threadwire.storage.abc import Commit, Wakeup
 from threadwire.storage.memory.tables import COMMITTED, Tables, read_back
@@ -24,10 +24,10 @@ class MemoryLog:
             return COMMITTED
 
     @property
-    def crowded(self) -> bool:
+    def queue_full(self) -> bool:
         return False
 
-    async def room(self) -> None:
+    async def wait_for_room(self) -> None:
         return None
 
     async def read(
@@ -45,5 +45,5 @@ class MemoryLog:
     def watch(self, thread_id: ThreadId) -> AbstractContextManager[Wakeup]:
         return self._tables.watchers.watching(thread_id)
 
-    def figures(self) -> LogFigures:
-        return LogFigures(entries=self._tables.entries, commits=self._tables.writes)
+    def counters(self) -> LogCounters:
+        return LogCounters(entries=self._tables.entries, commits=self._tables.writes)

@@ -20,15 +20,15 @@ from threadwire.core.records import (
 from threadwire.core.run_state import (
     MAX_ATTEMPTS_ERROR,
     MAX_CRASHES,
-    belonging,
-    given_back,
+    graph_assignment,
     is_suspect,
-    next_in_turn,
-    user_interrupt,
+    metadata_after_rollback,
+    startable_runs,
+    user_interrupt_error,
 )
 from threadwire.errors import Conflict, NotFound, RollbackDue, ThreadBusy
-from threadwire.storage.memory.checkpoints import forget_run
-from threadwire.storage.memory.tables import Tables, as_kept
+from threadwire.storage.memory.checkpoints import delete_run_checkpoints
+from threadwire.storage.memory.tables import Tables, stored_copy
 
 RunList = list[Run]
 """`MemoryRuns` has a method named `list`, which would shadow the type."""
@@ -39,18 +39,18 @@ class MemoryRuns:
         self._tables = tables
 
     async def accept(
-        self, new: NewRun, *, start: Callable[[Run], None] | None = None, patient: bool = False
+        self, new: NewRun, *, start: Callable[[Run], None] | None = None, defer_sync: bool = False
     ) -> Accepted:
-        accepted = self.take_in(new, started=start is not None)
+        accepted = self.accept_without_start(new, started=start is not None)
         if start is not None and accepted.started:
             start(accepted.run)
         return accepted
 
-    def take_in(self, new: NewRun, *, started: bool) -> Accepted:
+    def accept_without_start(self, new: NewRun, *, started: bool) -> Accepted:
         """Accept a run, and claim it if `started` is set and the run can start. The caller then calls `start`."""
         with self._tables.lock:
             if (existing := self._find_by_key(new)) is not None:
-                return Accepted(as_kept(existing), repeated=True)
+                return Accepted(stored_copy(existing), repeated=True)
             # Every check that can reject the run comes before the first change: all or nothing (5.1).
             self._check(new)
             active = self._tables.active(new.thread_id)
@@ -67,7 +67,7 @@ class MemoryRuns:
     async def get(self, run_id: RunId) -> Run | None:
         with self._tables.lock:
             run = self._tables.runs.get(run_id)
-            return None if run is None else as_kept(run)
+            return None if run is None else stored_copy(run)
 
     async def list(
         self, thread_id: ThreadId, *, status: RunStatus | None = None, limit: int = 10, offset: int = 0
@@ -76,13 +76,13 @@ class MemoryRuns:
             newest_first = reversed(self._tables.runs.values())
             of_thread = [run for run in newest_first if run.thread_id == thread_id]
             runs = [run for run in of_thread if status in (None, run.status)]
-            return [as_kept(run) for run in runs[offset : offset + limit]]
+            return [stored_copy(run) for run in runs[offset : offset + limit]]
 
-    async def claim(self, limit: int, *, now: int, but_not: frozenset[ThreadId] = frozenset()) -> RunList:
+    async def claim(self, limit: int, *, now: int, exclude: frozenset[ThreadId] = frozenset()) -> RunList:
         with self._tables.lock:
             due = [run for run in self._next_in_turn() if run.is_due(now)]
             claimed: RunList = []
-            skipped = set(but_not)
+            skipped = set(exclude)
             suspect_running = self._suspect_running()
             for run in due:
                 if (
@@ -95,11 +95,11 @@ class MemoryRuns:
                     claimed.append(self._start(run, now))
             return claimed
 
-    async def next_due(self, *, but_not: frozenset[ThreadId] = frozenset()) -> int | None:
+    async def next_due(self, *, exclude: frozenset[ThreadId] = frozenset()) -> int | None:
         with self._tables.lock:
             suspect_running = self._suspect_running()
             turns = [run for run in self._next_in_turn() if not (suspect_running and is_suspect(run.crashes))]
-            return min((run.due_at for run in turns if run.thread_id not in but_not), default=None)
+            return min((run.due_at for run in turns if run.thread_id not in exclude), default=None)
 
     async def count_active(self) -> dict[RunStatus, int]:
         with self._tables.lock:
@@ -116,11 +116,11 @@ class MemoryRuns:
             runs = [run for run in self._tables.runs.values() if run.active and _is_selected(run, wanted)]
             return [self._cancel(run, action, now) for run in runs]
 
-    async def finish(self, fence: Fence, ending: Ending, now: int, *, regardless: bool = False) -> bool:
+    async def finish(self, fence: Fence, ending: Ending, now: int, *, force: bool = False) -> bool:
         with self._tables.lock:
             if (run := self._tables.holder(fence)) is None:
                 return False
-            if run.cancel == "rollback" and not (ending.rollback or regardless):
+            if run.cancel == "rollback" and not (ending.rollback or force):
                 raise RollbackDue
             self._end(run, ending, now)
             return True
@@ -161,14 +161,14 @@ class MemoryRuns:
 
     def _prepare_thread(self, new: NewRun) -> None:
         if new.thread_id not in self._tables.threads:
-            self._tables.keep_thread(new.thread())
+            self._tables.store_thread(new.thread())
             return
         thread = self._tables.thread(new.thread_id)
         metadata = thread.metadata | new.thread_metadata
-        if (previous := belonging(thread.metadata)) != belonging(metadata):
-            self._tables.thread_was[new.run_id] = previous
+        if (previous := graph_assignment(thread.metadata)) != graph_assignment(metadata):
+            self._tables.previous_metadata[new.run_id] = previous
         config = thread.config | new.thread_config
-        self._tables.keep_thread(replace(thread, metadata=metadata, config=config, updated_at=new.created_at))
+        self._tables.store_thread(replace(thread, metadata=metadata, config=config, updated_at=new.created_at))
 
     def _cancel_active(self, active: RunList, new: NewRun) -> tuple[RunId, ...]:
         """Cancel the active runs if the new run's strategy asks for it. Return those that their workers must stop."""
@@ -176,10 +176,10 @@ class MemoryRuns:
         if strategy not in ("interrupt", "rollback"):
             return ()
         cancelled = [self._cancel(run, strategy, new.created_at, discard=False) for run in active]
-        return tuple(each.run.run_id for each in cancelled if not each.at_once)
+        return tuple(each.run.run_id for each in cancelled if not each.ended)
 
     def _enqueue(self, new: NewRun) -> Run:
-        return self._tables.keep_run(new.row(self._tables.write(new.thread_id, [new.queued()], Fence(new.run_id, 0))))
+        return self._tables.store_run(new.row(self._tables.write(new.thread_id, [new.queued()], Fence(new.run_id, 0))))
 
     # Claiming
 
@@ -196,7 +196,7 @@ class MemoryRuns:
         for run in self._tables.runs.values():
             if run.status == "pending" and run.thread_id not in busy:
                 pending.setdefault(run.thread_id, []).append(run)
-        turns = {run.run_id for of_thread in pending.values() for run in next_in_turn(of_thread)}
+        turns = {run.run_id for of_thread in pending.values() for run in startable_runs(of_thread)}
         # Sorting is stable, so runs due at the same time stay in the order of acceptance.
         return sorted((run for run in self._tables.runs.values() if run.run_id in turns), key=lambda run: run.due_at)
 
@@ -216,31 +216,31 @@ class MemoryRuns:
 
     def _cancel(self, run: Run, action: CancelAction, now: int, *, discard: bool = True) -> Cancelled:
         if run.status == "pending":
-            return Cancelled(self._end(run, _cancelled(action), now, discard=discard), at_once=True)
-        return Cancelled(self._change(run, cancel=run.cancel or action, now=now), at_once=False)
+            return Cancelled(self._end(run, _cancelled(action), now, discard=discard), ended=True)
+        return Cancelled(self._change(run, cancel=run.cancel or action, now=now), ended=False)
 
     def _end(self, run: Run, ending: Ending, now: int, *, discard: bool = True) -> Run:
         """End a run, and discard its thread if the run is temporary (5.10), unless it ends in favour of a new run."""
-        previous = self._tables.thread_was.pop(run.run_id, None)
+        previous = self._tables.previous_metadata.pop(run.run_id, None)
         ended = self._roll_back(run, now) if ending.rollback else self._close(run, ending, now)
         if ending.rollback and previous is not None:
             self._restore_metadata(run, previous)
         if run.webhook is not None:
             values = None if ending.rollback else self._tables.thread(run.thread_id).values
-            self._tables.tell_of(ended, values=values, now=now)
+            self._tables.enqueue_delivery(ended, values=values, now=now)
         if discard and run.temporary and not self._tables.active(run.thread_id):
             del self._tables.threads[run.thread_id]  # its log and runs stay until it is swept (5.10)
             self._tables.discarded[run.thread_id] = now
         return ended
 
     def _close(self, run: Run, ending: Ending, now: int) -> Run:
-        self._tables.writes_of.pop(run.run_id, None)
+        self._tables.writes_by_run.pop(run.run_id, None)
         ended = ending.entry(now)
         seq = self._tables.write(run.thread_id, [ended], run.fence)
-        if ending.settled is not None:
-            self._tables.store_state(run.thread_id, ending.settled, now)
+        if ending.summary is not None:
+            self._tables.store_state(run.thread_id, ending.summary, now)
         else:
-            self._tables.keep_thread(_thread_after(self._tables.thread(run.thread_id), ending, now))
+            self._tables.store_thread(_thread_after(self._tables.thread(run.thread_id), ending, now))
         return self._change(run, status=ending.status, error=ending.error, ended_seq=seq, now=now)
 
     def _roll_back(self, run: Run, now: int) -> Run:
@@ -248,21 +248,21 @@ class MemoryRuns:
         reset = Draft(Kind.STATE_RESET, {"cause": "rollback"}, at=now)
         ended = Draft(Kind.RUN_ENDED, {"status": "rolled_back"}, at=now)
         seq = self._tables.write(run.thread_id, [reset, ended], run.fence)
-        forget_run(self._tables, run.thread_id, run.run_id)
+        delete_run_checkpoints(self._tables, run.thread_id, run.run_id)
         del self._tables.runs[run.run_id]
-        error = user_interrupt("rollback")
+        error = user_interrupt_error("rollback")
         return replace(run, status="interrupted", error=error, ended_seq=seq, updated_at=now)
 
     def _restore_metadata(self, run: Run, previous: dict[str, Any]) -> None:
         later = [each for each in self._tables.active(run.thread_id) if each.queued_seq > run.queued_seq]
         if later:
-            self._tables.thread_was[later[0].run_id] = previous
+            self._tables.previous_metadata[later[0].run_id] = previous
         else:
             thread = self._tables.thread(run.thread_id)
-            self._tables.keep_thread(replace(thread, metadata=given_back(thread.metadata, run, previous)))
+            self._tables.store_thread(replace(thread, metadata=metadata_after_rollback(thread.metadata, run, previous)))
 
     def _change(self, run: Run, *, now: int, **fields: Any) -> Run:
-        return self._tables.keep_run(replace(run, updated_at=now, **fields))
+        return self._tables.store_run(replace(run, updated_at=now, **fields))
 
 
 def _is_selected(run: Run, wanted: RunSelection) -> bool:
@@ -274,7 +274,7 @@ def _is_selected(run: Run, wanted: RunSelection) -> bool:
 
 
 def _cancelled(action: CancelAction) -> Ending:
-    return Ending("interrupted", error=user_interrupt(action), rollback=action == "rollback")
+    return Ending("interrupted", error=user_interrupt_error(action), rollback=action == "rollback")
 
 
 def _thread_after(thread: Thread, ending: Ending, now: int) -> Thread:

@@ -17,7 +17,7 @@ from threadwire.core.entries import Draft, Entry, Fence, Json
 from threadwire.core.ids import AssistantId, CronId, RunId, Seq, ThreadId
 from threadwire.core.items import Item, Labels
 from threadwire.core.json import dumps, loads, native
-from threadwire.core.records import Assistant, AssistantVersion, Cron, Delivery, Run, Settled, Thread
+from threadwire.core.records import Assistant, AssistantVersion, Cron, Delivery, Run, StateSummary, Thread
 from threadwire.errors import NotFound
 from threadwire.storage.abc import Commit
 from threadwire.storage.memory.wakeups import Watchers
@@ -40,7 +40,7 @@ COMMITTED: Commit = _Committed()
 
 
 @dataclass(frozen=True, slots=True)
-class KeptItem:
+class StoredItem:
     item: Item
     ttl: int | None
     expires_at: int | None
@@ -56,7 +56,7 @@ class KeptItem:
 class Tables:
     def __init__(self, serializer: SerializerProtocol | None = None) -> None:
         self.lock = threading.RLock()
-        self.writes_of: dict[RunId, set[tuple[Any, Any]]] = {}
+        self.writes_by_run: dict[RunId, set[tuple[Any, Any]]] = {}
         """Which checkpoint writes an active run made, to its own and earlier checkpoints, in case it is rolled back."""
         self.assistants: dict[AssistantId, Assistant] = {}
         self.versions: dict[AssistantId, dict[int, AssistantVersion]] = {}
@@ -65,7 +65,7 @@ class Tables:
         self.pruned_at: dict[ThreadId, int] = {}
         # In the order of acceptance: replacing a row keeps its position.
         self.runs: dict[RunId, Run] = {}
-        self.thread_was: dict[RunId, dict[str, Any]] = {}
+        self.previous_metadata: dict[RunId, dict[str, Any]] = {}
         """The graph and assistant in the thread's metadata before an active run changed them."""
         self.deliveries: dict[int, Delivery] = {}
         self.deliveries_made = 0
@@ -75,7 +75,7 @@ class Tables:
         # When each thread that is no longer in `threads`, but has not been swept, was discarded.
         self.discarded: dict[ThreadId, int] = {}
         # In the order of their last put.
-        self.items: dict[ItemName, KeptItem] = {}
+        self.items: dict[ItemName, StoredItem] = {}
         self.checkpoints = InMemorySaver(serde=serializer or JsonPlusSerializer(pickle_fallback=False))
         self.watchers = Watchers()
         self.entries = 0
@@ -97,14 +97,14 @@ class Tables:
 
     def shown(self, thread: Thread) -> Thread:
         busy = bool(self.active(thread.thread_id))
-        return as_kept(replace(thread, status="busy") if busy else thread)
+        return stored_copy(replace(thread, status="busy") if busy else thread)
 
-    def keep_run(self, run: Run) -> Run:
-        self.runs[run.run_id] = as_kept(run)
-        return as_kept(run)
+    def store_run(self, run: Run) -> Run:
+        self.runs[run.run_id] = stored_copy(run)
+        return stored_copy(run)
 
-    def keep_thread(self, thread: Thread) -> None:
-        self.threads[thread.thread_id] = as_kept(thread)
+    def store_thread(self, thread: Thread) -> None:
+        self.threads[thread.thread_id] = stored_copy(thread)
 
     def remove_thread(self, thread_id: ThreadId) -> None:
         """Remove the thread and everything that belongs to it."""
@@ -114,8 +114,8 @@ class Tables:
         self.checkpoints.delete_thread(thread_id)
         for run in [run for run in self.runs.values() if run.thread_id == thread_id]:
             del self.runs[run.run_id]
-            self.writes_of.pop(run.run_id, None)
-            self.thread_was.pop(run.run_id, None)
+            self.writes_by_run.pop(run.run_id, None)
+            self.previous_metadata.pop(run.run_id, None)
         self.remove_crons(lambda cron: cron.thread_id == thread_id)
         # So that followers notice the deletion before their next poll.
         self.watchers.wake(thread_id)
@@ -124,20 +124,20 @@ class Tables:
         for cron in [cron for cron in self.crons.values() if which(cron)]:
             del self.crons[cron.cron_id]
 
-    def tell_of(self, run: Run, *, values: Json, now: int) -> None:
+    def enqueue_delivery(self, run: Run, *, values: Json, now: int) -> None:
         """Enqueue a webhook delivery for a run that has ended."""
         self.deliveries_made += 1
         number = self.deliveries_made
-        self.deliveries[number] = Delivery(number, as_kept(run), native(values), due_at=now)
+        self.deliveries[number] = Delivery(number, stored_copy(run), native(values), due_at=now)
 
-    def store_state(self, thread_id: ThreadId, settled: Settled, now: int) -> None:
-        self.keep_thread(
+    def store_state(self, thread_id: ThreadId, summary: StateSummary, now: int) -> None:
+        self.store_thread(
             replace(
                 self.thread(thread_id),
-                status=settled.status,
-                values=settled.values,
-                interrupts=settled.interrupts,
-                error=settled.error,
+                status=summary.status,
+                values=summary.values,
+                interrupts=summary.interrupts,
+                error=summary.error,
                 updated_at=now,
                 state_updated_at=now,
             )
@@ -163,7 +163,7 @@ def read_back(entries: Iterable[Entry]) -> list[Entry]:
     return [entry._replace(data=loads(entry.data)) for entry in entries]
 
 
-def as_kept(record: Record) -> Record:
+def stored_copy(record: Record) -> Record:
     """Return a copy that shares nothing with the original and holds what a database would return: plain JSON."""
     copies: dict[str, Any] = {
         field.name: native(getattr(record, field.name)) for field in fields(record) if field.name in _JSON_FIELDS

@@ -4,7 +4,7 @@ from typing import Any
 
 from threadwire.core.entries import Draft, Kind
 from threadwire.core.ids import Seq, ThreadId
-from threadwire.core.records import ExpiryStrategy, Put, Settled, Thread, ThreadQuery, WantedTtl
+from threadwire.core.records import ExpiryStrategy, Put, RequestedTtl, StateSummary, Thread, ThreadQuery
 from threadwire.errors import Conflict, NotFound
 from threadwire.storage.memory.checkpoints import keep_latest, move_thread, newest_root, put_all
 from threadwire.storage.memory.pages import holds, page
@@ -33,13 +33,13 @@ class MemoryThreads:
         *,
         if_exists: str = "raise",
         drafts: Sequence[Draft] = (),
-        checkpoints_of: ThreadId | None = None,
+        checkpoints_from: ThreadId | None = None,
     ) -> Thread:
         with self._tables.lock:
             if thread.thread_id not in self._tables.threads:
-                self._tables.keep_thread(thread)
-                if checkpoints_of is not None:
-                    move_thread(self._tables, checkpoints_of, thread.thread_id)
+                self._tables.store_thread(thread)
+                if checkpoints_from is not None:
+                    move_thread(self._tables, checkpoints_from, thread.thread_id)
                 if drafts:
                     self._tables.write(thread.thread_id, drafts)
             elif if_exists != "do_nothing":
@@ -52,13 +52,13 @@ class MemoryThreads:
             return None if thread is None else self._tables.shown(thread)
 
     async def update(
-        self, thread_id: ThreadId, *, metadata: dict[str, Any], ttl: WantedTtl = "usual", now: int
+        self, thread_id: ThreadId, *, metadata: dict[str, Any], ttl: RequestedTtl = "usual", now: int
     ) -> Thread:
         with self._tables.lock:
             thread = self._tables.thread(thread_id)
             new_ttl = thread.ttl if ttl == "usual" else ttl
             merged = replace(thread, metadata=thread.metadata | metadata, ttl=new_ttl, updated_at=now)
-            self._tables.keep_thread(merged)
+            self._tables.store_thread(merged)
             return self._tables.shown(self._tables.thread(thread_id))
 
     async def delete(self, thread_id: ThreadId) -> None:
@@ -98,10 +98,10 @@ class MemoryThreads:
         with self._tables.lock:
             return len(self._matching(query))
 
-    def settle(
+    def commit_state(
         self,
         thread_id: ThreadId,
-        settled: Settled,
+        summary: StateSummary,
         drafts: Sequence[Draft],
         puts: Sequence[Put] = (),
         *,
@@ -113,16 +113,16 @@ class MemoryThreads:
             applied = exists and not self._tables.active(thread_id) and self._tables.last(thread_id) <= since
             if applied:
                 put_all(self._tables, puts)
-                self._tables.store_state(thread_id, settled, now)
+                self._tables.store_state(thread_id, summary, now)
                 self._tables.write(thread_id, drafts)
         return _StateCommit(thread_id, exists, applied)
 
     async def discarded(
-        self, *, before: int, but_not: frozenset[ThreadId] = frozenset(), limit: int = 100
+        self, *, before: int, exclude: frozenset[ThreadId] = frozenset(), limit: int = 100
     ) -> list[ThreadId]:
         with self._tables.lock:
             oldest = sorted(self._tables.discarded.items(), key=lambda pair: pair[1])
-            return [each for each, at in oldest if at < before and each not in but_not][:limit]
+            return [each for each, at in oldest if at < before and each not in exclude][:limit]
 
     async def sweep(self, thread_ids: Sequence[ThreadId]) -> None:
         with self._tables.lock:

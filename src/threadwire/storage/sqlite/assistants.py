@@ -79,7 +79,7 @@ class SqliteAssistants:
     async def versions(
         self, assistant_id: AssistantId, *, metadata: dict[str, Any], limit: int = 10, offset: int = 0
     ) -> list[AssistantVersion]:
-        return await self._readers.elsewhere(partial(_versions, assistant_id, metadata, limit, offset))
+        return await self._readers.run_in_thread(partial(_versions, assistant_id, metadata, limit, offset))
 
     async def delete(self, assistant_id: AssistantId) -> None:
         def delete(transaction: Transaction) -> None:
@@ -90,10 +90,10 @@ class SqliteAssistants:
         await self._writer.do(delete)
 
     async def search(self, query: AssistantQuery) -> list[Assistant]:
-        return await self._readers.elsewhere(partial(_search, query))
+        return await self._readers.run_in_thread(partial(_search, query))
 
     async def count(self, query: AssistantQuery) -> int:
-        return await self._readers.elsewhere(partial(_count, query))
+        return await self._readers.run_in_thread(partial(_count, query))
 
 
 def _write(db: apsw.Connection, assistant: Assistant) -> None:

@@ -27,22 +27,22 @@ from langgraph.checkpoint.base import (
 )
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
-from threadwire.core.channels import writing
+from threadwire.core.channel_context import writing_channels
 from threadwire.core.entries import Fence
 from threadwire.core.ids import RunId, ThreadId
 from threadwire.core.records import CheckpointPut, CheckpointSizes, Durability, Put, Size
-from threadwire.storage.checkpoint_ids import let_new_ids_follow
-from threadwire.storage.sqlite.keys import Key, key_of, name_of
-from threadwire.storage.sqlite.readers import Readers
-from threadwire.storage.sqlite.rows import fetch, from_text, one_moment, to_text
-from threadwire.storage.sqlite.transaction import Transaction
-from threadwire.storage.sqlite.upkeep import (
+from threadwire.storage.checkpoint_ids import advance_id_clock
+from threadwire.storage.sqlite.checkpoint_maintenance import (
     copy_thread,
     delete_for_runs,
     delete_thread,
     prune,
 )
-from threadwire.storage.sqlite.works import LITTLE, Operation
+from threadwire.storage.sqlite.keys import Key, key_of, name_of
+from threadwire.storage.sqlite.readers import Readers
+from threadwire.storage.sqlite.rows import fetch, from_text, read_transaction, to_text
+from threadwire.storage.sqlite.transaction import Transaction
+from threadwire.storage.sqlite.write_jobs import MAX_WRITE_THROUGH_BYTES, Operation
 from threadwire.storage.sqlite.writer import Writer
 
 _INLINE_TEXT = 64
@@ -59,11 +59,11 @@ class SqliteCheckpoints:
         self._serde = serde
 
     def saver(
-        self, fence: Fence | None = None, durability: Durability = "async", *, empty: ThreadId | None = None
+        self, fence: Fence | None = None, durability: Durability = "async", *, empty_thread: ThreadId | None = None
     ) -> "SqliteSaver":
-        return SqliteSaver(self._writer, self._readers, self._serde, fence, durability, empty)
+        return SqliteSaver(self._writer, self._readers, self._serde, fence, durability, empty_thread)
 
-    def storing(self, put: Put) -> "PreparedPut":
+    def prepare(self, put: Put) -> "PreparedPut":
         """Serialise a put, to be executed in a later transaction; its objects may change meanwhile."""
         if isinstance(put, CheckpointPut):
             return _prepare_checkpoint(self._serde, put.config, put.checkpoint, put.metadata, put.new_versions)
@@ -82,7 +82,7 @@ class SqliteCheckpoints:
             return db.execute(sql, (key_of(thread_id), ns, checkpoint_id)).get is not None
 
     async def sizes(self, thread_id: ThreadId) -> CheckpointSizes:
-        return await self._readers.elsewhere(partial(_sizes, key_of(thread_id)))
+        return await self._readers.run_in_thread(partial(_sizes, key_of(thread_id)))
 
 
 class _LastJob:
@@ -102,14 +102,14 @@ class SqliteSaver(BaseCheckpointSaver[str]):
         serde: SerializerProtocol,
         fence: Fence | None,
         durability: Durability,
-        empty: ThreadId | None,
+        empty_thread: ThreadId | None,
     ) -> None:
         self.serde = serde  # not through the base class, which takes 20 µs to check that it is a serializer
         self._writer = writer
         self._readers = readers
         self._fence = fence
         self._durability = durability
-        self._empty = empty
+        self._empty = empty_thread
         self._last_job = _LastJob()
 
     # Putting
@@ -178,29 +178,29 @@ class SqliteSaver(BaseCheckpointSaver[str]):
     ) -> Operation[None]:
         fence = self._fence
         job = Operation(operation, thread_id=None if fence is None else thread_id, fence=fence, weight=weight)
-        self._writer.take(job, urgent=self._durability == "sync")
+        self._writer.enqueue(job, urgent=self._durability == "sync")
         self._last_job.job = job
         return job
 
     async def _wait(self, job: Operation[None]) -> None:
         if self._durability == "sync":
-            await job.kept()
-        elif self._writer.crowded:
-            await self._writer.room()
+            await job.wait_or_raise()
+        elif self._writer.queue_full:
+            await self._writer.wait_for_room()
 
     def _block(self, job: Operation[None]) -> None:
         if self._durability == "sync":
-            job.kept_here()
-        elif self._writer.crowded:
-            self._writer.wait_for_room_here()
+            job.block_or_raise()
+        elif self._writer.queue_full:
+            self._writer.block_for_room()
 
-    async def written(self) -> None:
+    async def wait_until_written(self) -> None:
         """Return once everything put so far would survive a crash of the process."""
         if (last := self._last_job.job) is None:
             return
         self._writer.write_through()
         if self._writer.written < last.position or last.error is not None:
-            await last.kept()
+            await last.wait_or_raise()
 
     # Getting
 
@@ -208,14 +208,14 @@ class SqliteSaver(BaseCheckpointSaver[str]):
         self._catch_up_blocking()
         found = self._get(config)
         if self._fence is None:
-            self._writer.told_here()
+            self._writer.sync_barrier_blocking()
         return found
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         await self._catch_up()
         found = self._get(config)
         if self._fence is None:
-            await self._writer.told()
+            await self._writer.sync_barrier()
         return found
 
     def list(
@@ -229,8 +229,8 @@ class SqliteSaver(BaseCheckpointSaver[str]):
         self._catch_up_blocking()
         listing = _Listing(self.serde, config, filter or {}, before, limit)
         while not listing.complete:
-            page = self._readers.here(listing.next_page)
-            self._writer.told_here()
+            page = self._readers.run(listing.next_page)
+            self._writer.sync_barrier_blocking()
             yield from page
 
     async def alist(
@@ -244,8 +244,8 @@ class SqliteSaver(BaseCheckpointSaver[str]):
         await self._catch_up()
         listing = _Listing(self.serde, config, filter or {}, before, limit)
         while not listing.complete:
-            page = await self._readers.elsewhere(listing.next_page)
-            await self._writer.told()
+            page = await self._readers.run_in_thread(listing.next_page)
+            await self._writer.sync_barrier()
             for found in page:
                 yield found
 
@@ -260,50 +260,50 @@ class SqliteSaver(BaseCheckpointSaver[str]):
         else:
             sql += "AND checkpoint = ?"
             bindings = (address.thread, address.ns, address.checkpoint_id)
-        with self._readers.lend() as db, one_moment(db):
+        with self._readers.lend() as db, read_transaction(db):
             for row in fetch(db, sql, bindings):
-                let_new_ids_follow(row[2] if address.checkpoint_id is None else _newest(db, address))
+                advance_id_clock(row[2] if address.checkpoint_id is None else _newest(db, address))
                 return _load(db, self.serde, row)
         return None
 
     def _catch_up_blocking(self) -> None:
         if (last := self._last_job.job) is not None:
-            last.kept_here()
+            last.block_or_raise()
 
     async def _catch_up(self) -> None:
         if (last := self._last_job.job) is not None:
-            await last.kept()
+            await last.wait_or_raise()
 
     # Removing and copying
 
     def delete_thread(self, thread_id: str) -> None:
-        self._enqueue(ThreadId(thread_id), partial(delete_thread, thread_id)).kept_here()
+        self._enqueue(ThreadId(thread_id), partial(delete_thread, thread_id)).block_or_raise()
 
     async def adelete_thread(self, thread_id: str) -> None:
-        await self._enqueue(ThreadId(thread_id), partial(delete_thread, thread_id)).kept()
+        await self._enqueue(ThreadId(thread_id), partial(delete_thread, thread_id)).wait_or_raise()
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
-        self._enqueue_unfenced(partial(delete_for_runs, run_ids)).kept_here()
+        self._enqueue_unfenced(partial(delete_for_runs, run_ids)).block_or_raise()
 
     async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
-        await self._enqueue_unfenced(partial(delete_for_runs, run_ids)).kept()
+        await self._enqueue_unfenced(partial(delete_for_runs, run_ids)).wait_or_raise()
 
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
-        self._enqueue_unfenced(partial(copy_thread, source_thread_id, target_thread_id)).kept_here()
+        self._enqueue_unfenced(partial(copy_thread, source_thread_id, target_thread_id)).block_or_raise()
 
     async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
-        await self._enqueue_unfenced(partial(copy_thread, source_thread_id, target_thread_id)).kept()
+        await self._enqueue_unfenced(partial(copy_thread, source_thread_id, target_thread_id)).wait_or_raise()
 
     def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
-        self._enqueue_unfenced(partial(prune, thread_ids, strategy)).kept_here()
+        self._enqueue_unfenced(partial(prune, thread_ids, strategy)).block_or_raise()
 
     async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
-        await self._enqueue_unfenced(partial(prune, thread_ids, strategy)).kept()
+        await self._enqueue_unfenced(partial(prune, thread_ids, strategy)).wait_or_raise()
 
     def _enqueue_unfenced(self, operation: Callable[[Transaction], None]) -> Operation[None]:
         """Enqueue an operation without a fence, for operations that are not limited to the thread of the attempt."""
-        job = Operation(operation, weight=LITTLE)
-        self._writer.take(job, urgent=True)
+        job = Operation(operation, weight=MAX_WRITE_THROUGH_BYTES)
+        self._writer.enqueue(job, urgent=True)
         return job
 
 
@@ -362,7 +362,7 @@ def _prepare_checkpoint(
     inline: dict[str, Any] = {}
     size = 0
     values = checkpoint["channel_values"].items()
-    with writing(values):
+    with writing_channels(values):
         for channel, value in values:
             if _is_small(value):
                 inline[channel] = value
@@ -400,7 +400,7 @@ def _prepare_writes(
     once: list[Any] = []
     again: list[Any] = []
     size = 0
-    with writing(writes):
+    with writing_channels(writes):
         for index, (channel, value) in enumerate(writes):
             idx = WRITES_IDX_MAP.get(channel, index)
             kind, data = serde.dumps_typed(value)
@@ -487,7 +487,7 @@ def _sizes(thread: Key, db: apsw.Connection) -> CheckpointSizes:
     own = "SELECT count(*), ifnull(sum(octet_length(data) + octet_length(metadata)), 0) FROM checkpoints"
     values = "SELECT channel, count(*), sum(octet_length(data)) FROM checkpoint_blobs"
     writes = "SELECT count(*), ifnull(sum(octet_length(data)), 0) FROM checkpoint_writes"
-    with one_moment(db):
+    with read_transaction(db):
         [checkpoints] = fetch(db, f"{own} WHERE thread = ?", (thread,))
         channels = fetch(db, f"{values} WHERE thread = ? GROUP BY channel ORDER BY channel", (thread,))
         [pending] = fetch(db, f"{writes} WHERE thread = ?", (thread,))
@@ -519,7 +519,7 @@ class _Listing:
     def next_page(self, db: apsw.Connection) -> "list[CheckpointTuple]":
         size = _PAGE if self._left is None or self._metadata else min(_PAGE, self._left)
         found: list[CheckpointTuple] = []
-        with one_moment(db):
+        with read_transaction(db):
             rows = self._rows(db, size)
             self.complete = len(rows) < size
             for row in rows:

@@ -64,10 +64,10 @@ class SqliteCrons:
         await self._writer.do(delete)
 
     async def search(self, query: CronQuery) -> list[Cron]:
-        return await self._readers.elsewhere(partial(_search, query))
+        return await self._readers.run_in_thread(partial(_search, query))
 
     async def count(self, query: CronQuery) -> int:
-        return await self._readers.elsewhere(partial(_count, query))
+        return await self._readers.run_in_thread(partial(_count, query))
 
     async def due(self, now: int, *, limit: int) -> list[Cron]:
         sql = _CRONS + "WHERE enabled = 1 AND next_run_at <= ? ORDER BY next_run_at, cron LIMIT ?"
@@ -92,7 +92,7 @@ class SqliteCrons:
             if start is not None and fired is not None and fired.accepted is not None and fired.accepted.started:
                 start(fired.accepted.run)
 
-        return await self._writer.do(partial(_fire, cron, new, next_run_at, start is not None), then=start_run)
+        return await self._writer.do(partial(_fire, cron, new, next_run_at, start is not None), on_written=start_run)
 
 
 def _fire(
@@ -109,7 +109,7 @@ def _accept(new: NewRun, start: bool, transaction: Transaction) -> Fired:
     try:
         return Fired(accepted=accept_run(new, start, transaction))
     except ThreadwireError as rejection:  # raised before anything is changed
-        return Fired(refused=rejection.message)
+        return Fired(rejected=rejection.message)
 
 
 def _load(db: apsw.Connection, cron_id: CronId) -> Cron:

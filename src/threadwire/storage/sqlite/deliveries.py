@@ -18,12 +18,12 @@ class SqliteDeliveries:
         self._writer = writer
         self._readers = readers
 
-    async def due(self, now: int, *, limit: int, but_not: frozenset[int] = frozenset()) -> list[Delivery]:
+    async def due(self, now: int, *, limit: int, exclude: frozenset[int] = frozenset()) -> list[Delivery]:
         sql = """SELECT delivery, run, vals, due_at, tries FROM deliveries
                   WHERE due_at <= ? ORDER BY due_at, delivery LIMIT ?"""
         with self._readers.lend() as db:
-            rows = fetch(db, sql, (now, limit + len(but_not)))
-        wanted = [row for row in rows if row[0] not in but_not][:limit]
+            rows = fetch(db, sql, (now, limit + len(exclude)))
+        wanted = [row for row in rows if row[0] not in exclude][:limit]
         return [
             Delivery(delivery, Run(**from_text(run)), from_text(values), due_at, tries)
             for delivery, run, values, due_at, tries in wanted
@@ -43,7 +43,7 @@ class SqliteDeliveries:
         await self._writer.do(remove)
 
 
-def leave_delivery(db: apsw.Connection, run: Run, now: int, *, values_of: ThreadId | None) -> None:
+def enqueue_delivery(db: apsw.Connection, run: Run, now: int, *, values_of: ThreadId | None) -> None:
     """Enqueue the webhook delivery of an ended run, with the current values of the thread `values_of`, if any."""
     thread = None if values_of is None else key_of(values_of)
     db.execute(

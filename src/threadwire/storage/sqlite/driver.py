@@ -10,20 +10,20 @@ from pathlib import Path
 
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
-from threadwire.errors import DataDirectoryLocked, StorageDied, StorageError
+from threadwire.errors import DataDirectoryLocked, StorageError, StorageFailed
 from threadwire.storage.abc import Storage
 from threadwire.storage.sqlite.assistants import SqliteAssistants
 from threadwire.storage.sqlite.checkpoints import SqliteCheckpoints
 from threadwire.storage.sqlite.crons import SqliteCrons
-from threadwire.storage.sqlite.damage import opening, require_database
 from threadwire.storage.sqlite.deliveries import SqliteDeliveries
+from threadwire.storage.sqlite.integrity import require_database, translate_open_errors
 from threadwire.storage.sqlite.items import SqliteItems
 from threadwire.storage.sqlite.log import LocalWatchers, SqliteLog
 from threadwire.storage.sqlite.readers import Readers
 from threadwire.storage.sqlite.runs import SqliteRuns
 from threadwire.storage.sqlite.schema import open_writer
 from threadwire.storage.sqlite.serializer import strict_serializer
-from threadwire.storage.sqlite.tails import Tails
+from threadwire.storage.sqlite.tail_cache import TailCache
 from threadwire.storage.sqlite.threads import SqliteThreads
 from threadwire.storage.sqlite.write_ahead_log import WriteAheadLog
 from threadwire.storage.sqlite.writer import Writer
@@ -40,7 +40,7 @@ class SqliteStorage:
         self,
         writer: Writer,
         readers: Readers,
-        tails: Tails,
+        tails: TailCache,
         watchers: LocalWatchers,
         clock: Callable[[], int],
         serializer: SerializerProtocol,
@@ -56,11 +56,11 @@ class SqliteStorage:
         self.items = SqliteItems(writer, readers)
 
     @property
-    def death(self) -> StorageDied | None:
-        return self._writer.death
+    def fatal_error(self) -> StorageFailed | None:
+        return self._writer.fatal_error
 
-    async def lives(self) -> None:
-        await self._writer.lives()
+    async def wait_for_failure(self) -> None:
+        await self._writer.wait_for_failure()
 
 
 @asynccontextmanager
@@ -77,8 +77,8 @@ async def open_sqlite_storage(
         stack.enter_context(_locked(directory))
         path = directory / "threadwire.db"
         require_database(path)
-        tails, watchers = Tails(_TAIL_BYTES), LocalWatchers()
-        with opening(path):
+        tails, watchers = TailCache(_TAIL_BYTES), LocalWatchers()
+        with translate_open_errors(path):
             db = open_writer(path)
             stack.callback(db.close)
             wal = WriteAheadLog(db, path)

@@ -19,14 +19,14 @@ from threadwire.core.items import (
     ListNamespaces,
     PutItem,
     SearchItems,
-    listed,
-    ranked,
+    rank_by_score,
+    select_namespaces,
 )
-from threadwire.core.vectors import nearness
+from threadwire.core.vectors import similarities
 from threadwire.storage.sqlite.readers import Readers
-from threadwire.storage.sqlite.rows import bindable, fetch, from_text, one_moment, to_text, unbound
+from threadwire.storage.sqlite.rows import bindable, fetch, from_bindable, from_text, read_transaction, to_text
 from threadwire.storage.sqlite.transaction import Transaction
-from threadwire.storage.sqlite.works import Operation
+from threadwire.storage.sqlite.write_jobs import Operation
 from threadwire.storage.sqlite.writer import Writer
 
 _ITEM = "position, namespace, key, value, created_at, updated_at, ttl, owner"
@@ -40,32 +40,32 @@ class SqliteItems:
 
     def batch(self, operations: Sequence[ItemOperation], now: int) -> list[ItemResult]:
         batch = _Batch(operations, now)
-        self._readers.here(batch.read)
+        self._readers.run(batch.read)
         if (job := self._enqueue(batch)) is not None:
-            job.kept_here()
+            job.block_or_raise()
         return batch.results
 
     async def abatch(self, operations: Sequence[ItemOperation], now: int) -> list[ItemResult]:
         batch = _Batch(operations, now)
         if batch.reads_are_short:
-            self._readers.here(batch.read)
+            self._readers.run(batch.read)
         else:
-            await self._readers.elsewhere(batch.read)
+            await self._readers.run_in_thread(batch.read)
         if (job := self._enqueue(batch)) is not None:
-            await job.kept()
+            await job.wait_or_raise()
         return batch.results
 
     async def sweep(self, now: int, limit: int = 1000) -> int:
-        return await self._writer.do_elsewhere(partial(_sweep, now, limit))
+        return await self._writer.do_on_writer_thread(partial(_sweep, now, limit))
 
     def _enqueue(self, batch: "_Batch") -> Operation[None] | None:
         """Enqueue the changes of a batch. Returns the job to wait for, if any."""
         if batch.refreshed:
-            self._writer.take(Operation(partial(_refresh, batch.refreshed, batch.now)))
+            self._writer.enqueue(Operation(partial(_refresh, batch.refreshed, batch.now)))
         if not batch.changes:
             return None
         job = Operation(batch.change, weight=batch.weight)
-        self._writer.take(job, urgent=True)
+        self._writer.enqueue(job, urgent=True)
         return job
 
 
@@ -93,7 +93,7 @@ class _Batch:
         return not any(isinstance(operation, (SearchItems, ListNamespaces)) for operation in self._operations)
 
     def read(self, db: apsw.Connection) -> None:
-        with one_moment(db):
+        with read_transaction(db):
             self.results = [self._read(db, operation) for operation in self._operations]
 
     def change(self, transaction: Transaction) -> None:
@@ -110,7 +110,7 @@ class _Batch:
             case SearchItems():
                 return self._shown(_search(db, operation, self.now), operation.refresh)
             case ListNamespaces():
-                return listed(_namespaces(db, operation, self.now), operation)
+                return select_namespaces(_namespaces(db, operation, self.now), operation)
             case PutItem() | DropItem():
                 return None
 
@@ -203,7 +203,7 @@ def _nearest(
     assert search.near is not None
     sql = f"""SELECT position, vector FROM items LEFT JOIN item_vectors ON item = position
                WHERE {where} ORDER BY position DESC, n"""
-    order = ranked(_scores(iter(db.execute(sql, bindings)), search.near))
+    order = rank_by_score(_scores(iter(db.execute(sql, bindings)), search.near))
     found = []
     for position, score in order[search.offset : search.offset + search.limit]:
         found += [(row, score) for row in fetch(db, f"SELECT {_ITEM} FROM items WHERE position = ?", (position,))]
@@ -213,7 +213,7 @@ def _nearest(
 def _scores(rows: Iterator[tuple[int, bytes | None]], near: bytes) -> Iterator[tuple[int, float | None]]:
     """Score a chunk of rows at a time, because all vectors together may need too much memory."""
     while chunk := list(islice(rows, _CHUNK)):
-        scores = nearness(near, [vector or b"" for _, vector in chunk])
+        scores = similarities(near, [vector or b"" for _, vector in chunk])
         yield from zip((position for position, _ in chunk), scores, strict=True)
 
 
@@ -249,4 +249,4 @@ def _text_of(namespace: Labels) -> str:
 def _item(row: _Row, score: float | None) -> Item:
     _, namespace, key, value, created_at, updated_at, _, owner = row
     labels = tuple(json.loads(namespace))
-    return Item(labels, unbound(key), from_text(value), created_at, updated_at, owner, score)
+    return Item(labels, from_bindable(key), from_text(value), created_at, updated_at, owner, score)

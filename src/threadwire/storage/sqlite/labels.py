@@ -15,19 +15,19 @@ from hashlib import blake2b
 from typing import Any, NamedTuple
 
 MAX_LABELS = 64
-"""Maximum number of labels per thread. A thread with more values has only the label `CROWDED`."""
+"""Maximum number of labels per thread. A thread with more values has only the label `UNLABELLED`."""
 MAX_LOOKUPS = 8
 """Maximum number of labels that are looked up for one filter."""
 
-CROWDED = b""
-EVERY = b"\0"
+UNLABELLED = b""
+ALL_THREADS = b"\0"
 """The key under which all threads are counted. Not a label of any thread."""
 
 
-class Wanted(NamedTuple):
+class LabelLookup(NamedTuple):
     labels: list[bytes]
     exact: bool
-    """Whether all metadata with these labels matches the filter, unless its label is `CROWDED`."""
+    """Whether all metadata with these labels matches the filter, unless its label is `UNLABELLED`."""
 
 
 def labels_of(metadata: dict[str, Any]) -> set[bytes]:
@@ -35,17 +35,17 @@ def labels_of(metadata: dict[str, Any]) -> set[bytes]:
     for path, value in _plain_values(metadata, ()):
         labels.add(_label(path, value))
         if len(labels) > MAX_LABELS:
-            return {CROWDED}
+            return {UNLABELLED}
     return labels
 
 
-def wanted_of(part: dict[str, Any]) -> Wanted:
+def label_lookup(part: dict[str, Any]) -> LabelLookup:
     labels: list[bytes] = []
     for path, value in _plain_values(part, ()):
         if len(labels) == MAX_LOOKUPS:
-            return Wanted(labels, exact=False)
+            return LabelLookup(labels, exact=False)
         labels.append(_label(path, value))
-    return Wanted(labels, exact=not part or _has_only_plain_values(part))
+    return LabelLookup(labels, exact=not part or _has_only_plain_values(part))
 
 
 def _plain_values(value: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:

@@ -9,13 +9,13 @@ import apsw
 
 from threadwire.core.entries import Draft, Entry, Fence
 from threadwire.core.ids import RunId, Seq, ThreadId
-from threadwire.core.records import LogFigures
+from threadwire.core.records import LogCounters
 from threadwire.errors import NotFound
 from threadwire.storage.sqlite.keys import key_of, name_of
 from threadwire.storage.sqlite.readers import Readers
 from threadwire.storage.sqlite.segments import encode, unpack
-from threadwire.storage.sqlite.tails import Tails
-from threadwire.storage.sqlite.works import Appending
+from threadwire.storage.sqlite.tail_cache import TailCache
+from threadwire.storage.sqlite.write_jobs import AppendJob
 from threadwire.storage.sqlite.writer import Writer
 
 # Starts with the segment that contains the entry after `after`. Segments of other runs are skipped without being read.
@@ -30,7 +30,7 @@ SELECT first_seq, run, attempt, at, packed, data FROM segments
 
 class SqliteLog:
     def __init__(
-        self, writer: Writer, readers: Readers, tails: Tails, watchers: "LocalWatchers", clock: Callable[[], int]
+        self, writer: Writer, readers: Readers, tails: TailCache, watchers: "LocalWatchers", clock: Callable[[], int]
     ) -> None:
         self._writer = writer
         self._readers = readers
@@ -38,17 +38,17 @@ class SqliteLog:
         self._watchers = watchers
         self._clock = clock
 
-    def append(self, thread_id: ThreadId, drafts: Sequence[Draft], fence: Fence | None = None) -> Appending:
+    def append(self, thread_id: ThreadId, drafts: Sequence[Draft], fence: Fence | None = None) -> AppendJob:
         if fence is None:
             require_thread(self._readers, thread_id)
         return self._writer.append(thread_id, encode(drafts, self._clock), fence)
 
     @property
-    def crowded(self) -> bool:
-        return self._writer.crowded
+    def queue_full(self) -> bool:
+        return self._writer.queue_full
 
-    async def room(self) -> None:
-        await self._writer.room()
+    async def wait_for_room(self) -> None:
+        await self._writer.wait_for_room()
 
     async def read(
         self, thread_id: ThreadId, after: Seq, *, limit: int = 1000, run_id: RunId | None = None
@@ -56,9 +56,9 @@ class SqliteLog:
         recent = self._tails.read(thread_id, after, limit, run_id)
         if recent is not None:
             return recent
-        found = await self._readers.elsewhere(partial(_read, thread_id, after, limit, run_id))
+        found = await self._readers.run_in_thread(partial(_read, thread_id, after, limit, run_id))
         # Asked after reading, so that it covers every entry that was read.
-        last_visible = self._writer.shown(thread_id)
+        last_visible = self._writer.last_visible_seq(thread_id)
         return found if last_visible is None else [entry for entry in found if entry.seq <= last_visible]
 
     async def last(self, thread_id: ThreadId) -> Seq:
@@ -67,14 +67,14 @@ class SqliteLog:
         with self._readers.lend() as db:
             sql = "SELECT first_seq + n - 1 FROM segments WHERE thread = ? ORDER BY first_seq DESC LIMIT 1"
             last = db.execute(sql, (key_of(thread_id),)).get or 0
-        last_visible = self._writer.shown(thread_id)
+        last_visible = self._writer.last_visible_seq(thread_id)
         return Seq(last if last_visible is None else min(last, last_visible))
 
     def watch(self, thread_id: ThreadId) -> "LocalWakeup":
         return LocalWakeup(self._watchers, thread_id)
 
-    def figures(self) -> LogFigures:
-        return LogFigures(entries=self._writer.entries, commits=self._writer.commits)
+    def counters(self) -> LogCounters:
+        return LogCounters(entries=self._writer.entries, commits=self._writer.commits)
 
 
 def require_thread(readers: Readers, thread_id: ThreadId) -> None:

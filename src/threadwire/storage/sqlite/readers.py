@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import apsw
 
-from threadwire.storage.sqlite.damage import UNREADABLE, damaged
+from threadwire.storage.sqlite.integrity import READ_DAMAGE_ERRORS, damage_error
 from threadwire.storage.sqlite.schema import open_reader
 
 T = TypeVar("T")
@@ -22,7 +22,7 @@ class Readers:
     """Thread-safe. `lend` is a context manager for a connection of the caller's own.
 
     A lookup by primary key takes 10 to 30 µs, less than a round trip to another thread, so lookups run on the caller's
-    thread. `elsewhere` is for queries that may take longer.
+    thread. `run_in_thread` is for queries that may take longer.
     """
 
     def __init__(self, path: Path) -> None:
@@ -38,10 +38,10 @@ class Readers:
             db = open_reader(self._path)
         return _Loan(self._idle, db, self._file)
 
-    async def elsewhere(self, query: Callable[[apsw.Connection], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._threads, self.here, query)
+    async def run_in_thread(self, query: Callable[[apsw.Connection], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, self.run, query)
 
-    def here(self, query: Callable[[apsw.Connection], T]) -> T:
+    def run(self, query: Callable[[apsw.Connection], T]) -> T:
         with self.lend() as db:
             return query(db)
 
@@ -65,7 +65,7 @@ class _Loan:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if isinstance(error, UNREADABLE):
+        if isinstance(error, READ_DAMAGE_ERRORS):
             self._db.close(True)  # it may have cached damaged pages
-            raise damaged(error, self._file) from error
+            raise damage_error(error, self._file) from error
         self._idle.append(self._db)

@@ -36,11 +36,11 @@ def bindable(text: str) -> str | bytes:
     return text
 
 
-def unbound(value: str | bytes) -> str:
+def from_bindable(value: str | bytes) -> str:
     return value if isinstance(value, str) else value.decode("utf-8", "surrogatepass")
 
 
-class one_moment:
+class read_transaction:
     """A read transaction, so that all queries in the block see the same rows."""
 
     def __init__(self, db: apsw.Connection) -> None:

@@ -29,21 +29,21 @@ from threadwire.core.run_state import (
     MAX_ATTEMPTS_ERROR,
     MAX_CRASHES,
     SUSPECT_CRASHES,
-    belonging,
-    given_back,
+    can_transition,
+    graph_assignment,
     is_suspect,
-    may_move,
-    user_interrupt,
+    metadata_after_rollback,
+    user_interrupt_error,
 )
 from threadwire.errors import Conflict, NotFound, RollbackDue, StorageError, ThreadBusy
-from threadwire.storage.sqlite.deliveries import leave_delivery
+from threadwire.storage.sqlite.checkpoint_maintenance import delete_checkpoints_of
+from threadwire.storage.sqlite.deliveries import enqueue_delivery
 from threadwire.storage.sqlite.keys import key_of, name_of
 from threadwire.storage.sqlite.readers import Readers
 from threadwire.storage.sqlite.rows import fetch, from_text, to_text, to_text_or_null
 from threadwire.storage.sqlite.segments import encode
 from threadwire.storage.sqlite.threads import StateColumns, discard_thread, insert_thread, merged
 from threadwire.storage.sqlite.transaction import Transaction
-from threadwire.storage.sqlite.upkeep import delete_checkpoints_of
 from threadwire.storage.sqlite.writer import Writer
 
 RunList = list[Run]
@@ -67,19 +67,19 @@ class SqliteRuns:
         self._readers = readers
 
     async def accept(
-        self, new: NewRun, *, start: Callable[[Run], None] | None = None, patient: bool = False
+        self, new: NewRun, *, start: Callable[[Run], None] | None = None, defer_sync: bool = False
     ) -> Accepted:
         def start_run(accepted: Accepted) -> None:
             if start is not None and accepted.started:
                 start(accepted.run)
 
         operation = partial(accept_run, new, start is not None)
-        return await self._writer.do(operation, then=start_run, patient=_has_started if patient else None)
+        return await self._writer.do(operation, on_written=start_run, defer_sync=_has_started if defer_sync else None)
 
     async def get(self, run_id: RunId) -> Run | None:
         with self._readers.lend() as db:
             found = _find(db, run_id)
-        await self._writer.told()
+        await self._writer.sync_barrier()
         return found
 
     async def list(
@@ -87,22 +87,22 @@ class SqliteRuns:
     ) -> RunList:
         sql = _RUNS + "WHERE thread = ?1 AND (?2 IS NULL OR status = ?2) ORDER BY position DESC LIMIT ?3 OFFSET ?4"
         bindings = (key_of(thread_id), status, limit, offset)
-        found = await self._readers.elsewhere(lambda db: [_run(row) for row in fetch(db, sql, bindings)])
-        await self._writer.told()
+        found = await self._readers.run_in_thread(lambda db: [_run(row) for row in fetch(db, sql, bindings)])
+        await self._writer.sync_barrier()
         return found
 
-    async def claim(self, limit: int, *, now: int, but_not: frozenset[ThreadId] = frozenset()) -> RunList:
+    async def claim(self, limit: int, *, now: int, exclude: frozenset[ThreadId] = frozenset()) -> RunList:
         with self._readers.lend() as db:
             # Workers poll often, and usually nothing is due. That must not cost a write transaction.
-            if not _due(db, limit, now, but_not):
+            if not _due(db, limit, now, exclude):
                 return []
-        return await self._writer.do(partial(_claim, limit, now, but_not))
+        return await self._writer.do(partial(_claim, limit, now, exclude))
 
-    async def next_due(self, *, but_not: frozenset[ThreadId] = frozenset()) -> int | None:
+    async def next_due(self, *, exclude: frozenset[ThreadId] = frozenset()) -> int | None:
         # A suspect that waits for a running suspect is claimed when that one ends, not at a given time.
         may = f"{_CLAIMABLE} AND (crashes < {SUSPECT_CRASHES} OR NOT {_SUSPECT_RUNNING})"
         sql = f"SELECT thread, due_at FROM runs WHERE {may} AND {{}} ORDER BY due_at LIMIT ?"
-        excluded = set(map(key_of, but_not))
+        excluded = set(map(key_of, exclude))
         enough = (len(excluded) + 1,)  # a thread has at most one of each kind
         with self._readers.lend() as db:
             first = [*fetch(db, sql.format(_UNDELAYED), enough), *fetch(db, sql.format(_DELAYED), enough)]
@@ -112,7 +112,7 @@ class SqliteRuns:
         # Each count uses a partial index that contains only such runs.
         sql = """SELECT (SELECT count(*) FROM runs WHERE status = 'pending'),
                         (SELECT count(*) FROM runs WHERE status = 'running')"""
-        [(pending, running)] = await self._readers.elsewhere(lambda db: list(db.execute(sql)))
+        [(pending, running)] = await self._readers.run_in_thread(lambda db: list(db.execute(sql)))
         return {"pending": pending, "running": running}
 
     async def cancel(self, run_id: RunId, action: CancelAction, now: int) -> Cancelled | None:
@@ -125,19 +125,19 @@ class SqliteRuns:
     async def cancel_many(self, wanted: RunSelection, action: CancelAction, now: int) -> Sequence[Cancelled]:
         return await self._writer.do(partial(_cancel_many, wanted, action, now))
 
-    async def finish(self, fence: Fence, ending: Ending, now: int, *, regardless: bool = False) -> bool:
+    async def finish(self, fence: Fence, ending: Ending, now: int, *, force: bool = False) -> bool:
         def finish(transaction: Transaction, thread_id: ThreadId) -> None:
             if self._writer.is_broken(fence) and ending.status != "error" and not ending.rollback:
                 raise StorageError("Entries of this run could not be stored; it can only end in error.")
-            _end(transaction, thread_id, fence, ending, now, regardless=regardless)
+            _end(transaction, thread_id, fence, ending, now, force=force)
 
-        return await self._writer.do_and_let_go(fence, finish)
+        return await self._writer.do_and_release(fence, finish)
 
     async def release(self, fence: Fence, now: int) -> bool:
         def release(transaction: Transaction, thread_id: ThreadId) -> None:
             _to_pending(transaction, thread_id, fence.run_id, "crashes", now)
 
-        return await self._writer.do_and_let_go(fence, release)
+        return await self._writer.do_and_release(fence, release)
 
     async def recover(self, now: int) -> RunList:
         return await self._writer.do(partial(_recover, now))
@@ -219,7 +219,7 @@ def _cancel_active(transaction: Transaction, new: NewRun, action: CancelAction) 
     stopping: list[RunId] = []
     for row in fetch(transaction.db, sql, (thread,)):
         cancelled = _cancel(transaction, _run(row), action, new.created_at)
-        if not cancelled.at_once:
+        if not cancelled.ended:
             stopping.append(cancelled.run.run_id)
     transaction.db.execute(counted, (-1, thread))
     return tuple(stopping)
@@ -239,8 +239,8 @@ def _update_thread(transaction: Transaction, row: _ThreadRow | None, new: NewRun
     )
     if metadata == row.metadata:
         return None
-    previous = belonging(from_text(row.metadata))
-    return None if previous == belonging(from_text(metadata)) else to_text(previous)
+    previous = graph_assignment(from_text(row.metadata))
+    return None if previous == graph_assignment(from_text(metadata)) else to_text(previous)
 
 
 def _insert(transaction: Transaction, new: NewRun, previous: str | None, *, first: bool, started: bool) -> Run:
@@ -281,14 +281,14 @@ def _insert(transaction: Transaction, new: NewRun, previous: str | None, *, firs
 # Claiming
 
 
-def _claim(limit: int, now: int, but_not: frozenset[ThreadId], transaction: Transaction) -> RunList:
-    return [_start(transaction, run, now) for run in _due(transaction.db, limit, now, but_not)]
+def _claim(limit: int, now: int, exclude: frozenset[ThreadId], transaction: Transaction) -> RunList:
+    return [_start(transaction, run, now) for run in _due(transaction.db, limit, now, exclude)]
 
 
-def _due(db: apsw.Connection, limit: int, now: int, but_not: frozenset[ThreadId]) -> RunList:
+def _due(db: apsw.Connection, limit: int, now: int, exclude: frozenset[ThreadId]) -> RunList:
     """Return the runs to claim now. Reads few other rows, because the indexes contain only claimable runs."""
     found: list[Run] = []
-    excluded = set(but_not)
+    excluded = set(exclude)
     suspect_taken = bool(db.execute(f"SELECT {_SUSPECT_RUNNING}").get)
     candidates = f"SELECT {_COLUMNS}, position FROM runs WHERE {_CLAIMABLE} AND "
     undelayed = db.execute(f"{candidates} {_UNDELAYED} ORDER BY due_at, position")
@@ -348,13 +348,13 @@ _CLEAR_NEXT = "UPDATE runs SET first = 0 WHERE thread = ? AND status = 'pending'
 
 def _cancel(transaction: Transaction, run: Run, action: CancelAction, now: int) -> Cancelled:
     if run.status == "pending":
-        return Cancelled(_ended(transaction, run, _cancelled(action), now), at_once=True)
+        return Cancelled(_ended(transaction, run, _cancelled(action), now), ended=True)
     if run.cancel is not None:
-        return Cancelled(run, at_once=False)
+        return Cancelled(run, ended=False)
     transaction.db.execute(
         "UPDATE runs SET cancel = ?, updated_at = ? WHERE run = ?", (action, now, key_of(run.run_id))
     )
-    return Cancelled(replace(run, cancel=action, updated_at=now), at_once=False)
+    return Cancelled(replace(run, cancel=action, updated_at=now), ended=False)
 
 
 def _cancel_many(wanted: RunSelection, action: CancelAction, now: int, transaction: Transaction) -> list[Cancelled]:
@@ -370,12 +370,12 @@ def _cancel_many(wanted: RunSelection, action: CancelAction, now: int, transacti
 
 
 def _cancelled(action: CancelAction) -> Ending:
-    return Ending("interrupted", error=user_interrupt(action), rollback=action == "rollback")
+    return Ending("interrupted", error=user_interrupt_error(action), rollback=action == "rollback")
 
 
 def _ended(transaction: Transaction, run: Run, ending: Ending, now: int) -> Run:
     """End a run that no worker executes, and return it as it ended. Stores its `crashes`, which may have changed."""
-    assert may_move(run.status, ending.status)
+    assert can_transition(run.status, ending.status)
     if not ending.rollback:
         transaction.db.execute("UPDATE runs SET crashes = ? WHERE run = ?", (run.crashes, key_of(run.run_id)))
     seq = _end(transaction, run.thread_id, run.fence, ending, now)
@@ -383,18 +383,18 @@ def _ended(transaction: Transaction, run: Run, ending: Ending, now: int) -> Run:
 
 
 def _end(
-    transaction: Transaction, thread_id: ThreadId, fence: Fence, ending: Ending, now: int, *, regardless: bool = True
+    transaction: Transaction, thread_id: ThreadId, fence: Fence, ending: Ending, now: int, *, force: bool = True
 ) -> Seq:
     """End a run: write its last entry, its row and the state of its thread (5.3). Every run ends here. Raises
-    `RollbackDue` if the run must be rolled back but ends otherwise, unless `regardless`."""
+    `RollbackDue` if the run must be rolled back but ends otherwise, unless `force`."""
     if ending.rollback:
         seq, left, temporary, webhook_run = _roll_back(transaction, thread_id, fence, ending, now)
     else:
-        seq, left, temporary, webhook_run = _close(transaction, thread_id, fence, ending, now, regardless=regardless)
+        seq, left, temporary, webhook_run = _close(transaction, thread_id, fence, ending, now, force=force)
     if transaction.head(thread_id).holder == fence:
-        transaction.let_go(thread_id)
+        transaction.release(thread_id)
     if webhook_run is not None:
-        leave_delivery(transaction.db, webhook_run, now, values_of=None if ending.rollback else thread_id)
+        enqueue_delivery(transaction.db, webhook_run, now, values_of=None if ending.rollback else thread_id)
     if left:
         _mark_next(transaction.db, thread_id)
     elif temporary:
@@ -408,22 +408,22 @@ run if its webhook must be delivered."""
 
 
 def _close(
-    transaction: Transaction, thread_id: ThreadId, fence: Fence, ending: Ending, now: int, *, regardless: bool
+    transaction: Transaction, thread_id: ThreadId, fence: Fence, ending: Ending, now: int, *, force: bool
 ) -> _EndedRun:
     db = transaction.db
     seq = Seq(transaction.head(thread_id).last + 1)
     closed = db.execute(
         "UPDATE runs SET status = ?, error = ?, ended_seq = ?, updated_at = ?, first = 0"
         " WHERE run = ? AND (? OR cancel IS NOT 'rollback') RETURNING temporary, webhook",
-        (ending.status, to_text_or_null(ending.error), seq, now, key_of(fence.run_id), regardless),
+        (ending.status, to_text_or_null(ending.error), seq, now, key_of(fence.run_id), force),
     ).get
     if closed is None:
         raise RollbackDue
     transaction.append(thread_id, _encode_at(now, ending.entry(now)), fence.run_id, fence.attempt)
     temporary, webhook = closed
     webhook_run = None if webhook is None else _find(db, fence.run_id)
-    if ending.settled is not None:
-        return seq, StateColumns(ending.settled).write(db, thread_id, now, ended=1), temporary, webhook_run
+    if ending.summary is not None:
+        return seq, StateColumns(ending.summary).write(db, thread_id, now, ended=1), temporary, webhook_run
     status = {"error": "error", "timeout": "error", "interrupted": "interrupted"}.get(ending.status, "idle")
     left = db.execute(
         "UPDATE threads SET status = ?, error = ?, active = active - 1, updated_at = ? WHERE thread = ?"
@@ -448,7 +448,7 @@ def _roll_back(transaction: Transaction, thread_id: ThreadId, fence: Fence, endi
         "UPDATE threads SET active = active - 1, updated_at = ? WHERE thread = ? RETURNING active",
         (now, key_of(thread_id)),
     ).get
-    error = user_interrupt("rollback")
+    error = user_interrupt_error("rollback")
     rolled_back = replace(run, status=ending.status, error=error, ended_seq=seq, updated_at=now)
     return seq, left, run.temporary, None if run.webhook is None else rolled_back
 
@@ -466,13 +466,13 @@ def _restore_metadata(db: apsw.Connection, run: Run) -> None:
                                  ORDER BY position LIMIT 1) RETURNING 1"""
     if db.execute(sql, (previous, thread, run.queued_seq)).get is None:
         metadata = from_text(db.execute("SELECT metadata FROM threads WHERE thread = ?", (thread,)).get)
-        restored = to_text(given_back(metadata, run, from_text(previous)))
+        restored = to_text(metadata_after_rollback(metadata, run, from_text(previous)))
         db.execute("UPDATE threads SET metadata = ? WHERE thread = ?", (restored, thread))
 
 
 def _to_pending(transaction: Transaction, thread_id: ThreadId, run_id: RunId, crashes: str, now: int) -> None:
     """Return a run to its previous place in the queue: neither its due time nor its position has changed."""
-    transaction.let_go(thread_id)
+    transaction.release(thread_id)
     transaction.db.execute(
         f"UPDATE runs SET status = 'pending', crashes = {crashes}, updated_at = ? WHERE run = ?",
         (now, key_of(run_id)),

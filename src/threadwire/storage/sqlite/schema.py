@@ -9,11 +9,11 @@ from typing import Any
 import apsw
 import orjson
 
-from threadwire.core.items import satisfies
+from threadwire.core.items import matches_filter
 from threadwire.errors import StorageError
-from threadwire.storage.abc import contains, named
+from threadwire.storage.abc import contains, name_contains
 from threadwire.storage.sqlite import write_ahead_log
-from threadwire.storage.sqlite.damage import look_through
+from threadwire.storage.sqlite.integrity import quick_check
 from threadwire.storage.sqlite.labels import labels_of
 
 _BUSY_MS = 10_000
@@ -40,10 +40,10 @@ def open_writer(path: Path) -> apsw.Connection:
         db.execute("PRAGMA journal_size_limit = 67108864")
         db.create_scalar_function("labels_in", _labels_in, 2, deterministic=True)
         db.create_scalar_function("labels_in_both", _labels_in_both, 2, deterministic=True)
-        look_through(db)
-        write_ahead_log.empty_at_start(db)
+        quick_check(db)
+        write_ahead_log.checkpoint_at_start(db)
         migrate(db, migrations())
-        write_ahead_log.reserve(db, path)
+        write_ahead_log.preallocate(db, path)
     except BaseException:
         db.close()
         raise
@@ -109,9 +109,9 @@ def _json_contains(*arguments: Any) -> bool:
 def _is_named(*arguments: Any) -> bool:
     """Used instead of LIKE, which ignores case only for ASCII and treats `%` as a wildcard."""
     name, part = arguments
-    return named(name, part)
+    return name_contains(name, part)
 
 
 def _json_satisfies(*arguments: Any) -> bool:
     value, wanted = arguments
-    return satisfies(orjson.loads(value), wanted)
+    return matches_filter(orjson.loads(value), wanted)

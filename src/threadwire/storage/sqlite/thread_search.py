@@ -17,10 +17,10 @@ import apsw
 
 from threadwire.core.records import ThreadQuery, ThreadStatus
 from threadwire.storage.sqlite.keys import Key, key_of
-from threadwire.storage.sqlite.labels import CROWDED, EVERY, Wanted, wanted_of
+from threadwire.storage.sqlite.labels import ALL_THREADS, UNLABELLED, LabelLookup, label_lookup
 from threadwire.storage.sqlite.rows import fetch
 
-FEW = 2000
+MAX_SORTED = 2000
 """An access path with fewer threads than this is read and sorted completely."""
 
 _STATUSES: tuple[ThreadStatus, ...] = get_args(ThreadStatus)
@@ -86,7 +86,7 @@ def _status_by_status(query: ThreadQuery, db: apsw.Connection) -> list[Key]:
 def count(query: ThreadQuery, db: apsw.Connection) -> int:
     lookup, path = _choose(query, db, total=True)
     if lookup.exact and len(lookup.labels) <= 1 and not (query.ids or query.values or query.status == "busy"):
-        label = lookup.labels[0] if lookup.labels else EVERY
+        label = lookup.labels[0] if lookup.labels else ALL_THREADS
         return _counted(db, label, query.status) - _busy_among(db, label, query.status)
     terms, bindings = _terms(query, lookup, path)
     source = "threads AS t" if path is None else path.source
@@ -104,27 +104,27 @@ def _busy_among(db: apsw.Connection, label: bytes, status: str | None) -> int:
     if status is None:
         return 0
     sql = "SELECT count(*) FROM threads AS t INDEXED BY threads_status WHERE t.active > 0 AND t.status = ?"
-    if label == EVERY:
+    if label == ALL_THREADS:
         return int(db.execute(sql, (status,)).get)
     return int(db.execute(f"{sql} AND {_HAS_LABEL}", (status, label)).get)
 
 
-def _choose(query: ThreadQuery, db: apsw.Connection, *, total: bool = False) -> tuple[Wanted, _AccessPath | None]:
+def _choose(query: ThreadQuery, db: apsw.Connection, *, total: bool = False) -> tuple[LabelLookup, _AccessPath | None]:
     """Choose the labels to look up and the access path. None is a scan in sort order."""
-    lookup = wanted_of(query.metadata)
-    unlabelled = _counted(db, CROWDED) if lookup.labels else 0
+    lookup = label_lookup(query.metadata)
+    unlabelled = _counted(db, UNLABELLED) if lookup.labels else 0
     if unlabelled:
-        lookup = Wanted(lookup.labels, exact=False)
+        lookup = LabelLookup(lookup.labels, exact=False)
     elif lookup.labels:  # a label that all threads have, such as a project's only graph, does not filter
-        every = _counted(db, EVERY)
-        lookup = Wanted([label for label in lookup.labels if _counted(db, label) < every], lookup.exact)
+        every = _counted(db, ALL_THREADS)
+        lookup = LabelLookup([label for label in lookup.labels if _counted(db, label) < every], lookup.exact)
     if query.ids:
         return lookup, _by_ids(query)
     paths = [_by_label(db, label, unlabelled) for label in lookup.labels]
     if query.status is not None:
         paths.append(_by_status(db, query.status))
     fewest = min(paths, key=lambda path: path.size, default=None)
-    if fewest is not None and (total or fewest.size < FEW):
+    if fewest is not None and (total or fewest.size < MAX_SORTED):
         return lookup, fewest
     return lookup, next((path for path in paths if path.order == query.sort_by), None)
 
@@ -138,7 +138,7 @@ def _by_label(db: apsw.Connection, label: bytes, unlabelled: int) -> _AccessPath
     source = "thread_labels AS d CROSS JOIN threads AS t ON t.thread = d.thread"
     size = _counted(db, label) + unlabelled
     if unlabelled:
-        return _AccessPath(source, "d.label IN (?, ?)", [label, CROWDED], size, label=label)
+        return _AccessPath(source, "d.label IN (?, ?)", [label, UNLABELLED], size, label=label)
     return _AccessPath(source, "d.label = ?", [label], size, order="created_at", label=label)
 
 
@@ -146,15 +146,15 @@ def _by_status(db: apsw.Connection, status: str) -> _AccessPath:
     source, (term, bindings) = "threads AS t INDEXED BY threads_status", _has_status(status)
     if status == "busy":  # the index starts with the number of active runs, so the scan has no usable order
         sql = f"SELECT count(*) FROM (SELECT 1 FROM {source} WHERE {term} LIMIT ?)"
-        return _AccessPath(source, term, bindings, int(db.execute(sql, (FEW,)).get), status=True)
-    return _AccessPath(source, term, bindings, _counted(db, EVERY, status), order="updated_at", status=True)
+        return _AccessPath(source, term, bindings, int(db.execute(sql, (MAX_SORTED,)).get), status=True)
+    return _AccessPath(source, term, bindings, _counted(db, ALL_THREADS, status), order="updated_at", status=True)
 
 
 def _has_status(status: str) -> tuple[str, list[Any]]:
     return ("t.active > 0", []) if status == "busy" else ("t.active = 0 AND t.status = ?", [status])
 
 
-def _terms(query: ThreadQuery, lookup: Wanted, path: _AccessPath | None) -> tuple[str, list[Any]]:
+def _terms(query: ThreadQuery, lookup: LabelLookup, path: _AccessPath | None) -> tuple[str, list[Any]]:
     terms: list[str] = []
     bindings: list[Any] = []
     if path is not None:

@@ -8,17 +8,17 @@ import apsw
 
 from threadwire.core.entries import Draft, Kind
 from threadwire.core.ids import Seq, ThreadId
-from threadwire.core.records import ExpiryStrategy, Put, Settled, Thread, ThreadQuery, Ttl, WantedTtl
+from threadwire.core.records import ExpiryStrategy, Put, RequestedTtl, StateSummary, Thread, ThreadQuery, Ttl
 from threadwire.errors import Conflict, NotFound
 from threadwire.storage.sqlite import thread_search
+from threadwire.storage.sqlite.checkpoint_maintenance import keep_latest, move_thread
 from threadwire.storage.sqlite.checkpoints import SqliteCheckpoints
 from threadwire.storage.sqlite.keys import key_of, name_of
 from threadwire.storage.sqlite.readers import Readers
-from threadwire.storage.sqlite.rows import fetch, from_text, one_moment, to_text, to_text_or_null
+from threadwire.storage.sqlite.rows import fetch, from_text, read_transaction, to_text, to_text_or_null
 from threadwire.storage.sqlite.segments import encode
 from threadwire.storage.sqlite.transaction import Transaction
-from threadwire.storage.sqlite.upkeep import keep_latest, move_thread
-from threadwire.storage.sqlite.works import Operation
+from threadwire.storage.sqlite.write_jobs import Operation
 from threadwire.storage.sqlite.writer import Writer
 
 _ROW = """t.thread, t.created_at, t.updated_at, CASE WHEN t.active > 0 THEN 'busy' ELSE t.status END,
@@ -38,7 +38,7 @@ class _StateCommit:
         self._job = job
 
     async def wait(self) -> bool:
-        await self._job.kept()
+        await self._job.wait_or_raise()
         return self._job.result
 
 
@@ -57,7 +57,7 @@ class SqliteThreads:
         *,
         if_exists: str = "raise",
         drafts: Sequence[Draft] = (),
-        checkpoints_of: ThreadId | None = None,
+        checkpoints_from: ThreadId | None = None,
     ) -> Thread:
         entries = encode(drafts, self._clock)
 
@@ -67,8 +67,8 @@ class SqliteThreads:
                     return load_thread(transaction.db, thread.thread_id)
                 raise Conflict(f"Thread {thread.thread_id} already exists")
             insert_thread(transaction, thread)
-            if checkpoints_of is not None:
-                move_thread(transaction.db, checkpoints_of, thread.thread_id)
+            if checkpoints_from is not None:
+                move_thread(transaction.db, checkpoints_from, thread.thread_id)
             if entries:
                 transaction.append(thread.thread_id, entries)
             return thread
@@ -78,11 +78,11 @@ class SqliteThreads:
     async def get(self, thread_id: ThreadId) -> Thread | None:
         with self._readers.lend() as db:
             found = find_thread(db, thread_id)
-        await self._writer.told()
+        await self._writer.sync_barrier()
         return found
 
     async def update(
-        self, thread_id: ThreadId, *, metadata: dict[str, Any], ttl: WantedTtl = "usual", now: int
+        self, thread_id: ThreadId, *, metadata: dict[str, Any], ttl: RequestedTtl = "usual", now: int
     ) -> Thread:
         def update(transaction: Transaction) -> Thread:
             transaction.require(thread_id, None)
@@ -103,7 +103,7 @@ class SqliteThreads:
             transaction.require(thread_id, None)
             _remove(transaction, thread_id)
 
-        await self._writer.do_elsewhere(delete)
+        await self._writer.do_on_writer_thread(delete)
 
     async def prune(self, thread_id: ThreadId, now: int) -> bool:
         def prune(transaction: Transaction) -> bool:
@@ -113,11 +113,11 @@ class SqliteThreads:
                 _prune(transaction, thread_id, now)
             return free
 
-        return await self._writer.do_elsewhere(prune)
+        return await self._writer.do_on_writer_thread(prune)
 
     async def due(self, now: int, limit: int) -> list[ThreadId]:
         sql = f"SELECT thread FROM threads WHERE {_DUE} ORDER BY updated_at + ttl_minutes * 60000 LIMIT ?"
-        rows = await self._readers.elsewhere(lambda db: fetch(db, sql, (now, limit)))
+        rows = await self._readers.run_in_thread(lambda db: fetch(db, sql, (now, limit)))
         return [ThreadId(name_of(thread)) for (thread,) in rows]
 
     async def expire(self, thread_id: ThreadId, now: int) -> ExpiryStrategy | None:
@@ -130,22 +130,22 @@ class SqliteThreads:
                 _prune(transaction, thread_id, now)
             return strategy
 
-        return await self._writer.do_elsewhere(expire)
+        return await self._writer.do_on_writer_thread(expire)
 
     async def search(self, query: ThreadQuery) -> list[Thread]:
-        found = await self._readers.elsewhere(partial(_search, query))
-        await self._writer.told()
+        found = await self._readers.run_in_thread(partial(_search, query))
+        await self._writer.sync_barrier()
         return found
 
     async def count(self, query: ThreadQuery) -> int:
-        found = await self._readers.elsewhere(partial(_count, query))
-        await self._writer.told()
+        found = await self._readers.run_in_thread(partial(_count, query))
+        await self._writer.sync_barrier()
         return found
 
-    def settle(
+    def commit_state(
         self,
         thread_id: ThreadId,
-        settled: Settled,
+        summary: StateSummary,
         drafts: Sequence[Draft],
         puts: Sequence[Put] = (),
         *,
@@ -153,10 +153,10 @@ class SqliteThreads:
         now: int,
     ) -> "_StateCommit":
         entries = encode(drafts, self._clock)
-        state = StateColumns(settled)
-        prepared = [self._checkpoints.storing(put) for put in puts]
+        state = StateColumns(summary)
+        prepared = [self._checkpoints.prepare(put) for put in puts]
 
-        def settle(transaction: Transaction) -> bool:
+        def commit_state(transaction: Transaction) -> bool:
             transaction.require(thread_id, None)
             sql = "SELECT active FROM threads WHERE thread = ?"
             if transaction.head(thread_id).last > since or transaction.db.execute(sql, (key_of(thread_id),)).get:
@@ -168,17 +168,17 @@ class SqliteThreads:
             return True
 
         weight = len(state.values or "") + sum(put.weight for put in prepared)
-        job = Operation(settle, weight=weight)
-        self._writer.take(job, urgent=True)
+        job = Operation(commit_state, weight=weight)
+        self._writer.enqueue(job, urgent=True)
         return _StateCommit(job)
 
     async def discarded(
-        self, *, before: int, but_not: frozenset[ThreadId] = frozenset(), limit: int = 100
+        self, *, before: int, exclude: frozenset[ThreadId] = frozenset(), limit: int = 100
     ) -> list[ThreadId]:
         sql = "SELECT thread FROM discarded_threads WHERE at < ? ORDER BY at LIMIT ?"
         with self._readers.lend() as db:
-            found = [ThreadId(name_of(key)) for (key,) in fetch(db, sql, (before, limit + len(but_not)))]
-        return [thread_id for thread_id in found if thread_id not in but_not][:limit]
+            found = [ThreadId(name_of(key)) for (key,) in fetch(db, sql, (before, limit + len(exclude)))]
+        return [thread_id for thread_id in found if thread_id not in exclude][:limit]
 
     async def sweep(self, thread_ids: Sequence[ThreadId]) -> None:
         def sweep(transaction: Transaction) -> None:
@@ -188,18 +188,18 @@ class SqliteThreads:
                 if was_discarded and not transaction.head(thread_id).exists:
                     _remove(transaction, thread_id)
 
-        await self._writer.do_elsewhere(sweep)
+        await self._writer.do_on_writer_thread(sweep)
 
 
 def _search(query: ThreadQuery, db: apsw.Connection) -> list[Thread]:
     # Most of the rows that a search reads are not on the page, so values are only loaded for those that are.
-    with one_moment(db):
+    with read_transaction(db):
         row = _WITH_STATE if query.with_state else _BARE
         return [_thread(found) for key in thread_search.page(query, db) for found in fetch(db, row, (key,))]
 
 
 def _count(query: ThreadQuery, db: apsw.Connection) -> int:
-    with one_moment(db):
+    with read_transaction(db):
         return thread_search.count(query, db)
 
 
@@ -239,11 +239,11 @@ def discard_thread(transaction: Transaction, thread_id: ThreadId, now: int) -> N
 class StateColumns:
     """A thread's new state, serialized for its columns. Created by the caller, because its objects may change later."""
 
-    def __init__(self, settled: Settled) -> None:
-        self.status = settled.status
-        self.values = to_text_or_null(settled.values)
-        self.interrupts = to_text(settled.interrupts)
-        self.error = to_text_or_null(settled.error)
+    def __init__(self, summary: StateSummary) -> None:
+        self.status = summary.status
+        self.values = to_text_or_null(summary.values)
+        self.interrupts = to_text(summary.interrupts)
+        self.error = to_text_or_null(summary.error)
 
     def write(self, db: apsw.Connection, thread_id: ThreadId, now: int, *, ended: int = 0) -> int:
         """Write the state and subtract `ended` from the number of active runs. Returns how many are left."""

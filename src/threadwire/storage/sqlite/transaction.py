@@ -11,7 +11,7 @@ from threadwire.core.ids import RunId, Seq, ThreadId
 from threadwire.errors import Fenced, NotFound
 from threadwire.storage.sqlite.keys import Key, key_of, name_of
 from threadwire.storage.sqlite.segments import MAX_ENTRIES, Encoded, pack
-from threadwire.storage.sqlite.tails import Segment
+from threadwire.storage.sqlite.tail_cache import Segment
 
 _ROWS_PER_INSERT = 32
 _SEGMENT_COLUMNS = 8
@@ -46,8 +46,8 @@ class Transaction:
         self._inserts: dict[tuple[str, int], list[Any]] = {}
         self.segments: list[Segment] = []
         self.forgotten: list[ThreadId] = []
-        self.taken: dict[Fence, ThreadId] = {}
-        self.dropped: set[Fence] = set()
+        self.acquired: dict[Fence, ThreadId] = {}
+        self.released: set[Fence] = set()
 
     @property
     def db(self) -> apsw.Connection:
@@ -101,13 +101,13 @@ class Transaction:
 
     def hold(self, thread_id: ThreadId, fence: Fence) -> None:
         self.head(thread_id).holder = fence
-        self.taken[fence] = thread_id
+        self.acquired[fence] = thread_id
 
-    def let_go(self, thread_id: ThreadId) -> None:
+    def release(self, thread_id: ThreadId) -> None:
         head = self.head(thread_id)
         if head.holder is not None:
-            self.taken.pop(head.holder, None)
-            self.dropped.add(head.holder)
+            self.acquired.pop(head.holder, None)
+            self.released.add(head.holder)
             head.holder = None
 
     def create(self, thread_id: ThreadId) -> None:
@@ -119,7 +119,7 @@ class Transaction:
 
     def forget(self, thread_id: ThreadId) -> None:
         """Mark the thread as deleted, and drop the entries of it that this batch has not written yet."""
-        self.let_go(thread_id)
+        self.release(thread_id)
         self._heads[thread_id] = Head(0, False, None)
         self._open.pop(thread_id, None)
         self.segments = [segment for segment in self.segments if segment.thread_id != thread_id]

@@ -21,7 +21,7 @@ _RETRY_PAGES = 250
 _BYTES = _PAGES * 4120 + 32
 
 
-def empty_at_start(db: apsw.Connection) -> None:
+def checkpoint_at_start(db: apsw.Connection) -> None:
     """Make durable what a crashed process left in the log, before anything of it is read.
 
     The process may have crashed before it synced the log, or because the sync failed. In the second case the operating
@@ -31,7 +31,7 @@ def empty_at_start(db: apsw.Connection) -> None:
     db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
 
 
-def reserve(db: apsw.Connection, path: Path) -> None:
+def preallocate(db: apsw.Connection, path: Path) -> None:
     """Extend the log to the length that it reaches before it is reset.
 
     Syncing a file that has grown must also sync its length, which takes twice as long. SQLite reads a log up to its
@@ -63,10 +63,10 @@ class WriteAheadLog:
             raise StorageError(f"The write-ahead log could not be synced: {error}") from error
 
     @property
-    def is_long(self) -> bool:
+    def needs_checkpoint(self) -> bool:
         return self._pages >= self._checkpoint_at
 
-    def empty(self) -> None:
+    def checkpoint(self) -> None:
         """Copy the log into the database, so that it can be reused from its start.
 
         If that fails (a full or broken disk), nothing is lost: SQLite continues to read from the log, and treats no
@@ -83,7 +83,7 @@ class WriteAheadLog:
                 _log.warning("wal_checkpoint_recovered")
             self._checkpoint_at = _PAGES
 
-    def leave(self) -> None:
+    def disable_checkpoints(self) -> None:
         """Never copy the log into the database, not even on close: the operating system may have dropped some of its
         pages and return other content for them."""
         self._db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)

@@ -1,6 +1,6 @@
 """The single writer of the database: every change goes through one queue.
 
-Queue. A change is a job (`Work`). Callers on any thread add jobs to the queue, and jobs are executed in queue order,
+Queue. A change is a job (`Job`). Callers on any thread add jobs to the queue, and jobs are executed in queue order,
 which is the order of the calls (2.2). Entries get their numbers when their job is executed, not when it is enqueued.
 The result is the same, and no counter in memory can get ahead of the disk when a commit fails.
 
@@ -19,10 +19,10 @@ Write-through. A caller that cannot continue until its job is written may execut
 usually that of its event loop. For a short queue this takes less time than handing the jobs to the writer thread and
 being woken by it. The fsync is always left to the writer thread, where all waiters share it.
 
-When to fsync. A job that a caller awaits is fsynced immediately, unless the caller defers the sync (`patient`): a
+When to fsync. A job that a caller awaits is fsynced immediately, unless the caller defers the sync (`defer_sync`): a
 client that streams the run it starts receives nothing before the run's first entries, so the acceptance of the run can
 share their fsync, and a short run needs one fsync instead of two. Entries that no caller awaits are collected first:
-for `IDLE_DELAY` seconds if the writer was idle, otherwise until `PACE` seconds after the start of the
+for `IDLE_DELAY` seconds if the writer was idle, otherwise until `FLUSH_INTERVAL` seconds after the start of the
 last flush, because an fsync takes as much interpreter time as fifty entries.
 
 Failures. There are three kinds:
@@ -50,26 +50,26 @@ import structlog
 
 from threadwire.core.entries import Fence
 from threadwire.core.ids import RunId, ThreadId
-from threadwire.errors import Fenced, StorageDied, StorageError, ThreadwireError
-from threadwire.storage.sqlite.damage import refusal
+from threadwire.errors import Fenced, StorageError, StorageFailed, ThreadwireError
+from threadwire.storage.sqlite.integrity import write_error
 from threadwire.storage.sqlite.keys import name_of
 from threadwire.storage.sqlite.segments import Encoded
-from threadwire.storage.sqlite.tails import Tails
+from threadwire.storage.sqlite.tail_cache import TailCache
 from threadwire.storage.sqlite.transaction import Head, Transaction
-from threadwire.storage.sqlite.waiting import Waiters, Watchers
-from threadwire.storage.sqlite.works import LITTLE, WORK_COST, Appending, Operation, Work
+from threadwire.storage.sqlite.waiters import Waiters, Watchers
 from threadwire.storage.sqlite.write_ahead_log import WriteAheadLog
+from threadwire.storage.sqlite.write_jobs import JOB_OVERHEAD, MAX_WRITE_THROUGH_BYTES, AppendJob, Job, Operation
 
 T = TypeVar("T")
 
-Batch: TypeAlias = tuple[list[Work], list[Transaction]]
+Batch: TypeAlias = tuple[list[Job], list[Transaction]]
 """Jobs that were written together, and the transactions they were written in."""
 
 _log = structlog.get_logger(__name__)
 
 MAX_QUEUED = 1000
 MAX_QUEUED_BYTES = 16 * 1024 * 1024
-PACE = 0.010
+FLUSH_INTERVAL = 0.010
 """Seconds from the start of one flush to the next, if no caller waits."""
 IDLE_DELAY = 0.002
 """Seconds that an idle writer collects entries before it flushes them, if no caller waits."""
@@ -83,7 +83,7 @@ class Writer:
         self,
         db: apsw.Connection,
         wal: WriteAheadLog,
-        tails: Tails,
+        tails: TailCache,
         watchers: Watchers,
         loop: asyncio.AbstractEventLoop,
     ) -> None:
@@ -91,14 +91,14 @@ class Writer:
         self._tails = tails
         self._loop = loop
         self._heads: dict[ThreadId, Head] = {}
-        self._turn = threading.Lock()
+        self._db_lock = threading.Lock()
         """Held while a thread uses the database connection."""
         self._wal = wal
         self._lock = threading.Lock()
         self._wakeup = threading.Lock()
         self._wakeup.acquire()
         # Everything below is changed only while `_lock` is held.
-        self._queue: deque[Work] = deque()
+        self._queue: deque[Job] = deque()
         self._queued = 0
         """Number of entries and other jobs in the queue."""
         self._unsynced_bytes = 0
@@ -108,9 +108,9 @@ class Writer:
         self._flush_started_at = 0.0
         self._woken_at = 0.0
         self._closed = False
-        self.death: StorageDied | None = None
+        self.fatal_error: StorageFailed | None = None
         self._last_position = 0
-        self.settled = 0
+        self.synced = 0
         """Jobs up to this position are synced or have failed."""
         self.written = 0
         """Jobs up to this position are written, and maybe synced."""
@@ -130,29 +130,29 @@ class Writer:
 
     # Called on any thread
 
-    def take(self, job: Work, *, urgent: bool = False) -> None:
+    def enqueue(self, job: Job, *, urgent: bool = False) -> None:
         """Enqueue a job. Raises `Fenced` if it names a fence that does not hold the thread."""
         with self._lock:
             self._require(job.fence, job.thread_id)
             self._enqueue(job, urgent=urgent)
 
-    def append(self, thread_id: ThreadId, entries: list[Encoded], fence: Fence | None) -> Appending:
-        """`take` for entries. Consecutive appends of the same attempt are merged into one job."""
-        weight = WORK_COST
+    def append(self, thread_id: ThreadId, entries: list[Encoded], fence: Fence | None) -> AppendJob:
+        """`enqueue` for entries. Consecutive appends of the same attempt are merged into one job."""
+        weight = JOB_OVERHEAD
         for entry in entries:
             weight += len(entry[1])
         with self._lock:
             self._require(fence, thread_id)
             queue = self._queue
-            if queue and type(last := queue[-1]) is Appending and last.takes_up(fence, weight):
+            if queue and type(last := queue[-1]) is AppendJob and last.can_merge(fence, weight):
                 last.entries += entries
                 last.weight += weight
                 self._unsynced_bytes += weight
                 self._queued += len(entries)
-                if self._pausing and self.crowded:
+                if self._pausing and self.queue_full:
                     self._end_pause()
                 return last
-            job = Appending(thread_id, entries, fence, weight)
+            job = AppendJob(thread_id, entries, fence, weight)
             self._enqueue(job)
         return job
 
@@ -167,38 +167,38 @@ class Writer:
         self,
         operation: Callable[[Transaction], T],
         *,
-        then: Callable[[T], None] | None = None,
-        patient: Callable[[T], bool] | None = None,
+        on_written: Callable[[T], None] | None = None,
+        defer_sync: Callable[[T], bool] | None = None,
     ) -> T:
         """Execute `operation` in queue order and return its result once it is synced.
 
-        `then` is called with the result on this event loop once the job is written, even if the caller is
-        cancelled before that. The fsync is immediate, unless `patient` is given and returns True for the
+        `on_written` is called with the result on this event loop once the job is written, even if the caller is
+        cancelled before that. The fsync is immediate, unless `defer_sync` is given and returns True for the
         result: then the job waits for the next fsync.
         """
         job = Operation(operation)
         with self._lock:
             self._enqueue(job, wake=False)
-            self._urgent = self._urgent or patient is None
+            self._urgent = self._urgent or defer_sync is None
         self._write_now(job)
         written = self.written >= job.position
-        if then is not None:
+        if on_written is not None:
             if written:
-                _call_with_result(job, then)
+                _call_with_result(job, on_written)
             else:
-                await asyncio.shield(asyncio.get_running_loop().create_task(_call_when_synced(job, then)))
-        deferred = written and patient is not None and job.error is None and patient(job.result)
-        await job.kept(patiently=deferred)
+                await asyncio.shield(asyncio.get_running_loop().create_task(_call_when_synced(job, on_written)))
+        deferred = written and defer_sync is not None and job.error is None and defer_sync(job.result)
+        await job.wait_or_raise(defer_sync=deferred)
         return job.result
 
-    async def do_elsewhere(self, operation: Callable[[Transaction], T]) -> T:
+    async def do_on_writer_thread(self, operation: Callable[[Transaction], T]) -> T:
         """`do` for long operations: their weight makes sure that only the writer thread executes them."""
-        job = Operation(operation, weight=LITTLE)
-        self.take(job, urgent=True)
-        await job.kept()
+        job = Operation(operation, weight=MAX_WRITE_THROUGH_BYTES)
+        self.enqueue(job, urgent=True)
+        await job.wait_or_raise()
         return job.result
 
-    async def do_and_let_go(self, fence: Fence, operation: Callable[[Transaction, ThreadId], None]) -> bool:
+    async def do_and_release(self, fence: Fence, operation: Callable[[Transaction, ThreadId], None]) -> bool:
         """Execute the last operation of an attempt, which releases its thread from this call on. Returns False if the
         attempt does not hold the thread."""
         with self._lock:
@@ -206,19 +206,19 @@ class Writer:
             if thread_id is None:
                 return False
             job = Operation(lambda transaction: operation(transaction, thread_id), thread_id=thread_id, fence=fence)
-            job.gives_up = True
+            job.releases_thread = True
             self._enqueue(job, wake=False)
             self._urgent = True
             del self._held_threads[fence]
         self._write_now(job)
-        await job.finished()
+        await job.wait_finished()
         if isinstance(job.error, Fenced):
             return False
         if job.error is not None:
             raise job.error
         return True
 
-    def _write_now(self, job: Work) -> None:
+    def _write_now(self, job: Job) -> None:
         """Write the job on this thread if possible; otherwise make the writer thread do it immediately."""
         self.write_through()
         if self.written < job.position:
@@ -229,50 +229,50 @@ class Writer:
         return fence in self._broken
 
     @property
-    def crowded(self) -> bool:
+    def queue_full(self) -> bool:
         return self._queued >= MAX_QUEUED or self._unsynced_bytes >= MAX_QUEUED_BYTES
 
-    async def room(self) -> None:
-        while self.crowded:
-            await self.until(self.settled + 1)
+    async def wait_for_room(self) -> None:
+        while self.queue_full:
+            await self.wait_until_synced(self.synced + 1)
 
-    def wait_for_room_here(self) -> None:
-        while self.crowded:
-            self.block_until(self.settled + 1)
+    def block_for_room(self) -> None:
+        while self.queue_full:
+            self.block_until_synced(self.synced + 1)
 
-    async def until(self, position: int, *, patiently: bool = False) -> None:
+    async def wait_until_synced(self, position: int, *, defer_sync: bool = False) -> None:
         future = asyncio.get_running_loop().create_future()
         with self._lock:
-            if self.settled >= position or self.death is not None:
+            if self.synced >= position or self.fatal_error is not None:
                 return
-            self._waiters.add(position, future, patient=patiently)
-            if not patiently:
+            self._waiters.add(position, future, defer_sync=defer_sync)
+            if not defer_sync:
                 self._end_pause()
         await future
 
-    async def told(self) -> None:
+    async def sync_barrier(self) -> None:
         """Return once everything that is readable now is synced.
 
         Call it after reading and before returning the result: a state must not become visible before the entries that
         led to it, nor before it would survive a power failure.
         """
-        if self.settled < (position := self.written):
-            await self.until(position)
-        if self.death is not None:
+        if self.synced < (position := self.written):
+            await self.wait_until_synced(position)
+        if self.fatal_error is not None:
             raise self._new_fatal_error()
 
-    def told_here(self) -> None:
-        """`told` for callers without an event loop. Blocks the thread."""
-        if self.settled < (position := self.written):
-            self.block_until(position)
-        if self.death is not None:
+    def sync_barrier_blocking(self) -> None:
+        """`sync_barrier` for callers without an event loop. Blocks the thread."""
+        if self.synced < (position := self.written):
+            self.block_until_synced(position)
+        if self.fatal_error is not None:
             raise self._new_fatal_error()
 
-    def block_until(self, position: int) -> None:
+    def block_until_synced(self, position: int) -> None:
         gate = threading.Lock()
         gate.acquire()
         with self._lock:
-            if self.settled >= position or self.death is not None:
+            if self.synced >= position or self.fatal_error is not None:
                 return
             self._waiters.add(position, gate)
             self._end_pause()
@@ -285,7 +285,7 @@ class Writer:
         by it would take longer than executing it. Does nothing if the queue is too large, or if the database is in use
         for longer than `timeout` seconds.
         """
-        if self._unsynced_bytes > LITTLE or not self._turn.acquire(timeout=timeout):
+        if self._unsynced_bytes > MAX_WRITE_THROUGH_BYTES or not self._db_lock.acquire(timeout=timeout):
             return
         try:
             with self._lock:
@@ -293,15 +293,15 @@ class Writer:
             if batch:
                 self._write_or_requeue(batch)
         finally:
-            self._turn.release()
+            self._db_lock.release()
 
-    def shown(self, thread_id: ThreadId) -> int | None:
+    def last_visible_seq(self, thread_id: ThreadId) -> int | None:
         """The last published seq of the thread, or None if all its entries are published."""
         with self._lock:
             first = self._hidden.get(thread_id)
         return None if first is None else first - 1
 
-    async def lives(self) -> None:
+    async def wait_for_failure(self) -> None:
         """Wait until the writer fails, and raise its fatal error."""
         await self._failed.wait()
         raise self._new_fatal_error()
@@ -309,22 +309,22 @@ class Writer:
     def close(self) -> None:
         """Reject new jobs, and return when all queued jobs are synced. Raises the fatal error if the writer fails
         meanwhile."""
-        was_healthy = self.death is None
+        was_healthy = self.fatal_error is None
         with self._lock:
             self._closed = True
             self._wake_now()
         self._thread.join()
-        if was_healthy and self.death is not None:
+        if was_healthy and self.fatal_error is not None:
             raise self._new_fatal_error()
 
-    def _new_fatal_error(self) -> StorageDied:
+    def _new_fatal_error(self) -> StorageFailed:
         """Return a new exception each time, because raising one adds to its traceback."""
-        assert self.death is not None
-        return StorageDied(self.death.message)
+        assert self.fatal_error is not None
+        return StorageFailed(self.fatal_error.message)
 
-    def _enqueue(self, job: Work, *, urgent: bool = False, wake: bool = True) -> None:
+    def _enqueue(self, job: Job, *, urgent: bool = False, wake: bool = True) -> None:
         if self._closed:
-            raise StorageError("The storage is closed.") if self.death is None else self._new_fatal_error()
+            raise StorageError("The storage is closed.") if self.fatal_error is None else self._new_fatal_error()
         job._writer = self
         self._last_position += 1
         job.position = self._last_position
@@ -337,7 +337,7 @@ class Writer:
             self._urgent = True
         if self._idle:
             self._wake_if_idle()
-        elif self._pausing and (urgent or self.crowded):
+        elif self._pausing and (urgent or self.queue_full):
             self._end_pause()
 
     def _wake_if_idle(self) -> None:
@@ -365,7 +365,7 @@ class Writer:
         try:
             while self._wait_for_work():
                 self._flush()
-            with self._turn:  # wait for a caller that is still in `write_through`
+            with self._db_lock:  # wait for a caller that is still in `write_through`
                 pass
             if self._queue or self._unsynced:
                 self._flush()
@@ -396,7 +396,7 @@ class Writer:
                         self._wakeup.acquire()
 
     def _flush(self) -> None:
-        with self._turn:
+        with self._db_lock:
             with self._lock:
                 self._flush_started_at = time.monotonic()
                 self._urgent = False
@@ -412,16 +412,16 @@ class Writer:
         self._wal.sync()  # without the database lock, so that callers can write meanwhile
         if written:
             self._acknowledge(written)
-        if self._wal.is_long:
-            with self._turn:
-                self._wal.empty()
+        if self._wal.needs_checkpoint:
+            with self._db_lock:
+                self._wal.checkpoint()
 
     def _remaining_pause(self) -> float:
-        if self._urgent or self._waiters.impatient or self._closed or self.crowded:
+        if self._urgent or self._waiters.has_urgent or self._closed or self.queue_full:
             return 0.0
-        return max(self._flush_started_at + PACE, self._woken_at + IDLE_DELAY) - time.monotonic()
+        return max(self._flush_started_at + FLUSH_INTERVAL, self._woken_at + IDLE_DELAY) - time.monotonic()
 
-    def _dequeue(self) -> list[Work]:
+    def _dequeue(self) -> list[Job]:
         if len(self._queue) > _MAX_BATCH:
             batch = [self._queue.popleft() for _ in range(_MAX_BATCH)]
             self._queued -= sum(job.size for job in batch)
@@ -433,12 +433,12 @@ class Writer:
 
     # Called with the database lock held
 
-    def _perform(self, batch: list[Work]) -> Transaction:
+    def _perform(self, batch: list[Job]) -> Transaction:
         if len(self._heads) > _MAX_HEADS:
             self._heads.clear()
         transaction = Transaction(self._db, self._heads)
         for job in batch:
-            if job.fence in self._broken and not job.gives_up:
+            if job.fence in self._broken and not job.releases_thread:
                 job.error = StorageError(_BROKEN)
                 continue
             try:
@@ -448,7 +448,7 @@ class Writer:
         transaction.write()
         return transaction
 
-    def _write_or_requeue(self, batch: list[Work]) -> None:
+    def _write_or_requeue(self, batch: list[Job]) -> None:
         """Write a batch. If that fails, the writer thread retries it and finds out which job failed."""
         try:
             transaction = self._perform(batch)
@@ -461,36 +461,36 @@ class Writer:
         else:
             self._mark_written(batch, [transaction])
 
-    def _requeue(self, batch: list[Work]) -> None:
+    def _requeue(self, batch: list[Job]) -> None:
         with self._lock:
             self._queue.extendleft(reversed(batch))
             self._queued += sum(job.size for job in batch)
             self._wake_now()
 
-    def _mark_written(self, batch: list[Work], transactions: list[Transaction]) -> None:
+    def _mark_written(self, batch: list[Job], transactions: list[Transaction]) -> None:
         with self._lock:
             self.written = batch[-1].position
             self._unsynced.append((batch, transactions))
             for transaction in transactions:
                 self._hide(transaction)
-                for fence in transaction.dropped:
+                for fence in transaction.released:
                     self._held_threads.pop(fence, None)
                     self._broken.discard(fence)
-                self._held_threads.update(transaction.taken)
+                self._held_threads.update(transaction.acquired)
             self._wake_if_idle()
 
     def _hide(self, transaction: Transaction) -> None:
         for segment in transaction.segments:
             self._hidden.setdefault(segment.thread_id, segment.first)
 
-    def _roll_back(self, batch: list[Work]) -> None:
+    def _roll_back(self, batch: list[Job]) -> None:
         if self._db.in_transaction:
             self._db.execute("ROLLBACK")
         self._heads.clear()
         for job in batch:
             job.error = None
 
-    def _commit(self, batch: list[Work]) -> list[Transaction]:
+    def _commit(self, batch: list[Job]) -> list[Transaction]:
         """Write a batch and return its transactions. Every job that could not be written has its `error` set."""
         try:
             transaction = self._perform(batch)
@@ -503,10 +503,10 @@ class Writer:
             return [transaction for job in batch for transaction in self._commit([job])]
         return [transaction]
 
-    def _fail(self, job: Work, error: Exception) -> None:
-        job.error = refusal(error, self._db.filename)
+    def _fail(self, job: Job, error: Exception) -> None:
+        job.error = write_error(error, self._db.filename)
         job.error.__cause__ = error
-        if job.fence is not None and not job.gives_up:
+        if job.fence is not None and not job.releases_thread:
             self._broken.add(job.fence)
 
     def _add_to_tails(self, written: list[Batch]) -> set[ThreadId]:
@@ -528,51 +528,51 @@ class Writer:
         grown = self._add_to_tails(written)
         with self._lock:
             for job in jobs:
-                if job.gives_up and job.error is not None and not isinstance(job.error, Fenced):
+                if job.releases_thread and job.error is not None and not isinstance(job.error, Fenced):
                     # The attempt could not be ended, so it still holds its thread.
                     assert job.fence is not None
                     assert job.thread_id is not None
                     self._held_threads[job.fence] = job.thread_id
-            self.settled = jobs[-1].position
+            self.synced = jobs[-1].position
             self._unsynced_bytes -= weight
             del self._unsynced[: len(written)]
             self._hidden.clear()
             for _, transactions in self._unsynced:
                 for transaction in transactions:
                     self._hide(transaction)
-            ready = self._waiters.take(self.settled)
-        self._waiters.tell(ready, grown)
+            ready = self._waiters.pop_ready(self.synced)
+        self._waiters.notify(ready, grown)
 
     def _fail_permanently(self, error: BaseException) -> None:
         """Fail all unsynced jobs and resolve all waiters. Unsynced entries stay hidden."""
         expected = error if isinstance(error, StorageError) else None
         reason = expected.message if expected else repr(error)
-        with self._turn, self._lock:  # a caller may still be in `write_through`
+        with self._db_lock, self._lock:  # a caller may still be in `write_through`
             message = f"The storage failed. {reason}. The server is stopping and must be restarted."
-            self.death = StorageDied(message)
+            self.fatal_error = StorageFailed(message)
             self._closed = True
-            self._wal.leave()
+            self._wal.disable_checkpoints()
             for job in [*(job for jobs, _ in self._unsynced for job in jobs), *self._queue]:
                 job.error = self._new_fatal_error()
             self._unsynced.clear()
             self._queue.clear()
             self._queued = self._unsynced_bytes = 0
-            self.settled = self._last_position
-            waiting = self._waiters.take_all()
-        self._waiters.tell(waiting)
+            self.synced = self._last_position
+            waiting = self._waiters.pop_all()
+        self._waiters.notify(waiting)
         with suppress(RuntimeError):  # the loop is closed, so there is no task left to notify
             self._loop.call_soon_threadsafe(self._failed.set)
         _log.critical("storage_failed", error=reason, exc_info=None if expected else error)
 
 
-async def _call_when_synced(job: Operation[T], then: Callable[[T], None]) -> None:
-    await job.finished()
-    _call_with_result(job, then)
+async def _call_when_synced(job: Operation[T], on_written: Callable[[T], None]) -> None:
+    await job.wait_finished()
+    _call_with_result(job, on_written)
 
 
-def _call_with_result(job: Operation[T], then: Callable[[T], None]) -> None:
+def _call_with_result(job: Operation[T], on_written: Callable[[T], None]) -> None:
     if job.error is None:
-        then(job.result)
+        on_written(job.result)
 
 
 def _load_held_threads(db: apsw.Connection) -> dict[Fence, ThreadId]:

@@ -12,7 +12,7 @@ from threadwire.core.records import Assistant, AssistantQuery, AssistantVersion
 from threadwire.errors import Conflict, NotFound
 from threadwire.storage.abc import Storage
 from threadwire.testing.conformance.hostile import INNOCENT, NEVER_STORED, with_every_hostile_key
-from threadwire.testing.conformance.samples import NOW, accept, keep_thread
+from threadwire.testing.conformance.samples import NOW, accept, store_thread
 
 SORTS = ("assistant_id", "graph_id", "name", "created_at", "updated_at")
 
@@ -273,7 +273,7 @@ class AssistantsConformance:
 
     async def test_deleting_an_assistant_keeps_its_threads_and_runs(self, storage: Storage) -> None:
         assistant = await storage.assistants.create(an_assistant("agent"))
-        thread_id = await keep_thread(storage, metadata={"assistant_id": assistant.assistant_id})
+        thread_id = await store_thread(storage, metadata={"assistant_id": assistant.assistant_id})
         run = await accept(storage, thread_id, assistant_id=assistant.assistant_id)
         await storage.assistants.delete(assistant.assistant_id)
         assert await storage.runs.get(run.run_id) == run

@@ -15,15 +15,15 @@ from threadwire.storage.abc import Storage
 from threadwire.testing.conformance.samples import (
     NOW,
     accept,
-    keep_thread,
     new_thread_id,
     start,
     start_on_new_thread,
+    store_thread,
     values,
     whole_log,
     write,
 )
-from threadwire.testing.conformance.steps import Saver, a_step, an_id_of_tomorrow, config_of, id_of, save
+from threadwire.testing.conformance.steps import Saver, a_step, config_of, future_checkpoint_id, id_of, save
 
 
 class CheckpointsConformance:
@@ -42,7 +42,7 @@ class CheckpointsConformance:
         assert result.passed
 
     async def test_has_finds_a_checkpoint_only_by_its_thread_namespace_and_id(self, storage: Storage) -> None:
-        thread_id, other = await keep_thread(storage), await keep_thread(storage)
+        thread_id, other = await store_thread(storage), await store_thread(storage)
         saver = storage.checkpoints.saver(durability="sync")
         root = id_of(await save(saver, thread_id, None))
         inner = id_of(await save(saver, thread_id, None, ns="child:1"))
@@ -64,10 +64,10 @@ class CheckpointsConformance:
         self, storage: Storage, ns: str, forks: bool
     ) -> None:
         """Even if the clock was set back after the previous newest one was created."""
-        thread_id = await keep_thread(storage)
+        thread_id = await store_thread(storage)
         saver = storage.checkpoints.saver(durability="sync")
         before = await save(saver, thread_id, None, ns=ns)
-        await save(saver, thread_id, None, ns=ns, checkpoint_id=an_id_of_tomorrow())
+        await save(saver, thread_id, None, ns=ns, checkpoint_id=future_checkpoint_id())
         await storage.checkpoints.saver().aget_tuple(before if forks else config_of(thread_id, ns))
         after = await save(saver, thread_id, None, ns=ns, parent=before)
         found = await saver.aget_tuple(config_of(thread_id, ns))
@@ -87,9 +87,9 @@ class CheckpointsConformance:
         assert found.pending_writes == [("task", "channel", {"n": 1})]
 
     async def test_a_saver_for_an_empty_thread_sees_its_own_writes(self, storage: Storage) -> None:
-        run, other = await start_on_new_thread(storage), await keep_thread(storage)
+        run, other = await start_on_new_thread(storage), await store_thread(storage)
         await save(storage.checkpoints.saver(durability="sync"), other, None)
-        saver = storage.checkpoints.saver(run.fence, empty=run.thread_id)
+        saver = storage.checkpoints.saver(run.fence, empty_thread=run.thread_id)
         assert await saver.aget_tuple(config_of(run.thread_id)) is None
         assert await saver.aget_tuple(config_of(other)) is not None
         await save(saver, run.thread_id, run.run_id, value="v1")
@@ -191,12 +191,12 @@ class CheckpointsConformance:
         assert await storage.checkpoints.newest(run.thread_id) == expected
 
     async def test_a_checkpoint_created_outside_a_run_names_no_run(self, storage: Storage) -> None:
-        thread_id = await keep_thread(storage)
+        thread_id = await store_thread(storage)
         stored = await save(storage.checkpoints.saver(durability="sync"), thread_id, None)
         assert await storage.checkpoints.newest(thread_id) == (id_of(stored), None)
 
     async def test_a_thread_without_checkpoints_has_no_newest(self, storage: Storage) -> None:
-        assert await storage.checkpoints.newest(await keep_thread(storage)) is None
+        assert await storage.checkpoints.newest(await store_thread(storage)) is None
         assert await storage.checkpoints.newest(new_thread_id()) is None
 
     async def test_the_run_in_the_config_is_the_one_that_created_the_checkpoint(self, storage: Storage) -> None:
@@ -209,7 +209,7 @@ class CheckpointsConformance:
         assert await storage.checkpoints.newest(run.thread_id) == (checkpoint["id"], run.run_id)
 
     async def test_sizes_report_what_the_checkpoints_of_a_thread_occupy(self, storage: Storage) -> None:
-        thread_id, other = await keep_thread(storage), await keep_thread(storage)
+        thread_id, other = await store_thread(storage), await store_thread(storage)
         nothing = CheckpointSizes(Size(0, 0), {}, Size(0, 0))
         assert await storage.checkpoints.sizes(thread_id) == nothing
         saver = storage.checkpoints.saver(durability="sync")
@@ -229,7 +229,7 @@ class CheckpointsConformance:
     # Removal
 
     async def test_deleting_a_thread_deletes_its_checkpoints(self, storage: Storage) -> None:
-        deleted, other = await keep_thread(storage), await keep_thread(storage)
+        deleted, other = await store_thread(storage), await store_thread(storage)
         saver = storage.checkpoints.saver(durability="sync")
         for thread_id in (deleted, other):
             stored = await save(saver, thread_id, None)

@@ -5,18 +5,18 @@ import pytest
 from threadwire.core.entries import Fence, Kind
 from threadwire.core.ids import RunId
 from threadwire.core.records import Ending, Run
-from threadwire.core.run_state import MAX_ATTEMPTS_ERROR, user_interrupt
+from threadwire.core.run_state import MAX_ATTEMPTS_ERROR, user_interrupt_error
 from threadwire.storage.abc import Storage
 from threadwire.testing.conformance.samples import (
     NOW,
     a_run,
     accept,
-    claim_only,
-    keep_thread,
+    claim_run,
     kinds,
     run_log,
     start,
     start_on_new_thread,
+    store_thread,
     the_run,
     the_thread,
     whole_log,
@@ -31,7 +31,7 @@ class ClaimsConformance:
 
     async def test_a_claimed_run_is_running_its_next_attempt(self, storage: Storage) -> None:
         """2.6"""
-        run = await accept(storage, await keep_thread(storage))
+        run = await accept(storage, await store_thread(storage))
         [claimed] = await storage.runs.claim(10, now=NOW + 1)
         assert (claimed.run_id, claimed.status, claimed.attempt, claimed.crashes) == (
             run.run_id,
@@ -56,22 +56,22 @@ class ClaimsConformance:
         self, storage: Storage, defer_sync: bool
     ) -> None:
         """2.6, 5.8"""
-        thread_id = await keep_thread(storage)
+        thread_id = await store_thread(storage)
         started: list[Run] = []
-        accepted = await storage.runs.accept(a_run(thread_id), start=started.append, patient=defer_sync)
+        accepted = await storage.runs.accept(a_run(thread_id), start=started.append, defer_sync=defer_sync)
         assert started == [accepted.run]
         assert (accepted.started, accepted.run.status, accepted.run.attempt) == (True, "running", 1)
         assert accepted.run == await storage.runs.get(accepted.run.run_id)
         await write(storage, accepted.run, "its attempt holds the thread")
         assert not await storage.runs.claim(10, now=NOW)
-        second = await storage.runs.accept(a_run(thread_id), start=started.append, patient=defer_sync)
+        second = await storage.runs.accept(a_run(thread_id), start=started.append, defer_sync=defer_sync)
         assert (second.started, second.run.status, len(started)) == (False, "pending", 1)
         await storage.runs.finish(accepted.run.fence, Ending("success"), NOW)
         assert await _claim(storage, 10) == [second.run.run_id]
 
     async def test_a_delayed_run_is_not_claimed_when_it_is_accepted(self, storage: Storage) -> None:
         started: list[Run] = []
-        accepted = await storage.runs.accept(a_run(await keep_thread(storage), due_at=NOW + 1), start=started.append)
+        accepted = await storage.runs.accept(a_run(await store_thread(storage), due_at=NOW + 1), start=started.append)
         assert started == []
         assert (accepted.started, accepted.run.status) == (False, "pending")
 
@@ -81,7 +81,7 @@ class ClaimsConformance:
         assert not await storage.runs.claim(10, now=NOW)
 
     async def test_claiming_takes_no_more_than_the_limit(self, storage: Storage) -> None:
-        runs = [await accept(storage, await keep_thread(storage)) for _ in range(3)]
+        runs = [await accept(storage, await store_thread(storage)) for _ in range(3)]
         claimed = await _claim(storage, 2)
         assert claimed == [run.run_id for run in runs[:2]]
         assert not await storage.runs.claim(0, now=NOW)
@@ -89,14 +89,14 @@ class ClaimsConformance:
 
     async def test_runs_are_claimed_in_order_of_due_time_then_acceptance(self, storage: Storage) -> None:
         """5.8"""
-        threads = [await keep_thread(storage) for _ in range(4)]
+        threads = [await store_thread(storage) for _ in range(4)]
         due = (NOW, NOW - 5, NOW, NOW - 5)
         runs = [await accept(storage, thread_id, due_at=due_at) for thread_id, due_at in zip(threads, due, strict=True)]
         assert await _claim(storage, 10) == [runs[at].run_id for at in (1, 3, 0, 2)]
 
     async def test_a_thread_has_at_most_one_running_run(self, storage: Storage) -> None:
         """5.8"""
-        thread_id = await keep_thread(storage)
+        thread_id = await store_thread(storage)
         first, second = await accept(storage, thread_id), await accept(storage, thread_id)
         assert await _claim(storage, 10) == [first.run_id]
         assert await _claim(storage, 10) == []
@@ -105,7 +105,7 @@ class ClaimsConformance:
 
     async def test_runs_of_a_thread_start_in_order_of_due_time_then_acceptance(self, storage: Storage) -> None:
         """5.8"""
-        thread_id = await keep_thread(storage)
+        thread_id = await store_thread(storage)
         due = (NOW - 1, NOW - 9, NOW - 1, NOW - 9, NOW)
         runs = [await accept(storage, thread_id, created_at=NOW - 10, due_at=due_at) for due_at in due]
         runs += [await accept(storage, thread_id, created_at=at, due_at=at) for at in (NOW - 5, NOW - 5, NOW)]
@@ -115,8 +115,8 @@ class ClaimsConformance:
 
     async def test_a_run_that_is_not_delayed_is_due_whatever_the_clock_says(self, storage: Storage) -> None:
         """5.8"""
-        runs = [await accept(storage, await keep_thread(storage)) for _ in range(3)]
-        delayed = await accept(storage, await keep_thread(storage), due_at=NOW + 1)
+        runs = [await accept(storage, await store_thread(storage)) for _ in range(3)]
+        delayed = await accept(storage, await store_thread(storage), due_at=NOW + 1)
         [first] = await storage.runs.claim(1, now=NOW - 9)
         assert first.run_id == runs[0].run_id
         await storage.runs.recover(NOW - 8)
@@ -129,14 +129,14 @@ class ClaimsConformance:
         self, storage: Storage
     ) -> None:
         """5.8"""
-        thread_id = await keep_thread(storage)
+        thread_id = await store_thread(storage)
         times = (NOW + 9, NOW, NOW + 3)
         runs = [await accept(storage, thread_id, created_at=at, due_at=at) for at in times]
         assert await _run_all(storage) == [run.run_id for run in runs]
 
     async def test_a_delayed_run_does_not_hold_up_other_runs_whatever_the_clock_says(self, storage: Storage) -> None:
         """5.8"""
-        thread_id = await keep_thread(storage)
+        thread_id = await store_thread(storage)
         delayed = await accept(storage, thread_id, created_at=NOW, due_at=NOW + 1)
         prompt = await accept(storage, thread_id, created_at=NOW + 9, due_at=NOW + 9)
         assert await _claim(storage, 10) == [prompt.run_id]
@@ -149,7 +149,7 @@ class ClaimsConformance:
     @pytest.mark.parametrize("crashes", [False, True])
     async def test_a_run_that_has_started_is_never_delayed_again(self, storage: Storage, crashes: bool) -> None:
         """5.8"""
-        thread_id = await keep_thread(storage)
+        thread_id = await store_thread(storage)
         run = await accept(storage, thread_id, due_at=NOW + 5)
         later = await accept(storage, thread_id, due_at=NOW + 6)
         [started] = await storage.runs.claim(10, now=NOW + 5)
@@ -165,14 +165,14 @@ class ClaimsConformance:
     # Delayed runs and excluded threads
 
     async def test_a_delayed_run_is_not_claimed_before_it_is_due(self, storage: Storage) -> None:
-        run = await accept(storage, await keep_thread(storage), due_at=NOW + 100)
+        run = await accept(storage, await store_thread(storage), due_at=NOW + 100)
         assert not await storage.runs.claim(10, now=NOW + 99)
         [claimed] = await storage.runs.claim(10, now=NOW + 100)
         assert claimed.run_id == run.run_id
 
     async def test_a_delayed_run_does_not_hold_up_a_run_accepted_after_it(self, storage: Storage) -> None:
         """5.8"""
-        thread_id = await keep_thread(storage)
+        thread_id = await store_thread(storage)
         later = await accept(storage, thread_id, due_at=NOW + 100)
         now = await accept(storage, thread_id, due_at=NOW)
         assert await _claim(storage, 10) == [now.run_id]
@@ -183,17 +183,17 @@ class ClaimsConformance:
         assert claimed.run_id == later.run_id
 
     async def test_runs_of_excluded_threads_are_not_claimed(self, storage: Storage) -> None:
-        one, other = await keep_thread(storage), await keep_thread(storage)
+        one, other = await store_thread(storage), await store_thread(storage)
         first, second = await accept(storage, one), await accept(storage, other)
-        [claimed] = await storage.runs.claim(10, now=NOW, but_not=frozenset({one}))
+        [claimed] = await storage.runs.claim(10, now=NOW, exclude=frozenset({one}))
         assert claimed.run_id == second.run_id
-        assert not await storage.runs.claim(10, now=NOW, but_not=frozenset({one, other}))
+        assert not await storage.runs.claim(10, now=NOW, exclude=frozenset({one, other}))
         assert await _claim(storage, 10) == [first.run_id]
 
     async def test_excluded_threads_do_not_count_towards_the_limit(self, storage: Storage) -> None:
-        threads = [await keep_thread(storage) for _ in range(5)]
+        threads = [await store_thread(storage) for _ in range(5)]
         runs = [await accept(storage, thread_id) for thread_id in threads]
-        [claimed] = await storage.runs.claim(1, now=NOW, but_not=frozenset(threads[:4]))
+        [claimed] = await storage.runs.claim(1, now=NOW, exclude=frozenset(threads[:4]))
         assert claimed.run_id == runs[4].run_id
 
     # The next due time
@@ -206,7 +206,7 @@ class ClaimsConformance:
         assert await storage.runs.next_due() is None
 
     async def test_the_next_due_time_is_that_of_the_earliest_pending_run(self, storage: Storage) -> None:
-        threads = [await keep_thread(storage) for _ in range(2)]
+        threads = [await store_thread(storage) for _ in range(2)]
         await accept(storage, threads[0], due_at=NOW + 70)
         assert await storage.runs.next_due() == NOW + 70
         sooner = await accept(storage, threads[1], due_at=NOW + 50)
@@ -219,20 +219,20 @@ class ClaimsConformance:
         run = await start_on_new_thread(storage)
         await accept(storage, run.thread_id)
         assert await storage.runs.next_due() is None
-        await accept(storage, await keep_thread(storage), due_at=NOW + 60)
+        await accept(storage, await store_thread(storage), due_at=NOW + 60)
         assert await storage.runs.next_due() == NOW + 60
         await storage.runs.finish(run.fence, Ending("success"), NOW)
         assert await storage.runs.next_due() == NOW
 
     async def test_a_run_of_an_excluded_thread_has_no_next_due_time(self, storage: Storage) -> None:
         """Otherwise a worker that must not claim it would poll continuously."""
-        one, other = [await keep_thread(storage) for _ in range(2)]
+        one, other = [await store_thread(storage) for _ in range(2)]
         await accept(storage, one)
         await accept(storage, other, due_at=NOW + 60)
         assert await storage.runs.next_due() == NOW
-        assert await storage.runs.next_due(but_not=frozenset({one})) == NOW + 60
-        assert await storage.runs.next_due(but_not=frozenset({other})) == NOW
-        assert await storage.runs.next_due(but_not=frozenset({one, other})) is None
+        assert await storage.runs.next_due(exclude=frozenset({one})) == NOW + 60
+        assert await storage.runs.next_due(exclude=frozenset({other})) == NOW
+        assert await storage.runs.next_due(exclude=frozenset({one, other})) is None
 
     # Releasing
 
@@ -251,7 +251,7 @@ class ClaimsConformance:
         """5.8"""
         run = await start_on_new_thread(storage)
         waiting = await accept(storage, run.thread_id)
-        elsewhere = await accept(storage, await keep_thread(storage))
+        elsewhere = await accept(storage, await store_thread(storage))
         await storage.runs.release(run.fence, NOW + 1)
         assert await _claim(storage, 10) == [run.run_id, elsewhere.run_id]
         await storage.runs.finish(Fence(run.run_id, 2), Ending("success"), NOW)
@@ -270,7 +270,7 @@ class ClaimsConformance:
         assert not await storage.runs.release(Fence(run.run_id, 2), NOW)
         assert await storage.runs.release(run.fence, NOW)
         assert not await storage.runs.release(run.fence, NOW)
-        again = await claim_only(storage, run.run_id)
+        again = await claim_run(storage, run.run_id)
         assert not await storage.runs.release(run.fence, NOW)
         await storage.runs.finish(again.fence, Ending("success"), NOW)
         assert not await storage.runs.release(again.fence, NOW)
@@ -299,12 +299,12 @@ class ClaimsConformance:
 
     async def test_the_third_charge_ends_a_run_in_error(self, storage: Storage) -> None:
         """5.6, 5.3"""
-        run = await accept(storage, await keep_thread(storage))
+        run = await accept(storage, await store_thread(storage))
         for crashes in (1, 2):
-            await claim_only(storage, run.run_id)
+            await claim_run(storage, run.run_id)
             [recovered] = await storage.runs.recover(NOW)
             assert (recovered.status, recovered.crashes) == ("pending", crashes)
-        await claim_only(storage, run.run_id)
+        await claim_run(storage, run.run_id)
         [recovered] = await storage.runs.recover(NOW + 3)
         assert (recovered.status, recovered.crashes, recovered.error) == ("error", 3, MAX_ATTEMPTS_ERROR)
         assert recovered == await the_run(storage, run.run_id)
@@ -319,9 +319,9 @@ class ClaimsConformance:
         run = await start_on_new_thread(storage)
         await storage.runs.cancel(run.run_id, "interrupt", NOW)
         [recovered] = await storage.runs.recover(NOW)
-        assert (recovered.status, recovered.error) == ("interrupted", user_interrupt("interrupt"))
+        assert (recovered.status, recovered.error) == ("interrupted", user_interrupt_error("interrupt"))
         ended = (await run_log(storage, run))[-1]
-        assert ended.data == {"status": "interrupted", "error": user_interrupt("interrupt")}
+        assert ended.data == {"status": "interrupted", "error": user_interrupt_error("interrupt")}
         assert (await the_thread(storage, run.thread_id)).status == "interrupted"
 
     async def test_a_run_due_for_rollback_is_removed_when_it_is_recovered(self, storage: Storage) -> None:
@@ -340,7 +340,7 @@ class ClaimsConformance:
     async def test_suspects_are_claimed_one_at_a_time(self, storage: Storage) -> None:
         """5.7"""
         suspects = await _suspects(storage, 3)
-        ordinary = await accept(storage, await keep_thread(storage))
+        ordinary = await accept(storage, await store_thread(storage))
         assert await _claim(storage, 10) == [suspects[0].run_id, ordinary.run_id]
         assert await _claim(storage, 10) == []
         await storage.runs.finish((await the_run(storage, suspects[0].run_id)).fence, Ending("success"), NOW)
@@ -349,7 +349,7 @@ class ClaimsConformance:
     async def test_a_waiting_suspect_does_not_count_towards_the_limit(self, storage: Storage) -> None:
         """5.7"""
         suspects = await _suspects(storage, 2)
-        ordinary = await accept(storage, await keep_thread(storage))
+        ordinary = await accept(storage, await store_thread(storage))
         assert await _claim(storage, 1) == [suspects[0].run_id]
         assert await _claim(storage, 1) == [ordinary.run_id]
 
@@ -378,10 +378,10 @@ class ClaimsConformance:
 
     async def test_attempts_increase_across_releases_and_crashes(self, storage: Storage) -> None:
         """1.3, 5.4"""
-        run = await start(storage, await keep_thread(storage))
+        run = await start(storage, await store_thread(storage))
         await storage.runs.release(run.fence, NOW)
         await storage.runs.recover(NOW)
-        await claim_only(storage, run.run_id)
+        await claim_run(storage, run.run_id)
         await storage.runs.recover(NOW)
         [again] = await storage.runs.claim(1, now=NOW)
         assert (again.attempt, again.crashes) == (3, 1)
@@ -402,7 +402,7 @@ async def _claim(storage: Storage, limit: int) -> list[RunId]:
 
 async def _suspects(storage: Storage, count: int) -> list[Run]:
     """Create runs on separate threads that were in flight together during two crashes."""
-    runs = [await accept(storage, await keep_thread(storage)) for _ in range(count)]
+    runs = [await accept(storage, await store_thread(storage)) for _ in range(count)]
     for _ in range(2):
         assert await _claim(storage, count) == [run.run_id for run in runs]
         await storage.runs.recover(NOW)

@@ -16,8 +16,8 @@ from threadwire.testing.conformance.samples import (
     NOW,
     a_run,
     accept,
-    keep_thread,
     new_thread_id,
+    store_thread,
     the_run,
     the_thread,
 )
@@ -70,7 +70,7 @@ class CronsConformance:
     async def test_a_cron_is_read_as_it_was_stored(self, storage: Storage) -> None:
         cron = await store_cron(
             storage,
-            thread_id=await keep_thread(storage),
+            thread_id=await store_thread(storage),
             keep_threads=True,
             timezone="Europe/Berlin",
             end_time=NEXT,
@@ -93,7 +93,7 @@ class CronsConformance:
         assert await storage.crons.count(CronQuery()) == 0
 
     async def test_a_cron_is_deleted_with_its_thread(self, storage: Storage) -> None:
-        thread_id = await keep_thread(storage)
+        thread_id = await store_thread(storage)
         deleted, other = await store_cron(storage, thread_id=thread_id), await store_cron(storage)
         await storage.threads.delete(thread_id)
         assert await storage.crons.get(deleted.cron_id) is None
@@ -146,7 +146,7 @@ class CronsConformance:
     # Finding
 
     async def test_crons_are_found_by_their_fields_and_metadata(self, storage: Storage) -> None:
-        thread_id = await keep_thread(storage)
+        thread_id = await store_thread(storage)
         first = await store_cron(storage, metadata={"a": 1, "b": {"c": [1, 2]}}, created_at=NOW)
         second = await store_cron(storage, thread_id=thread_id, enabled=False, created_at=NOW + 1)
         third = await store_cron(storage, assistant_id=OTHER_ASSISTANT, created_at=NOW + 2)
@@ -229,15 +229,15 @@ class CronsConformance:
         assert await storage.crons.fire(cron, run_of(cron), NEXT) is None
 
     async def test_the_slot_passes_if_the_run_is_rejected(self, storage: Storage) -> None:
-        cron = await store_cron(storage, thread_id=await keep_thread(storage))
+        cron = await store_cron(storage, thread_id=await store_thread(storage))
         assert cron.thread_id is not None
         await accept(storage, cron.thread_id)
         new = run_of(cron, multitask_strategy="reject")
         fired = await storage.crons.fire(cron, new, NEXT)
         assert fired is not None
         assert fired.accepted is None
-        assert fired.refused is not None
-        assert "already running" in fired.refused
+        assert fired.rejected is not None
+        assert "already running" in fired.rejected
         assert await storage.runs.get(new.run_id) is None
         assert (await the_cron(storage, cron.cron_id)).next_run_at == NEXT
 
@@ -256,7 +256,7 @@ class CronsConformance:
         assert (run.status, run.attempt) == ("running", 1)
 
     async def test_a_run_waits_its_turn_on_a_busy_thread(self, storage: Storage) -> None:
-        thread_id = await keep_thread(storage)
+        thread_id = await store_thread(storage)
         first = await accept(storage, thread_id)
         cron = await store_cron(storage, thread_id=thread_id)
         started: list[Run] = []
@@ -272,6 +272,6 @@ class CronsConformance:
             await the_cron(storage, cron.cron_id), run_of(cron, run_id=RunId(run.run_id)), None
         )
         assert fired is not None
-        assert fired.refused is not None
+        assert fired.rejected is not None
         with pytest.raises(Conflict):
             await storage.runs.accept(run_of(cron, run_id=run.run_id))

@@ -6,23 +6,23 @@ from typing import Any
 
 import pytest
 
-from threadwire.core.records import Delivery, Ending, Run, RunSelection, Settled
-from threadwire.core.run_state import user_interrupt
+from threadwire.core.records import Delivery, Ending, Run, RunSelection, StateSummary
+from threadwire.core.run_state import user_interrupt_error
 from threadwire.storage.abc import Storage
 from threadwire.testing.conformance.samples import (
     NOW,
     a_run,
     accept,
-    claim_only,
-    keep_thread,
+    claim_run,
     new_thread_id,
     start_on_new_thread,
+    store_thread,
     the_run,
 )
 
 HOOK = "https://hooks.example/done"
 LATER = NOW + 1000
-SUCCESS = Ending("success", settled=Settled("idle", {"answer": [1]}))
+SUCCESS = Ending("success", summary=StateSummary("idle", {"answer": [1]}))
 
 
 async def outbox(storage: Storage, now: int = LATER, **fields: Any) -> list[Delivery]:
@@ -62,7 +62,7 @@ class DeliveriesConformance:
     async def test_a_run_that_has_not_ended_leaves_no_delivery(self, storage: Storage) -> None:
         run = await start_on_new_thread(storage, webhook=HOOK)
         await storage.runs.release(run.fence, NOW)
-        await claim_only(storage, run.run_id)
+        await claim_run(storage, run.run_id)
         await storage.runs.recover(NOW)
         assert await outbox(storage) == []
 
@@ -70,7 +70,7 @@ class DeliveriesConformance:
         thread_id = (await finish_run(storage)).thread_id
         new = a_run(thread_id, webhook=HOOK)
         await storage.runs.accept(new)
-        run = await claim_only(storage, new.run_id)
+        run = await claim_run(storage, new.run_id)
         error = {"error": "ValueError", "message": "boom"}
         await storage.runs.finish(run.fence, Ending("error", error=error), NOW)
         failed = (await outbox(storage))[-1]
@@ -81,10 +81,10 @@ class DeliveriesConformance:
         assert await storage.runs.get(run.run_id) is None
         [delivery] = await outbox(storage)
         assert (delivery.run.run_id, delivery.run.status, delivery.values) == (run.run_id, "interrupted", None)
-        assert delivery.run.error == user_interrupt("rollback")
+        assert delivery.run.error == user_interrupt_error("rollback")
 
     async def test_a_run_cancelled_before_it_starts_leaves_a_delivery(self, storage: Storage) -> None:
-        run = await accept(storage, await keep_thread(storage), webhook=HOOK)
+        run = await accept(storage, await store_thread(storage), webhook=HOOK)
         await storage.runs.cancel_many(RunSelection(), "interrupt", NOW)
         [delivery] = await outbox(storage)
         assert (delivery.run.run_id, delivery.run.status, delivery.run.started_at) == (run.run_id, "interrupted", None)
@@ -93,7 +93,7 @@ class DeliveriesConformance:
         run = await start_on_new_thread(storage, webhook=HOOK)
         for _ in range(2):
             await storage.runs.recover(NOW)
-            await claim_only(storage, run.run_id)
+            await claim_run(storage, run.run_id)
         await storage.runs.recover(NOW)
         [delivery] = await outbox(storage)
         assert (delivery.run.status, delivery.run.crashes) == ("error", 3)
@@ -107,7 +107,7 @@ class DeliveriesConformance:
     async def test_a_temporary_run_leaves_a_delivery_with_its_values(self, storage: Storage) -> None:
         new = a_run(new_thread_id(), create_thread=True, temporary=True, webhook=HOOK)
         await storage.runs.accept(new)
-        run = await claim_only(storage, new.run_id)
+        run = await claim_run(storage, new.run_id)
         await storage.runs.finish(run.fence, SUCCESS, NOW)
         await storage.threads.sweep([run.thread_id])
         assert [each.values for each in await outbox(storage)] == [{"answer": [1]}]
@@ -120,7 +120,7 @@ class DeliveriesConformance:
         assert [each.run.run_id for each in due] == [run.run_id for run in runs]
         assert await outbox(storage, limit=2) == due[:2]
         assert await outbox(storage, now=NOW + 1) == due[:2]
-        assert await outbox(storage, but_not=frozenset({due[0].delivery_id}), limit=1) == due[1:2]
+        assert await outbox(storage, exclude=frozenset({due[0].delivery_id}), limit=1) == due[1:2]
 
     async def test_a_postponed_delivery_is_due_later(self, storage: Storage) -> None:
         await finish_run(storage)

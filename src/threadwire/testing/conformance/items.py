@@ -17,7 +17,7 @@ from threadwire.core.items import (
     PutItem,
     SearchItems,
 )
-from threadwire.core.vectors import unit
+from threadwire.core.vectors import unit_vector
 from threadwire.storage.abc import Storage
 from threadwire.testing.conformance.hostile import HOSTILE_KEYS, INNOCENT, with_every_hostile_key
 from threadwire.testing.conformance.samples import NOW
@@ -82,12 +82,12 @@ class ItemsConformance:
         assert await keys(storage) == ["k"]
 
     async def test_dropping_an_item_removes_it_and_dropping_it_again_is_a_no_op(self, storage: Storage) -> None:
-        await put(storage, "k", {}, vectors=(unit([1, 0]),))
+        await put(storage, "k", {}, vectors=(unit_vector([1, 0]),))
         await put(storage, "other", {})
         for _ in range(2):
             assert await execute(storage, DropItem(NAMESPACE, "k")) is None
             assert await get(storage, "k") is None
-            assert await keys(storage, near=unit([1, 0])) == ["other"]
+            assert await keys(storage, near=unit_vector([1, 0])) == ["other"]
 
     async def test_mutating_shared_values_does_not_change_an_item(self, storage: Storage) -> None:
         value: dict[str, Any] = {"list": [1]}
@@ -204,37 +204,39 @@ class ItemsConformance:
 
     async def test_the_nearest_items_come_first_and_those_without_vectors_last(self, storage: Storage) -> None:
         await put(storage, "none", {})
-        await put(storage, "far", {}, vectors=(unit([-1, 0]),))
-        await put(storage, "near", {}, vectors=(unit([3, 0]),))
-        await put(storage, "between", {}, vectors=(unit([1, 1]),))
-        found = await search(storage, NAMESPACE, near=unit([1, 0]))
+        await put(storage, "far", {}, vectors=(unit_vector([-1, 0]),))
+        await put(storage, "near", {}, vectors=(unit_vector([3, 0]),))
+        await put(storage, "between", {}, vectors=(unit_vector([1, 1]),))
+        found = await search(storage, NAMESPACE, near=unit_vector([1, 0]))
         assert [item.key for item in found] == ["near", "between", "far", "none"]
         assert [item.score for item in found] == [pytest.approx(1), pytest.approx(0.5**0.5), pytest.approx(-1), None]
-        pages = [await keys(storage, NAMESPACE, near=unit([1, 0]), limit=2, offset=offset) for offset in (0, 2, 4)]
+        pages = [
+            await keys(storage, NAMESPACE, near=unit_vector([1, 0]), limit=2, offset=offset) for offset in (0, 2, 4)
+        ]
         assert pages == [["near", "between"], ["far", "none"], []]
 
     async def test_the_nearest_of_several_vectors_counts(self, storage: Storage) -> None:
-        await put(storage, "one", {}, vectors=(unit([1, 1]),))
-        await put(storage, "two", {}, vectors=(unit([-1, 0]), unit([1, 0.1])))
-        assert await keys(storage, NAMESPACE, near=unit([1, 0])) == ["two", "one"]
+        await put(storage, "one", {}, vectors=(unit_vector([1, 1]),))
+        await put(storage, "two", {}, vectors=(unit_vector([-1, 0]), unit_vector([1, 0.1])))
+        assert await keys(storage, NAMESPACE, near=unit_vector([1, 0])) == ["two", "one"]
 
     async def test_putting_again_replaces_the_vectors(self, storage: Storage) -> None:
-        await put(storage, "k", {}, vectors=(unit([1, 0]),))
+        await put(storage, "k", {}, vectors=(unit_vector([1, 0]),))
         await put(storage, "k", {})
-        [item] = await search(storage, NAMESPACE, near=unit([1, 0]))
+        [item] = await search(storage, NAMESPACE, near=unit_vector([1, 0]))
         assert item.score is None
 
     async def test_a_vector_of_another_dimension_is_ignored(self, storage: Storage) -> None:
-        await put(storage, "old", {}, vectors=(unit([1, 0, 0]),))
-        await put(storage, "new", {}, vectors=(unit([0, 1]),))
-        found = await search(storage, NAMESPACE, near=unit([1, 0]))
+        await put(storage, "old", {}, vectors=(unit_vector([1, 0, 0]),))
+        await put(storage, "new", {}, vectors=(unit_vector([0, 1]),))
+        found = await search(storage, NAMESPACE, near=unit_vector([1, 0]))
         assert [(item.key, item.score) for item in found] == [("new", 0), ("old", None)]
 
     async def test_a_search_by_meaning_respects_prefix_and_filter(self, storage: Storage) -> None:
-        await put(storage, "mine", {"n": 1}, vectors=(unit([0, 1]),))
-        await put(storage, "filtered", {"n": 2}, vectors=(unit([1, 0]),))
-        await put(storage, "elsewhere", {"n": 1}, ("other",), vectors=(unit([1, 0]),))
-        assert await keys(storage, NAMESPACE, filter={"n": 1}, near=unit([1, 0])) == ["mine"]
+        await put(storage, "mine", {"n": 1}, vectors=(unit_vector([0, 1]),))
+        await put(storage, "filtered", {"n": 2}, vectors=(unit_vector([1, 0]),))
+        await put(storage, "elsewhere", {"n": 1}, ("other",), vectors=(unit_vector([1, 0]),))
+        assert await keys(storage, NAMESPACE, filter={"n": 1}, near=unit_vector([1, 0])) == ["mine"]
 
     # -- namespaces ------------------------------------------------------------------------------------------------
 
@@ -272,13 +274,13 @@ class ItemsConformance:
     # -- time to live ----------------------------------------------------------------------------------------------
 
     async def test_an_expired_item_is_treated_as_absent(self, storage: Storage) -> None:
-        await put(storage, "short", {}, ttl=SECOND, vectors=(unit([1, 0]),))
+        await put(storage, "short", {}, ttl=SECOND, vectors=(unit_vector([1, 0]),))
         await put(storage, "long", {}, ("other",))
         assert await get(storage, "short", now=NOW + SECOND - 1, refresh=False) is not None
         later = NOW + SECOND
         assert await get(storage, "short", now=later) is None
         assert await keys(storage, now=later) == ["long"]
-        assert await keys(storage, now=later, near=unit([1, 0])) == ["long"]
+        assert await keys(storage, now=later, near=unit_vector([1, 0])) == ["long"]
         assert await namespaces(storage, now=later) == [("other",)]
 
     async def test_an_item_put_in_place_of_an_expired_one_is_new(self, storage: Storage) -> None:

@@ -15,11 +15,11 @@ from threadwire.storage.abc import Storage
 from threadwire.testing.conformance.samples import (
     NOW,
     accept,
-    keep_thread,
     new_thread_id,
     note,
     start,
     start_on_new_thread,
+    store_thread,
     values,
     whole_log,
     write,
@@ -33,11 +33,11 @@ class LogConformance:
     pytestmark = pytest.mark.anyio
 
     async def test_a_working_storage_reports_no_failure(self, storage: Storage) -> None:
-        failure = asyncio.create_task(storage.lives())
+        failure = asyncio.create_task(storage.wait_for_failure())
         run = await start_on_new_thread(storage)
         await write(storage, run, "a")
         assert values(await whole_log(storage, run.thread_id)) == ["a"]
-        assert storage.death is None
+        assert storage.fatal_error is None
         assert not failure.done()
         failure.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -56,7 +56,7 @@ class LogConformance:
 
     async def test_sequence_numbers_are_dense_and_start_at_one_in_every_thread(self, storage: Storage) -> None:
         """1.2"""
-        threads = [await keep_thread(storage) for _ in range(2)]
+        threads = [await store_thread(storage) for _ in range(2)]
         for size in (1, 3, 2):
             for thread_id in threads:
                 await storage.log.append(thread_id, [note(size)] * size).wait()
@@ -66,18 +66,18 @@ class LogConformance:
             assert await storage.log.last(thread_id) == 6
 
     async def test_entries_and_commits_are_counted(self, storage: Storage) -> None:
-        before = storage.log.figures()
-        thread_id = await keep_thread(storage)
+        before = storage.log.counters()
+        thread_id = await store_thread(storage)
         await storage.log.append(thread_id, [note("one"), note("two")]).wait()
-        middle = storage.log.figures()
+        middle = storage.log.counters()
         assert middle.entries == before.entries + 2
         assert middle.commits > before.commits
         await storage.threads.delete(thread_id)
-        assert storage.log.figures().entries == middle.entries, "it counts what was committed, not what is stored"
+        assert storage.log.counters().entries == middle.entries, "it counts what was committed, not what is stored"
 
     async def test_mutating_shared_values_does_not_change_an_entry(self, storage: Storage) -> None:
         """1.3: neither the writer nor a reader can change it."""
-        thread_id = await keep_thread(storage)
+        thread_id = await store_thread(storage)
         draft = note(["first"])
         commit = storage.log.append(thread_id, [draft])
         draft.data["value"].append("by the writer")
@@ -89,14 +89,14 @@ class LogConformance:
 
     async def test_an_entry_outside_a_run_has_neither_run_nor_attempt(self, storage: Storage) -> None:
         """1.4"""
-        thread_id = await keep_thread(storage)
+        thread_id = await store_thread(storage)
         await storage.log.append(thread_id, [note("outside")]).wait()
         [entry] = await whole_log(storage, thread_id)
         assert (entry.run_id, entry.attempt) == (None, 0)
 
     async def test_an_unknown_kind_is_stored(self, storage: Storage) -> None:
         """1.7: only readers ignore it."""
-        thread_id = await keep_thread(storage)
+        thread_id = await store_thread(storage)
         await storage.log.append(thread_id, [Draft("from.the.future", {"x": 1}, at=NOW)]).wait()
         [entry] = await whole_log(storage, thread_id)
         assert (entry.kind, entry.data) == ("from.the.future", {"x": 1})
@@ -105,7 +105,7 @@ class LogConformance:
 
     async def test_the_drafts_of_one_append_stay_together(self, storage: Storage) -> None:
         """2.1, with two concurrent writers."""
-        thread_id = await keep_thread(storage)
+        thread_id = await store_thread(storage)
 
         def append(writer: int) -> None:
             for turn in range(50):
@@ -120,7 +120,7 @@ class LogConformance:
 
     async def test_appends_of_each_concurrent_writer_keep_their_order(self, storage: Storage) -> None:
         """2.2, and 1.2 under contention."""
-        thread_id = await keep_thread(storage)
+        thread_id = await store_thread(storage)
 
         def append(writer: int) -> None:
             for turn in range(100):
@@ -136,7 +136,7 @@ class LogConformance:
 
     async def test_a_committed_entry_can_be_read(self, storage: Storage) -> None:
         """2.3, 2.4"""
-        thread_id = await keep_thread(storage)
+        thread_id = await store_thread(storage)
         for number in range(1, 20):
             await storage.log.append(thread_id, [note(number)]).wait()
             assert await storage.log.last(thread_id) == number
@@ -144,7 +144,7 @@ class LogConformance:
 
     async def test_a_commit_can_be_awaited_twice_and_on_another_loop(self, storage: Storage) -> None:
         """2.3: graphs append from another event loop."""
-        thread_id = await keep_thread(storage)
+        thread_id = await store_thread(storage)
 
         async def append_and_wait() -> None:
             commit = storage.log.append(thread_id, [note("elsewhere")])
@@ -156,7 +156,7 @@ class LogConformance:
 
     async def test_a_commit_is_durable_only_after_all_earlier_ones(self, storage: Storage) -> None:
         """2.2, 2.4"""
-        thread_id = await keep_thread(storage)
+        thread_id = await store_thread(storage)
         commits = [storage.log.append(thread_id, [note(number)]) for number in range(200)]
         await commits[-1].wait()
         assert values(await whole_log(storage, thread_id)) == list(range(200))
@@ -165,7 +165,7 @@ class LogConformance:
 
     async def test_appending_nothing_adds_nothing(self, storage: Storage) -> None:
         """2.1"""
-        thread_id = await keep_thread(storage)
+        thread_id = await store_thread(storage)
         await storage.log.append(thread_id, []).wait()
         assert await storage.log.last(thread_id) == 0
 
@@ -176,7 +176,7 @@ class LogConformance:
         assert await whole_log(storage, thread_id) == []
 
     async def test_a_new_thread_can_be_appended_to_immediately(self, storage: Storage) -> None:
-        thread_id = await keep_thread(storage)
+        thread_id = await store_thread(storage)
         await storage.log.append(thread_id, [note("immediately")]).wait()
         assert await storage.log.last(thread_id) == 1
 
@@ -187,8 +187,8 @@ class LogConformance:
         async def outrun_the_disk() -> None:
             for number in range(3000):
                 storage.log.append(run.thread_id, [note(number)], run.fence)
-                if storage.log.crowded:
-                    await storage.log.room()
+                if storage.log.queue_full:
+                    await storage.log.wait_for_room()
 
         await asyncio.to_thread(lambda: asyncio.run(outrun_the_disk()))
         await write(storage, run, "end")
@@ -196,8 +196,8 @@ class LogConformance:
 
     async def test_an_empty_queue_has_room(self, storage: Storage) -> None:
         """2.7"""
-        assert not storage.log.crowded
-        await storage.log.room()
+        assert not storage.log.queue_full
+        await storage.log.wait_for_room()
 
     # The fence
 
@@ -210,7 +210,7 @@ class LogConformance:
 
     async def test_a_run_that_was_never_claimed_is_fenced(self, storage: Storage) -> None:
         """2.6"""
-        run = await accept(storage, await keep_thread(storage))
+        run = await accept(storage, await store_thread(storage))
         for attempt in (0, 1):
             await _is_fenced(storage, run.thread_id, Fence(run.run_id, attempt))
 
@@ -272,7 +272,7 @@ class LogConformance:
 
     async def test_reading_returns_the_entries_after_a_position_up_to_the_limit(self, storage: Storage) -> None:
         """3.1"""
-        thread_id = await keep_thread(storage)
+        thread_id = await store_thread(storage)
         await storage.log.append(thread_id, [note(number) for number in range(1, 11)]).wait()
 
         async def numbers(after: int, limit: int) -> list[int]:
@@ -307,7 +307,7 @@ class LogConformance:
 
     async def test_threads_have_separate_logs(self, storage: Storage) -> None:
         """3.1"""
-        one, other = await keep_thread(storage), await keep_thread(storage)
+        one, other = await store_thread(storage), await store_thread(storage)
         await storage.log.append(one, [note("one")]).wait()
         await storage.log.append(other, [note("other")]).wait()
         assert values(await whole_log(storage, one)) == ["one"]
@@ -315,7 +315,7 @@ class LogConformance:
 
     async def test_watching_before_reading_misses_nothing(self, storage: Storage) -> None:
         """3.2, with a writer on another operating-system thread."""
-        thread_id = await keep_thread(storage)
+        thread_id = await store_thread(storage)
 
         def append() -> None:
             for number in range(500):
@@ -336,7 +336,7 @@ class LogConformance:
 
     async def test_every_watcher_is_woken_only_by_its_own_thread(self, storage: Storage) -> None:
         """3.2"""
-        one, other = await keep_thread(storage), await keep_thread(storage)
+        one, other = await store_thread(storage), await store_thread(storage)
         watch = storage.log.watch
         with watch(one) as first, watch(one) as second, watch(other) as foreign:
             await storage.log.append(one, [note("hello")]).wait()
@@ -346,7 +346,7 @@ class LogConformance:
 
     async def test_a_watcher_is_still_woken_after_another_has_stopped(self, storage: Storage) -> None:
         """3.2"""
-        thread_id = await keep_thread(storage)
+        thread_id = await store_thread(storage)
         with storage.log.watch(thread_id) as stays:
             with storage.log.watch(thread_id):
                 pass
@@ -355,7 +355,7 @@ class LogConformance:
 
     async def test_accepting_and_ending_a_run_wakes_its_watchers(self, storage: Storage) -> None:
         """3.2: entries written together with a row are ordinary entries."""
-        thread_id = await keep_thread(storage)
+        thread_id = await store_thread(storage)
         with storage.log.watch(thread_id) as wakeup:
             run = await accept(storage, thread_id)
             assert await wakeup.wait(WAKEUP_TIMEOUT)
@@ -373,7 +373,7 @@ class LogConformance:
 
     async def test_wakeups_do_not_accumulate(self, storage: Storage) -> None:
         """3.3: there are at most as many as appends, and then none."""
-        thread_id = await keep_thread(storage)
+        thread_id = await store_thread(storage)
         with storage.log.watch(thread_id) as wakeup:
             for number in range(20):
                 await storage.log.append(thread_id, [note(number)]).wait()
@@ -385,7 +385,7 @@ class LogConformance:
 
     async def test_a_log_can_be_written_while_it_is_being_read(self, storage: Storage) -> None:
         """3.4"""
-        thread_id = await keep_thread(storage)
+        thread_id = await store_thread(storage)
         await storage.log.append(thread_id, [note(1), note(2)]).wait()
         page = await storage.log.read(thread_id, START, limit=1)
         await storage.log.append(thread_id, [note(3)]).wait()

@@ -10,7 +10,7 @@ from threadwire.core.ids import RunId, ThreadId
 from threadwire.core.records import NewRun
 from threadwire.errors import NotFound, ThreadBusy
 
-Refusal = type[NotFound] | type[ThreadBusy]
+Rejection = type[NotFound] | type[ThreadBusy]
 
 STATUS_AFTER = {"success": "idle", "error": "error", "timeout": "error", "interrupted": "interrupted"}
 
@@ -58,7 +58,7 @@ class Row:
 @dataclass
 class Model:
     logs: dict[ThreadId, list[Line]] = field(default_factory=dict)
-    left_as: dict[ThreadId, str] = field(default_factory=dict)
+    resting_status: dict[ThreadId, str] = field(default_factory=dict)
     saved: dict[ThreadId, list[tuple[str, RunId | None]]] = field(default_factory=dict)
     rows: dict[RunId, Row] = field(default_factory=dict)
     discarded: set[ThreadId] = field(default_factory=set)
@@ -69,10 +69,10 @@ class Model:
         return thread_id in self.logs and thread_id not in self.discarded
 
     def create(self, thread_id: ThreadId) -> None:
-        self.logs[thread_id], self.saved[thread_id], self.left_as[thread_id] = [], [], "idle"
+        self.logs[thread_id], self.saved[thread_id], self.resting_status[thread_id] = [], [], "idle"
 
     def delete(self, thread_id: ThreadId) -> None:
-        del self.logs[thread_id], self.saved[thread_id], self.left_as[thread_id]
+        del self.logs[thread_id], self.saved[thread_id], self.resting_status[thread_id]
         self.marked.discard(thread_id)
         self.rows = {row.run_id: row for row in self.rows.values() if row.thread_id != thread_id}
 
@@ -83,12 +83,12 @@ class Model:
         return [row for row in self.rows.values() if row.thread_id == thread_id]
 
     def status(self, thread_id: ThreadId) -> str:
-        return "busy" if self.active(thread_id) else self.left_as[thread_id]
+        return "busy" if self.active(thread_id) else self.resting_status[thread_id]
 
     def write(self, row: Row, text: str) -> None:
         self.logs[row.thread_id].append(Line(row.run_id, row.attempt, text))
 
-    def accept(self, new: NewRun) -> Refusal | tuple[RunId, ...]:
+    def accept(self, new: NewRun) -> Rejection | tuple[RunId, ...]:
         """Return the running runs that are asked to stop, or the error the run is rejected with."""
         if not self.exists(new.thread_id):
             return NotFound
@@ -122,8 +122,8 @@ class Model:
         suspects = [other for other in self.rows.values() if other.crashes >= 2 and other.status == "running"]
         return row.status == "pending" and first and (row.crashes < 2 or not suspects)
 
-    def next_due(self, but_not: ThreadId | None = None) -> int | None:
-        waiting = [row for row in self.rows.values() if self.is_next(row) and row.thread_id != but_not]
+    def next_due(self, exclude: ThreadId | None = None) -> int | None:
+        waiting = [row for row in self.rows.values() if self.is_next(row) and row.thread_id != exclude]
         return min((row.due for row in waiting), default=None)
 
     def holds(self, run_id: RunId) -> bool:
@@ -147,7 +147,7 @@ class Model:
             saved = self.saved[row.thread_id]
             self.saved[row.thread_id] = [checkpoint for checkpoint in saved if checkpoint[1] != row.run_id]
         else:
-            row.status, self.left_as[row.thread_id] = how, STATUS_AFTER[how]
+            row.status, self.resting_status[row.thread_id] = how, STATUS_AFTER[how]
         self.write(row, f"run.ended {how}")
         if row.temporary and not self.active(row.thread_id):
             self.discarded.add(row.thread_id)

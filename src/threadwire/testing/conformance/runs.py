@@ -8,22 +8,22 @@ import pytest
 
 from threadwire.core.entries import Fence, Kind
 from threadwire.core.ids import AssistantId, RunId, ThreadId, uuid7
-from threadwire.core.records import Ending, NewRun, Run, Settled, ThreadQuery, Ttl
-from threadwire.core.run_state import user_interrupt
+from threadwire.core.records import Ending, NewRun, Run, StateSummary, ThreadQuery, Ttl
+from threadwire.core.run_state import user_interrupt_error
 from threadwire.errors import Conflict, NotFound, RollbackDue, ThreadBusy
 from threadwire.storage.abc import Storage
 from threadwire.testing.conformance.samples import (
     NOW,
     a_run,
     accept,
-    claim_only,
-    keep_thread,
+    claim_run,
     kinds,
     new_thread_id,
     note,
     run_log,
     start,
     start_on_new_thread,
+    store_thread,
     the_run,
     the_thread,
     values,
@@ -42,7 +42,7 @@ class RunsConformance:
 
     async def test_an_accepted_run_is_stored_as_requested(self, storage: Storage) -> None:
         new = a_run(
-            await keep_thread(storage),
+            await store_thread(storage),
             due_at=NOW + 5,
             multitask_strategy="reject",
             metadata={"m": [1]},
@@ -74,7 +74,7 @@ class RunsConformance:
 
     async def test_accepting_a_run_writes_its_first_entry(self, storage: Storage) -> None:
         """5.1"""
-        run = await accept(storage, await keep_thread(storage))
+        run = await accept(storage, await store_thread(storage))
         [entry] = await whole_log(storage, run.thread_id)
         assert (entry.seq, entry.kind, entry.run_id, entry.attempt) == (
             run.queued_seq,
@@ -131,7 +131,7 @@ class RunsConformance:
 
     async def test_the_metadata_and_config_of_a_run_are_merged_into_an_existing_thread(self, storage: Storage) -> None:
         for create_thread in (False, True):
-            thread_id = await keep_thread(storage, metadata={"a": 1, "b": 1}, config={"tags": ["x"], "n": 1})
+            thread_id = await store_thread(storage, metadata={"a": 1, "b": 1}, config={"tags": ["x"], "n": 1})
             config = {"tags": ["y"], "configurable": {}}
             metadata = {"b": 2, "c": 2 + create_thread}
             for now in (NOW + 1, NOW + 2):  # the second time nothing is left to merge
@@ -152,9 +152,9 @@ class RunsConformance:
             assert [each.thread_id for each in found] == [thread_id]
 
     async def test_a_run_id_can_be_used_only_once(self, storage: Storage) -> None:
-        run = await accept(storage, await keep_thread(storage))
+        run = await accept(storage, await store_thread(storage))
         with pytest.raises(Conflict):
-            await accept(storage, await keep_thread(storage), run_id=run.run_id)
+            await accept(storage, await store_thread(storage), run_id=run.run_id)
         assert await storage.runs.get(run.run_id) == run
 
     # Idempotency
@@ -162,7 +162,7 @@ class RunsConformance:
     async def test_a_repeated_key_returns_the_run_created_with_it(self, storage: Storage) -> None:
         """The rest of the request is not compared: the caller does that, using the digest."""
         first = a_run(
-            await keep_thread(storage),
+            await store_thread(storage),
             idempotency_key="k",
             request_digest="d",
             owner="ada",
@@ -180,7 +180,7 @@ class RunsConformance:
         assert (again.run.run_id, again.run.status, again.repeated) == (run.run_id, "success", True)
 
     async def test_different_owners_can_use_the_same_key(self, storage: Storage) -> None:
-        thread_id = await keep_thread(storage)
+        thread_id = await store_thread(storage)
         runs = {
             (await accept(storage, thread_id, idempotency_key="k", owner=owner)).run_id
             for owner in (None, "ada", "bob", "", None, "ada")
@@ -188,12 +188,12 @@ class RunsConformance:
         assert len(runs) == 4
 
     async def test_runs_without_a_key_are_never_repeats(self, storage: Storage) -> None:
-        thread_id = await keep_thread(storage)
+        thread_id = await store_thread(storage)
         accepted = [await storage.runs.accept(a_run(thread_id, owner="ada")) for _ in range(2)]
         assert [each.repeated for each in accepted] == [False, False]
 
     async def test_concurrent_requests_with_one_key_create_one_run(self, storage: Storage) -> None:
-        thread_id = await keep_thread(storage)
+        thread_id = await store_thread(storage)
         accepted = await asyncio.gather(*(storage.runs.accept(a_run(thread_id, idempotency_key="k")) for _ in range(8)))
         assert len({each.run.run_id for each in accepted}) == 1
         assert [each.repeated for each in accepted].count(False) == 1
@@ -201,7 +201,7 @@ class RunsConformance:
     # Multitasking
 
     async def test_a_run_rejected_because_another_is_active_changes_nothing(self, storage: Storage) -> None:
-        thread_id = await keep_thread(storage)
+        thread_id = await store_thread(storage)
         await accept(storage, thread_id, multitask_strategy="reject")
         rejected = a_run(thread_id, multitask_strategy="reject", thread_metadata={"x": 1})
         for _ in range(2):  # while the first is pending, then while it is running
@@ -213,7 +213,7 @@ class RunsConformance:
         assert len(await whole_log(storage, thread_id)) == 1
 
     async def test_only_one_of_many_concurrent_reject_runs_is_accepted(self, storage: Storage) -> None:
-        thread_id = await keep_thread(storage)
+        thread_id = await store_thread(storage)
         runs = [a_run(thread_id, multitask_strategy="reject") for _ in range(8)]
         results = await asyncio.gather(*map(storage.runs.accept, runs), return_exceptions=True)
         assert sum(isinstance(result, ThreadBusy) for result in results) == 7
@@ -253,7 +253,7 @@ class RunsConformance:
 
     async def test_strategies_make_no_difference_on_an_idle_thread(self, storage: Storage) -> None:
         for strategy in ("interrupt", "rollback", "reject"):
-            new: NewRun = a_run(await keep_thread(storage), multitask_strategy=strategy)
+            new: NewRun = a_run(await store_thread(storage), multitask_strategy=strategy)
             accepted = await storage.runs.accept(new)
             assert (accepted.stopping, accepted.run.status) == ((), "pending")
 
@@ -263,8 +263,8 @@ class RunsConformance:
         assert await storage.runs.get(RunId(uuid7())) is None
 
     async def test_runs_are_listed_newest_first_by_status_and_page(self, storage: Storage) -> None:
-        thread_id = await keep_thread(storage)
-        await accept(storage, await keep_thread(storage), created_at=NOW + 9, due_at=NOW + 9)
+        thread_id = await store_thread(storage)
+        await accept(storage, await store_thread(storage), created_at=NOW + 9, due_at=NOW + 9)
         runs = [await accept(storage, thread_id, created_at=NOW + at) for at in range(4)]
         await storage.runs.claim(1, now=NOW)
         newest_first = [run.run_id for run in runs][::-1]
@@ -281,7 +281,7 @@ class RunsConformance:
         assert await storage.runs.list(new_thread_id()) == []
 
     async def test_mutating_shared_values_does_not_change_a_run(self, storage: Storage) -> None:
-        new = a_run(await keep_thread(storage), kwargs={"input": [1]})
+        new = a_run(await store_thread(storage), kwargs={"input": [1]})
         await storage.runs.accept(new)
         new.kwargs["input"].append("by the writer")
         for _ in range(2):
@@ -299,7 +299,7 @@ class RunsConformance:
             await storage.runs.delete(run.run_id)
 
     async def test_an_active_run_cannot_be_deleted(self, storage: Storage) -> None:
-        run = await accept(storage, await keep_thread(storage))
+        run = await accept(storage, await store_thread(storage))
         for _ in range(2):  # pending, then running
             with pytest.raises(Conflict):
                 await storage.runs.delete(run.run_id)
@@ -310,26 +310,26 @@ class RunsConformance:
 
     async def test_cancelling_a_pending_run_ends_it_immediately(self, storage: Storage) -> None:
         """5.3"""
-        run = await accept(storage, await keep_thread(storage, values={"n": 1}))
+        run = await accept(storage, await store_thread(storage, values={"n": 1}))
         cancelled = await storage.runs.cancel(run.run_id, "interrupt", NOW + 4)
         assert cancelled is not None
-        assert cancelled.at_once
+        assert cancelled.ended
         assert cancelled.run == await storage.runs.get(run.run_id)
-        assert (cancelled.run.status, cancelled.run.error) == ("interrupted", user_interrupt("interrupt"))
+        assert (cancelled.run.status, cancelled.run.error) == ("interrupted", user_interrupt_error("interrupt"))
         entries = await run_log(storage, run)
         assert kinds(entries) == ENDED
         assert (entries[-1].seq, entries[-1].at) == (cancelled.run.ended_seq, NOW + 4)
-        assert entries[-1].data == {"status": "interrupted", "error": user_interrupt("interrupt")}
+        assert entries[-1].data == {"status": "interrupted", "error": user_interrupt_error("interrupt")}
         thread = await the_thread(storage, run.thread_id)
-        assert (thread.status, thread.error) == ("interrupted", user_interrupt("interrupt"))
+        assert (thread.status, thread.error) == ("interrupted", user_interrupt_error("interrupt"))
         assert thread.values == {"n": 1}
 
     async def test_rolling_back_a_pending_run_leaves_only_its_entries(self, storage: Storage) -> None:
         """5.9"""
-        run = await accept(storage, await keep_thread(storage, status="error", error={"e": 1}))
+        run = await accept(storage, await store_thread(storage, status="error", error={"e": 1}))
         cancelled = await storage.runs.cancel(run.run_id, "rollback", NOW)
         assert cancelled is not None
-        assert (cancelled.at_once, cancelled.run.run_id) == (True, run.run_id)
+        assert (cancelled.ended, cancelled.run.run_id) == (True, run.run_id)
         assert await storage.runs.get(run.run_id) is None
         entries = await run_log(storage, run)
         assert kinds(entries) == ROLLED_BACK
@@ -343,7 +343,7 @@ class RunsConformance:
             for action in (first, second):
                 cancelled = await storage.runs.cancel(run.run_id, action, NOW)  # type: ignore[arg-type]
                 assert cancelled is not None
-                assert (cancelled.at_once, cancelled.run.cancel) == (False, first)
+                assert (cancelled.ended, cancelled.run.cancel) == (False, first)
                 assert cancelled.run.status == "running"
             assert (await the_run(storage, run.run_id)).cancel == first
             assert kinds(await run_log(storage, run)) == [Kind.RUN_QUEUED]
@@ -362,8 +362,8 @@ class RunsConformance:
     async def test_finishing_updates_log_row_and_thread_together(self, storage: Storage) -> None:
         """5.3"""
         run = await start_on_new_thread(storage)
-        settled = Settled("interrupted", {"n": 2}, {"t": [{"value": "?"}]})
-        ending = Ending("success", interrupts=[{"id": "i", "value": "?"}], settled=settled)
+        summary = StateSummary("interrupted", {"n": 2}, {"t": [{"value": "?"}]})
+        ending = Ending("success", interrupts=[{"id": "i", "value": "?"}], summary=summary)
         assert await storage.runs.finish(run.fence, ending, NOW + 8)
         ended = (await whole_log(storage, run.thread_id))[-1]
         assert (ended.kind, ended.run_id, ended.attempt, ended.at) == (
@@ -402,7 +402,7 @@ class RunsConformance:
         self, storage: Storage, status: Any, thread_status: str
     ) -> None:
         before = {"values": {"n": 1}, "interrupts": {"t": []}, "state_updated_at": NOW - 1}
-        run = await start(storage, await keep_thread(storage, error={"old": 1}, **before))
+        run = await start(storage, await store_thread(storage, error={"old": 1}, **before))
         error = None if status == "success" else {"error": "E", "message": status}
         assert await storage.runs.finish(run.fence, Ending(status, error=error), NOW)
         thread = await the_thread(storage, run.thread_id)
@@ -428,15 +428,15 @@ class RunsConformance:
     async def test_a_run_that_cannot_be_rolled_back_can_be_forced_to_end(self, storage: Storage) -> None:
         run = await start_on_new_thread(storage)
         await storage.runs.cancel(run.run_id, "rollback", NOW)
-        assert await storage.runs.finish(run.fence, Ending("error"), NOW, regardless=True)
+        assert await storage.runs.finish(run.fence, Ending("error"), NOW, force=True)
         assert (await the_run(storage, run.run_id)).status == "error"
 
     async def test_a_rolled_back_run_leaves_only_its_entries(self, storage: Storage) -> None:
         """5.9"""
-        thread_id = await keep_thread(storage, status="interrupted", values={"n": 1}, error={"e": 1})
+        thread_id = await store_thread(storage, status="interrupted", values={"n": 1}, error={"e": 1})
         run = await start(storage, thread_id)
         await write(storage, run, "stays")
-        ending = Ending("interrupted", settled=Settled("idle", {"n": 99}), rollback=True)
+        ending = Ending("interrupted", summary=StateSummary("idle", {"n": 99}), rollback=True)
         assert await storage.runs.finish(run.fence, ending, NOW)
         assert await storage.runs.get(run.run_id) is None
         assert await storage.runs.list(thread_id) == []
@@ -451,16 +451,16 @@ class RunsConformance:
     async def test_rolling_back_a_run_restores_the_graph_of_its_thread(
         self, storage: Storage, before: dict[str, Any], how: str
     ) -> None:
-        thread_id = await keep_thread(storage, metadata=before)
+        thread_id = await store_thread(storage, metadata=before)
         run = await _run_of(storage, thread_id, "second")
         assert (await the_thread(storage, thread_id)).metadata == {**before, **_graph_metadata("second")}
         if how == "finished":
-            started = await claim_only(storage, run.run_id)
+            started = await claim_run(storage, run.run_id)
             await storage.runs.finish(started.fence, Ending("interrupted", rollback=True), NOW)
         elif how == "cancelled":
             await storage.runs.cancel(run.run_id, "rollback", NOW)
         else:
-            await claim_only(storage, run.run_id)
+            await claim_run(storage, run.run_id)
             await storage.runs.cancel(run.run_id, "rollback", NOW)
             await storage.runs.recover(NOW)
         assert (await the_thread(storage, thread_id)).metadata == before
@@ -474,8 +474,8 @@ class RunsConformance:
     ) -> None:
         """Until then the thread belongs to the graph of the active run that was accepted last."""
         before = _graph_metadata("first")
-        thread_id = await keep_thread(storage, metadata=before)
-        running = await claim_only(storage, (await _run_of(storage, thread_id, "rolled back")).run_id)
+        thread_id = await store_thread(storage, metadata=before)
+        running = await claim_run(storage, (await _run_of(storage, thread_id, "rolled back")).run_id)
         await _run_of(storage, thread_id, "waits")
         last = await _run_of(storage, thread_id, second, multitask_strategy=strategy)
         await storage.runs.finish(running.fence, Ending("interrupted", rollback=True), NOW)
@@ -489,7 +489,7 @@ class RunsConformance:
 
     async def test_replacing_a_pending_run_does_not_lose_the_graph_to_restore(self, storage: Storage) -> None:
         before = _graph_metadata("first")
-        thread_id = await keep_thread(storage, metadata=before)
+        thread_id = await store_thread(storage, metadata=before)
         await _run_of(storage, thread_id, "second")
         last = await _run_of(storage, thread_id, "third", multitask_strategy="rollback")
         assert (await the_thread(storage, thread_id)).metadata == _graph_metadata("third")
@@ -497,15 +497,15 @@ class RunsConformance:
         assert (await the_thread(storage, thread_id)).metadata == before
 
     async def test_metadata_updated_after_a_run_was_accepted_is_not_rolled_back(self, storage: Storage) -> None:
-        thread_id = await keep_thread(storage, metadata=_graph_metadata("first"))
+        thread_id = await store_thread(storage, metadata=_graph_metadata("first"))
         run = await _run_of(storage, thread_id, "second")
         await storage.threads.update(thread_id, metadata={"graph_id": "third"}, now=NOW)
         await storage.runs.cancel(run.run_id, "rollback", NOW)
         assert (await the_thread(storage, thread_id)).metadata == {**_graph_metadata("second"), "graph_id": "third"}
 
     async def test_a_finished_run_keeps_its_graph_on_the_thread(self, storage: Storage) -> None:
-        thread_id = await keep_thread(storage, metadata=_graph_metadata("first"))
-        run = await claim_only(storage, (await _run_of(storage, thread_id, "second")).run_id)
+        thread_id = await store_thread(storage, metadata=_graph_metadata("first"))
+        run = await claim_run(storage, (await _run_of(storage, thread_id, "second")).run_id)
         await storage.runs.finish(run.fence, Ending("success"), NOW)
         later = await _run_of(storage, thread_id, "third")
         await storage.runs.cancel(later.run_id, "rollback", NOW)
@@ -522,11 +522,11 @@ class RunsConformance:
 
     async def test_only_the_attempt_that_holds_the_thread_can_finish(self, storage: Storage) -> None:
         """2.5, 2.6"""
-        run = await accept(storage, await keep_thread(storage))
+        run = await accept(storage, await store_thread(storage))
         fences = [run.fence, Fence(run.run_id, 1), Fence(RunId(uuid7()), 1)]
         for fence in fences:
             assert not await storage.runs.finish(fence, Ending("success"), NOW)
-        claimed = await claim_only(storage, run.run_id)
+        claimed = await claim_run(storage, run.run_id)
         assert not await storage.runs.finish(Fence(run.run_id, 2), Ending("success"), NOW)
         assert not await storage.runs.finish(Fence(run.run_id, 0), Ending("success"), NOW)
         assert await storage.runs.get(run.run_id) == claimed

@@ -39,7 +39,7 @@ def note(value: Any) -> Draft:
     return Draft(Kind.CUSTOM, {"value": value}, at=NOW)
 
 
-async def keep_thread(storage: Storage, **fields: Any) -> ThreadId:
+async def store_thread(storage: Storage, **fields: Any) -> ThreadId:
     return (await storage.threads.create(a_thread(**fields))).thread_id
 
 
@@ -47,7 +47,7 @@ async def accept(storage: Storage, thread_id: ThreadId, **fields: Any) -> Run:
     return (await storage.runs.accept(a_run(thread_id, **fields))).run
 
 
-async def claim_only(storage: Storage, run_id: RunId) -> Run:
+async def claim_run(storage: Storage, run_id: RunId) -> Run:
     """Claim the run, which must be the next one in the queue."""
     [run] = await storage.runs.claim(1, now=NOW)
     assert run.run_id == run_id
@@ -56,11 +56,11 @@ async def claim_only(storage: Storage, run_id: RunId) -> Run:
 
 async def start(storage: Storage, thread_id: ThreadId, **fields: Any) -> Run:
     """Accept a run and claim it."""
-    return await claim_only(storage, (await accept(storage, thread_id, **fields)).run_id)
+    return await claim_run(storage, (await accept(storage, thread_id, **fields)).run_id)
 
 
 async def start_on_new_thread(storage: Storage, **fields: Any) -> Run:
-    return await start(storage, await keep_thread(storage), **fields)
+    return await start(storage, await store_thread(storage), **fields)
 
 
 async def write(storage: Storage, run: Run, *values: Any) -> None:

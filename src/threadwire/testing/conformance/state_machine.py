@@ -21,13 +21,13 @@ from threadwire.core.records import (
     Ending,
     MultitaskStrategy,
     Run,
-    Settled,
+    StateSummary,
     ThreadQuery,
     ThreadStatus,
 )
 from threadwire.errors import Fenced, NotFound, RollbackDue, ThreadBusy
 from threadwire.storage.abc import Commit, Storage
-from threadwire.testing.conformance.model import Line, Model, Refusal, Row
+from threadwire.testing.conformance.model import Line, Model, Rejection, Row
 from threadwire.testing.conformance.samples import NOW, a_run, a_thread, note, whole_log
 from threadwire.testing.conformance.steps import a_step, id_of, save
 
@@ -188,9 +188,9 @@ class _Stories(RuleBasedStateMachine):
         """7.6: only from the thread's current state, and only while it has no active runs."""
         thread_id = self._thread(which)
         step = a_step(thread_id, None)
-        commit = self.storage.threads.settle(
+        commit = self.storage.threads.commit_state(
             thread_id,
-            Settled("idle", {}),
+            StateSummary("idle", {}),
             [Draft(Kind.STATE_RESET, {"cause": "update"}, at=self.now)],
             [CheckpointPut(*step)],
             since=Seq(len(self.model.logs.get(thread_id, ())) - behind),
@@ -204,7 +204,7 @@ class _Stories(RuleBasedStateMachine):
         assert self.host.run(commit.wait()) == allowed
         if allowed:
             self.model.saved[thread_id].append((step[1]["id"], None))
-            self.model.left_as[thread_id] = "idle"
+            self.model.resting_status[thread_id] = "idle"
             self.model.logs[thread_id].append(Line(None, 0, "state.reset update"))
 
     @rule(change=st.sampled_from([1, 10, -20]))
@@ -235,7 +235,7 @@ class _Stories(RuleBasedStateMachine):
             due_at=self.now + delay,
             temporary=temporary,
         )
-        stopping: Refusal | tuple[RunId, ...]
+        stopping: Rejection | tuple[RunId, ...]
         try:
             stopping = self.host.run(self.storage.runs.accept(new)).stopping
         except (NotFound, ThreadBusy) as error:
@@ -256,7 +256,7 @@ class _Stories(RuleBasedStateMachine):
         run_id = self._run(which)
         for action in actions:
             cancelled = self.host.run(self.storage.runs.cancel(run_id, action, self.now))
-            assert (None if cancelled is None else cancelled.at_once) == self.model.cancel(run_id, action)
+            assert (None if cancelled is None else cancelled.ended) == self.model.cancel(run_id, action)
 
     @rule(which=A_RUN)
     def release(self, which: int) -> None:
@@ -343,7 +343,7 @@ class _Stories(RuleBasedStateMachine):
             _check_log(entries)
             _check_endings(entries, rows)
             self._check_attempts(rows)
-            assert await self.storage.runs.next_due(but_not=frozenset({thread_id})) == self.model.next_due(thread_id)
+            assert await self.storage.runs.next_due(exclude=frozenset({thread_id})) == self.model.next_due(thread_id)
         assert await self.storage.runs.next_due() == self.model.next_due()
         await self._counts_agree()
 

@@ -15,7 +15,7 @@ def config_of(thread_id: ThreadId, ns: str = "") -> RunnableConfig:
     return {"configurable": {"thread_id": thread_id, "checkpoint_ns": ns}}
 
 
-def an_id_of_tomorrow() -> str:
+def future_checkpoint_id() -> str:
     """Return the id of a checkpoint created while the clock was a day ahead."""
     timestamp = uuid6().time + 24 * 3600 * 10**7
     return f"{timestamp >> 28:08x}-{timestamp >> 12 & 0xFFFF:04x}-6{timestamp & 0xFFF:03x}-bfff-ffffffffffff"

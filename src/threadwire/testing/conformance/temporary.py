@@ -6,7 +6,7 @@ import pytest
 
 from threadwire.core.entries import START, Kind
 from threadwire.core.ids import ThreadId
-from threadwire.core.records import Ending, Run, RunSelection, Settled, ThreadQuery
+from threadwire.core.records import Ending, Run, RunSelection, StateSummary, ThreadQuery
 from threadwire.errors import NotFound
 from threadwire.storage.abc import Storage
 from threadwire.testing.conformance.samples import (
@@ -14,13 +14,13 @@ from threadwire.testing.conformance.samples import (
     a_run,
     a_thread,
     accept,
-    claim_only,
-    keep_thread,
+    claim_run,
     kinds,
     new_thread_id,
     run_log,
     start,
     start_on_new_thread,
+    store_thread,
     the_run,
     the_thread,
     values,
@@ -33,13 +33,13 @@ LATER = NOW + 1000
 async def start_temporary(storage: Storage) -> Run:
     new = a_run(new_thread_id(), create_thread=True, temporary=True, metadata={"temporary": True})
     await storage.runs.accept(new)
-    return await claim_only(storage, new.run_id)
+    return await claim_run(storage, new.run_id)
 
 
 async def discard(storage: Storage, *, at: int = NOW) -> Run:
     run = await start_temporary(storage)
     await write(storage, run, "text")
-    assert await storage.runs.finish(run.fence, Ending("success", settled=Settled("idle", {"a": 1})), at)
+    assert await storage.runs.finish(run.fence, Ending("success", summary=StateSummary("idle", {"a": 1})), at)
     return run
 
 
@@ -72,7 +72,7 @@ class TemporaryRunsConformance:
     @pytest.mark.parametrize(
         "ending",
         [
-            Ending("success", settled=Settled("idle", {"a": 1})),
+            Ending("success", summary=StateSummary("idle", {"a": 1})),
             Ending("error", error={"error": "E", "message": "m"}),
             Ending("interrupted", rollback=True),
         ],
@@ -101,7 +101,7 @@ class TemporaryRunsConformance:
         run = await start_temporary(storage)
         for _ in range(2):
             await storage.runs.recover(NOW)
-            await claim_only(storage, run.run_id)
+            await claim_run(storage, run.run_id)
         [ended] = await storage.runs.recover(NOW)
         assert ended.status == "error"
         assert await does_not_exist(storage, run.thread_id)
@@ -110,7 +110,7 @@ class TemporaryRunsConformance:
         run = await start_temporary(storage)
         assert await storage.runs.release(run.fence, NOW)
         assert not await does_not_exist(storage, run.thread_id)
-        await claim_only(storage, run.run_id)
+        await claim_run(storage, run.run_id)
         await storage.runs.recover(NOW)
         assert not await does_not_exist(storage, run.thread_id)
 
@@ -119,7 +119,7 @@ class TemporaryRunsConformance:
         other = await accept(storage, run.thread_id)
         assert await storage.runs.finish(run.fence, Ending("success"), NOW)
         assert (await the_thread(storage, run.thread_id)).status == "busy"
-        await claim_only(storage, other.run_id)
+        await claim_run(storage, other.run_id)
 
     @pytest.mark.parametrize("strategy", ["interrupt", "rollback"])
     async def test_a_temporary_run_replaced_by_another_does_not_discard_the_thread(
@@ -129,7 +129,7 @@ class TemporaryRunsConformance:
         await storage.runs.accept(temporary)
         other = await accept(storage, temporary.thread_id, multitask_strategy=strategy)
         assert (await the_thread(storage, temporary.thread_id)).status == "busy"
-        await claim_only(storage, other.run_id)
+        await claim_run(storage, other.run_id)
         assert await sweep(storage) == 0
 
     async def test_the_log_and_the_run_of_a_discarded_thread_can_be_read(self, storage: Storage) -> None:
@@ -153,7 +153,7 @@ class TemporaryRunsConformance:
 
     async def test_sweeping_skips_excluded_threads(self, storage: Storage) -> None:
         excluded, swept = await discard(storage), await discard(storage)
-        assert await sweep(storage, but_not=frozenset({excluded.thread_id})) == 1
+        assert await sweep(storage, exclude=frozenset({excluded.thread_id})) == 1
         assert values(await run_log(storage, excluded)) == ["text"]
         assert await run_log(storage, swept) == []
         assert await sweep(storage) == 1
@@ -190,11 +190,11 @@ class TemporaryRunsConformance:
     async def test_all_active_runs_are_cancelled_together(self, storage: Storage) -> None:
         running = await start_on_new_thread(storage)
         waiting = await accept(storage, running.thread_id)
-        elsewhere = await accept(storage, await keep_thread(storage), due_at=LATER)
+        elsewhere = await accept(storage, await store_thread(storage), due_at=LATER)
         ended = await start_on_new_thread(storage)
         await storage.runs.finish(ended.fence, Ending("success"), NOW)
         cancelled = await storage.runs.cancel_many(RunSelection(), "interrupt", NOW)
-        assert {each.run.run_id: each.at_once for each in cancelled} == {
+        assert {each.run.run_id: each.ended for each in cancelled} == {
             running.run_id: False,
             waiting.run_id: True,
             elsewhere.run_id: True,
@@ -215,9 +215,9 @@ class TemporaryRunsConformance:
         assert (await storage.runs.get(waiting[0].run_id) is None) == (status == "pending")
 
     async def test_runs_are_cancelled_by_thread_and_id(self, storage: Storage) -> None:
-        thread_id = await keep_thread(storage)
+        thread_id = await store_thread(storage)
         first, second, third = [await accept(storage, thread_id) for _ in range(3)]
-        elsewhere = await accept(storage, await keep_thread(storage))
+        elsewhere = await accept(storage, await store_thread(storage))
         wanted = RunSelection(thread_id=thread_id, run_ids=(first.run_id, third.run_id, elsewhere.run_id))
         cancelled = await storage.runs.cancel_many(wanted, "interrupt", NOW)
         assert {each.run.run_id for each in cancelled} == {first.run_id, third.run_id}

@@ -7,7 +7,7 @@ from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
-from worker_stage import GRAPHS, NAMES, graphs_of_test
+from worker_harness import GRAPHS, NAMES, graphs_module
 
 from threadwire.graphs.config import load_config, prepare_environment
 from threadwire.graphs.registry import GraphRegistry, load_registry
@@ -24,7 +24,7 @@ def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[GraphR
     config = load_config(tmp_path / "langgraph.json")
     prepare_environment(config)
     yield load_registry(config)
-    graphs_of_test().gates.clear()
+    graphs_module().gates.clear()
     del sys.modules["worker_graphs"]
 
 
@@ -32,7 +32,7 @@ def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[GraphR
 def gate(registry: GraphRegistry) -> Iterator["Future[None]"]:
     """The gate that the holding graphs wait for. It opens when the test ends, at the latest."""
     gate: Future[None] = Future()
-    graphs_of_test().gates["gate"] = gate
+    graphs_module().gates["gate"] = gate
     yield gate
     if not gate.done():
         gate.set_result(None)

@@ -4,12 +4,12 @@ from typing import Literal
 
 from pydantic import Field
 
+from threadwire.core.bounded_list import BoundedList
 from threadwire.core.ids import parse_assistant_id
-from threadwire.core.lists import Listed
 from threadwire.core.records import AssistantQuery
 from threadwire.engine.assistants import AssistantChange, NewAssistant
 from threadwire.errors import Invalid
-from threadwire.protocols.langgraph.decode.body import MAX_PAGE, OptionalObject, RequestBody, Whole
+from threadwire.protocols.langgraph.decode.body import MAX_PAGE, Integer, OptionalObject, RequestBody
 from threadwire.protocols.langgraph.decode.config import Config, Context
 
 AssistantField = Literal[
@@ -78,11 +78,11 @@ class AssistantFilter(RequestBody):
 
 
 class AssistantSearch(AssistantFilter):
-    limit: Whole = Field(default=10, ge=1, le=MAX_PAGE)
-    offset: Whole = Field(default=0, ge=0, le=2**53)
+    limit: Integer = Field(default=10, ge=1, le=MAX_PAGE)
+    offset: Integer = Field(default=0, ge=0, le=2**53)
     sort_by: Literal["assistant_id", "graph_id", "name", "created_at", "updated_at"] | None = None
     sort_order: Literal["asc", "desc"] | None = None
-    select: Listed[AssistantField] | None = None
+    select: BoundedList[AssistantField] | None = None
 
     def query(self) -> AssistantQuery:
         return AssistantQuery(
@@ -98,12 +98,12 @@ class AssistantSearch(AssistantFilter):
 
 class VersionSearch(RequestBody):
     metadata: OptionalObject = Field(default_factory=dict)
-    limit: Whole = Field(default=10, ge=1, le=MAX_PAGE)
-    offset: Whole = Field(default=0, ge=0, le=2**53)
+    limit: Integer = Field(default=10, ge=1, le=MAX_PAGE)
+    offset: Integer = Field(default=0, ge=0, le=2**53)
 
 
 class LatestVersion(RequestBody):
-    version: Whole = Field(ge=1, le=2**53)
+    version: Integer = Field(ge=1, le=2**53)
 
 
 def decode_xray(value: str | None) -> int | bool:

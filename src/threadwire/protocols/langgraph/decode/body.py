@@ -41,10 +41,10 @@ def _representable_in_utc(time: datetime) -> datetime:
 
 
 # JSON has its own numbers and booleans. Pydantic would also accept strings in their place.
-Whole = Annotated[int, BeforeValidator(_reject_strings)]
+Integer = Annotated[int, BeforeValidator(_reject_strings)]
 Number = Annotated[float, BeforeValidator(_reject_strings)]
 Flag = StrictBool
-Moment = Annotated[datetime, BeforeValidator(_require_string), AfterValidator(_representable_in_utc)]
+Timestamp = Annotated[datetime, BeforeValidator(_require_string), AfterValidator(_representable_in_utc)]
 
 
 class RequestBody(BaseModel):

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator
 
-from threadwire.core.lists import MAX_LISTED
+from threadwire.core.bounded_list import MAX_LIST_LENGTH
 from threadwire.protocols.langgraph.decode.body import Object, OptionalObject
 
 
@@ -14,8 +14,8 @@ def _validate_config(config: Object) -> Object:
         raise ValueError("configurable must be an object")
     _reject_reserved(configurable, "configurable")
     tags = config.get("tags", [])
-    if not isinstance(tags, list) or len(tags) > MAX_LISTED or not all(isinstance(each, str) for each in tags):
-        raise ValueError(f"tags must be a list of at most {MAX_LISTED} strings")
+    if not isinstance(tags, list) or len(tags) > MAX_LIST_LENGTH or not all(isinstance(each, str) for each in tags):
+        raise ValueError(f"tags must be a list of at most {MAX_LIST_LENGTH} strings")
     if not isinstance(config.get("metadata"), dict | None):
         raise ValueError("metadata must be an object")
     return config if config.get("recursion_limit") is None else {**config, "recursion_limit": _recursion_limit(config)}

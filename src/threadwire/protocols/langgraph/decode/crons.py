@@ -6,26 +6,26 @@ from typing import Any, Literal
 
 from pydantic import Field, field_serializer
 
+from threadwire.core.bounded_list import BoundedList
 from threadwire.core.ids import AssistantId, CronId, ThreadId, assistant_id_of, parse_assistant_id, parse_thread_id
-from threadwire.core.lists import Listed
-from threadwire.core.moments import milliseconds_of
 from threadwire.core.records import Cron, CronQuery
+from threadwire.core.timestamps import to_milliseconds
 from threadwire.errors import BadRequest
 from threadwire.protocols.langgraph.decode.body import (
     MAX_PAGE,
     Flag,
-    Moment,
+    Integer,
     Object,
     OptionalObject,
     RequestBody,
-    Whole,
+    Timestamp,
 )
 from threadwire.protocols.langgraph.decode.graph_call import GraphCall
 
 
 class CronOptions(GraphCall):
     timezone: str | None = Field(default=None, max_length=255)
-    end_time: Moment | None = None
+    end_time: Timestamp | None = None
     on_run_completed: Literal["delete", "keep"] = "delete"
     enabled: Flag = True
 
@@ -117,11 +117,11 @@ Select = Literal[
 
 
 class CronSearch(CronFilter):
-    limit: Whole = Field(default=10, ge=1, le=MAX_PAGE)
-    offset: Whole = Field(default=0, ge=0, le=2**53)
+    limit: Integer = Field(default=10, ge=1, le=MAX_PAGE)
+    offset: Integer = Field(default=0, ge=0, le=2**53)
     sort_by: SortBy | None = None
     sort_order: Literal["asc", "desc"] | None = None
-    select: Listed[Select] | None = None
+    select: BoundedList[Select] | None = None
 
     def query(self, graph_ids: list[str]) -> CronQuery:
         sort_by = "next_run_at" if self.sort_by == "next_run_date" else self.sort_by or "created_at"
@@ -137,4 +137,4 @@ def _assistant_id(name: str, graph_ids: list[str]) -> AssistantId:
 
 
 def _to_milliseconds(time: datetime | None) -> int | None:
-    return None if time is None else milliseconds_of(time)
+    return None if time is None else to_milliseconds(time)

@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from threadwire.core.lists import Listed
+from threadwire.core.bounded_list import BoundedList
 from threadwire.engine.runs import run_kwargs
 from threadwire.protocols.langgraph.decode.body import Flag, Object, OptionalObject, RequestBody
 from threadwire.protocols.langgraph.decode.config import Config, Context
@@ -19,11 +19,11 @@ class GraphCall(RequestBody):
     config: Config = Field(default_factory=dict)
     context: Context = Field(default_factory=dict)
     metadata: OptionalObject = Field(default_factory=dict)
-    stream_mode: Mode | Listed[Mode] | None = None
+    stream_mode: Mode | BoundedList[Mode] | None = None
     stream_subgraphs: Flag = False
     stream_resumable: Flag = False
-    interrupt_before: Literal["*"] | Listed[str] | None = None
-    interrupt_after: Literal["*"] | Listed[str] | None = None
+    interrupt_before: Literal["*"] | BoundedList[str] | None = None
+    interrupt_after: Literal["*"] | BoundedList[str] | None = None
     multitask_strategy: Literal["reject", "enqueue", "interrupt", "rollback"] = "enqueue"
     durability: Literal["sync", "async", "exit"] | None = None
     checkpoint_during: Flag | None = None

@@ -6,20 +6,20 @@ from typing import Any, Literal
 from pydantic import Field, field_validator, model_validator
 from pydantic.alias_generators import to_camel
 
+from threadwire.core.bounded_list import MAX_LIST_LENGTH, BoundedList
 from threadwire.core.ids import ThreadId, parse_run_id, parse_thread_id, parse_uuid
-from threadwire.core.lists import MAX_LISTED, Listed
 from threadwire.core.records import RunSelection
 from threadwire.engine.runs import StartRun
 from threadwire.errors import BadRequest, Invalid
 from threadwire.protocols.langgraph.decode.body import MAX_PAGE, Flag, Number, Object, RequestBody
 from threadwire.protocols.langgraph.decode.graph_call import GraphCall
-from threadwire.protocols.langgraph.decode.repeating import Repeatable
+from threadwire.protocols.langgraph.decode.idempotency import IdempotentRequest
 from threadwire.protocols.langgraph.decode.state import checkpoint_at
 
 
 class CommandBody(RequestBody):
     resume: Any = None
-    update: Object | Listed[Any] | None = None
+    update: Object | BoundedList[Any] | None = None
     goto: Any = None
 
     @field_validator("update")
@@ -33,8 +33,8 @@ class CommandBody(RequestBody):
     @classmethod
     def _valid_goto(cls, goto: Any) -> Any:
         targets = goto if isinstance(goto, list) else [goto]
-        if len(targets) > MAX_LISTED:
-            raise ValueError(f"goto must have at most {MAX_LISTED} targets")
+        if len(targets) > MAX_LIST_LENGTH:
+            raise ValueError(f"goto must have at most {MAX_LIST_LENGTH} targets")
         for target in targets:
             if target is not None and not _is_target(target):
                 raise ValueError("goto must be a node name, {node, input}, or a list of these")
@@ -82,7 +82,7 @@ class RunBody(GraphCall):
     on_disconnect: Literal["cancel", "continue"] = "continue"
     if_not_exists: Literal["create", "reject"] = "reject"
     after_seconds: Number = Field(default=0, ge=0, le=366 * 86_400)
-    feedback_keys: Listed[str] | None = None
+    feedback_keys: BoundedList[str] | None = None
     strict_resume: Flag | None = None
     langsmith_tracer: TracerBody | None = None
 
@@ -91,7 +91,11 @@ class RunBody(GraphCall):
         return False
 
     def start(
-        self, thread_id: ThreadId | None, repeatable: Repeatable | None = None, *, watched: bool = False
+        self,
+        thread_id: ThreadId | None,
+        idempotent_request: IdempotentRequest | None = None,
+        *,
+        defer_sync: bool = False,
     ) -> StartRun:
         return StartRun(
             assistant=self.assistant_id,
@@ -109,9 +113,9 @@ class RunBody(GraphCall):
             temporary=self.temporary,
             webhook=self.webhook,
             after_seconds=self.after_seconds,
-            idempotency_key=None if repeatable is None else repeatable.key,
-            request_digest=None if repeatable is None else repeatable.digest,
-            watched=watched,
+            idempotency_key=None if idempotent_request is None else idempotent_request.key,
+            request_digest=None if idempotent_request is None else idempotent_request.digest,
+            defer_sync=defer_sync,
         )
 
     def configurable(self) -> Object:
@@ -128,11 +132,15 @@ class StatelessRunBody(RunBody):
         return self.on_completion == "delete"
 
     def start(
-        self, thread_id: ThreadId | None, repeatable: Repeatable | None = None, *, watched: bool = False
+        self,
+        thread_id: ThreadId | None,
+        idempotent_request: IdempotentRequest | None = None,
+        *,
+        defer_sync: bool = False,
     ) -> StartRun:
         if thread_id is None and self.command is not None and self.command.resume is not None:
             raise BadRequest("You must provide a thread_id when resuming.")
-        return super().start(thread_id, repeatable, watched=watched)
+        return super().start(thread_id, idempotent_request, defer_sync=defer_sync)
 
 
 class BatchedRunBody(StatelessRunBody):

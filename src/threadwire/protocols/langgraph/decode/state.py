@@ -4,9 +4,9 @@ from typing import Any
 
 from pydantic import Field
 
-from threadwire.core.lists import Listed
+from threadwire.core.bounded_list import BoundedList
 from threadwire.errors import Invalid
-from threadwire.protocols.langgraph.decode.body import MAX_PAGE, Flag, Object, OptionalObject, RequestBody, Whole
+from threadwire.protocols.langgraph.decode.body import MAX_PAGE, Flag, Integer, Object, OptionalObject, RequestBody
 
 
 class StateUpdate(RequestBody):
@@ -22,15 +22,15 @@ class StateUpdate(RequestBody):
 class StateAtCheckpoint(RequestBody):
     checkpoint: Object
     subgraphs: Flag = False
-    select: Listed[str] | None = None
+    select: BoundedList[str] | None = None
 
 
 class HistoryBody(RequestBody):
-    limit: Whole = Field(default=10, ge=1, le=MAX_PAGE)
+    limit: Integer = Field(default=10, ge=1, le=MAX_PAGE)
     before: str | Object | None = None
     metadata: OptionalObject = Field(default_factory=dict)
     checkpoint: Object | None = None
-    select: Listed[str] | None = None
+    select: BoundedList[str] | None = None
 
     def before_checkpoint(self) -> Object | None:
         """The checkpoint of `before`, which is a checkpoint id, a checkpoint, or a config that contains one."""

@@ -4,17 +4,17 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
+from threadwire.core.bounded_list import BoundedList
 from threadwire.core.items import MAX_MINUTES
-from threadwire.core.lists import Listed
 from threadwire.errors import Invalid
 from threadwire.protocols.langgraph.decode.body import (
     MAX_PAGE,
     Flag,
+    Integer,
     Number,
     Object,
     OptionalObject,
     RequestBody,
-    Whole,
 )
 
 
@@ -25,7 +25,7 @@ def _validate_labels(namespace: list[str]) -> list[str]:
     return namespace
 
 
-Namespace = Annotated[Listed[str], AfterValidator(_validate_labels)]
+Namespace = Annotated[BoundedList[str], AfterValidator(_validate_labels)]
 
 
 class ItemName(RequestBody):
@@ -35,7 +35,7 @@ class ItemName(RequestBody):
 
 class ItemBody(ItemName):
     value: Object
-    index: Literal[False] | Listed[str] | None = None
+    index: Literal[False] | BoundedList[str] | None = None
     ttl: Number | None = Field(default=None, gt=0, le=MAX_MINUTES)
 
     def options(self) -> dict[str, Any]:
@@ -48,8 +48,8 @@ class ItemSearch(RequestBody):
     namespace_prefix: Namespace = Field(default_factory=list)
     filter: OptionalObject = Field(default_factory=dict)
     query: str | None = None
-    limit: Whole = Field(default=10, ge=1, le=MAX_PAGE)
-    offset: Whole = Field(default=0, ge=0, le=2**53)
+    limit: Integer = Field(default=10, ge=1, le=MAX_PAGE)
+    offset: Integer = Field(default=0, ge=0, le=2**53)
     refresh_ttl: Flag | None = None
 
     def options(self) -> dict[str, Any]:
@@ -65,9 +65,9 @@ class ItemSearch(RequestBody):
 class NamespaceSearch(RequestBody):
     prefix: Namespace | None = None
     suffix: Namespace | None = None
-    max_depth: Whole | None = Field(default=None, ge=1, le=2**53)
-    limit: Whole = Field(default=100, ge=1, le=MAX_PAGE)
-    offset: Whole = Field(default=0, ge=0, le=2**53)
+    max_depth: Integer | None = Field(default=None, ge=1, le=2**53)
+    limit: Integer = Field(default=100, ge=1, le=MAX_PAGE)
+    offset: Integer = Field(default=0, ge=0, le=2**53)
 
     def options(self) -> dict[str, Any]:
         return {

@@ -5,11 +5,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
+from threadwire.core.bounded_list import BoundedList
 from threadwire.core.ids import ThreadId, parse_thread_id
-from threadwire.core.lists import Listed
-from threadwire.core.records import Supersteps, ThreadQuery, Ttl, Update, WantedTtl
+from threadwire.core.records import RequestedTtl, Supersteps, ThreadQuery, Ttl, Update
 from threadwire.errors import BadRequest
-from threadwire.protocols.langgraph.decode.body import MAX_PAGE, Number, OptionalObject, RequestBody, Whole
+from threadwire.protocols.langgraph.decode.body import MAX_PAGE, Integer, Number, OptionalObject, RequestBody
 from threadwire.protocols.langgraph.decode.paths import Path, limit_paths, parse_extract
 from threadwire.protocols.langgraph.decode.runs import CommandBody
 
@@ -45,7 +45,7 @@ class TtlBody(RequestBody):
 class ExpiringBody(RequestBody):
     ttl: TtlBody | None = None
 
-    def wanted_ttl(self) -> WantedTtl:
+    def wanted_ttl(self) -> RequestedTtl:
         """If it is missing, the default applies; null means that the thread never expires."""
         if "ttl" not in self.model_fields_set:
             return "usual"
@@ -69,14 +69,14 @@ class UpdateBody(RequestBody):
 
 
 class SuperstepBody(RequestBody):
-    updates: Listed[UpdateBody]
+    updates: BoundedList[UpdateBody]
 
 
 class ThreadBody(ExpiringBody):
     thread_id: str | None = None
     metadata: OptionalObject = Field(default_factory=dict)
     if_exists: Literal["raise", "do_nothing"] = "raise"
-    supersteps: Listed[SuperstepBody] | None = None
+    supersteps: BoundedList[SuperstepBody] | None = None
 
     def steps(self) -> Supersteps:
         steps = [[each.update() for each in step.updates] for step in self.supersteps or ()]
@@ -94,7 +94,7 @@ class StatePatch(RequestBody):
 
 
 class ThreadPrune(RequestBody):
-    thread_ids: Listed[str]
+    thread_ids: BoundedList[str]
     strategy: Literal["delete", "keep_latest"] = "delete"
 
     def ids(self) -> list[ThreadId]:
@@ -102,7 +102,7 @@ class ThreadPrune(RequestBody):
 
 
 class ThreadCount(RequestBody):
-    ids: Listed[str] | None = None
+    ids: BoundedList[str] | None = None
     metadata: OptionalObject = Field(default_factory=dict)
     values: OptionalObject = Field(default_factory=dict)
     status: Literal["idle", "busy", "interrupted", "error"] | None = None
@@ -117,11 +117,11 @@ class ThreadCount(RequestBody):
 
 
 class ThreadSearch(ThreadCount):
-    limit: Whole = Field(default=10, ge=1, le=MAX_PAGE)
-    offset: Whole = Field(default=0, ge=0, le=2**53)
+    limit: Integer = Field(default=10, ge=1, le=MAX_PAGE)
+    offset: Integer = Field(default=0, ge=0, le=2**53)
     sort_by: Literal["thread_id", "status", "created_at", "updated_at", "state_updated_at"] | None = None
     sort_order: Literal["asc", "desc"] | None = None
-    select: Listed[ThreadField] | None = None
+    select: BoundedList[ThreadField] | None = None
     extract: Annotated[dict[str, str], BeforeValidator(limit_paths)] | None = None
 
     @field_validator("select")

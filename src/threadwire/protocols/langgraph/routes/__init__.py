@@ -4,7 +4,7 @@ from fastapi import APIRouter
 
 from threadwire.engine.lifecycle import Engine
 from threadwire.http.json_route import JsonRoute
-from threadwire.http.problems import Json
+from threadwire.http.problems import JsonResponse
 from threadwire.http.streaming import OpenStreams
 from threadwire.protocols.langgraph.routes.assistants import assistant_routes
 from threadwire.protocols.langgraph.routes.crons import cron_routes
@@ -17,7 +17,7 @@ from threadwire.protocols.langgraph.routes.ui import ui_routes
 
 
 def langgraph_routes(engine: Engine, streams: OpenStreams) -> APIRouter:
-    router = APIRouter(route_class=JsonRoute, default_response_class=Json)
+    router = APIRouter(route_class=JsonRoute, default_response_class=JsonResponse)
     run_routes(router, engine, streams)  # first, because routes are matched in order
     assistant_routes(router, engine)
     thread_routes(router, engine, streams)

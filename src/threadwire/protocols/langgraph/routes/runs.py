@@ -8,14 +8,14 @@ from starlette.responses import Response
 from threadwire.core.ids import parse_run_id, parse_thread_id
 from threadwire.core.records import Run
 from threadwire.engine.lifecycle import Engine
-from threadwire.http.problems import ACCEPTED, Json, foreseen
+from threadwire.http.problems import ACCEPTED, JsonResponse, error_responses
 from threadwire.http.streaming import OpenStreams
 from threadwire.protocols.langgraph.decode.body import MAX_PAGE
+from threadwire.protocols.langgraph.decode.idempotency import idempotent_request
 from threadwire.protocols.langgraph.decode.query import decode_query_list
-from threadwire.protocols.langgraph.decode.repeating import repeatable
 from threadwire.protocols.langgraph.decode.runs import RunBody
-from threadwire.protocols.langgraph.routes.pages import selected
-from threadwire.protocols.langgraph.routes.run_answers import RunAnswers
+from threadwire.protocols.langgraph.routes.pagination import selected
+from threadwire.protocols.langgraph.routes.run_responses import RunResponses
 from threadwire.protocols.langgraph.wire import RUN_FIELDS, run_json, run_path
 
 Cursor = Annotated[str | None, Header(alias="last-event-id")]
@@ -26,32 +26,32 @@ Modes = Annotated[list[str] | None, Query()]
 
 
 def run_routes(router: APIRouter, engine: Engine, streams: OpenStreams) -> None:
-    run_responses = RunAnswers(engine, streams)
+    run_responses = RunResponses(engine, streams)
     _start_runs(router, engine, run_responses)
     _follow_runs(router, engine, run_responses)
 
 
-def _start_runs(router: APIRouter, engine: Engine, run_responses: RunAnswers) -> None:
+def _start_runs(router: APIRouter, engine: Engine, run_responses: RunResponses) -> None:
     async def start(operation: str, thread: str, body: RunBody, key: str | None) -> Run:
         thread_id = parse_thread_id(thread)
-        idempotency = repeatable(key, operation, [body], thread_id)
-        return await engine.runs.start(body.start(thread_id, idempotency, watched=operation != "create"))
+        idempotency = idempotent_request(key, operation, [body], thread_id)
+        return await engine.runs.start(body.start(thread_id, idempotency, defer_sync=operation != "create"))
 
-    @router.post("/threads/{thread_id}/runs", tags=["runs"], responses=foreseen(400, 409))
+    @router.post("/threads/{thread_id}/runs", tags=["runs"], responses=error_responses(400, 409))
     async def create_run(
         thread_id: str, body: Annotated[RunBody, Body()], idempotency_key: IdempotencyKey = None
-    ) -> Json:
+    ) -> JsonResponse:
         run = await start("create", thread_id, body, idempotency_key)
-        return Json(run_json(run), headers={"content-location": run_path(run)})
+        return JsonResponse(run_json(run), headers={"content-location": run_path(run)})
 
-    @router.post("/threads/{thread_id}/runs/stream", tags=["runs"], responses=foreseen(400, 409))
+    @router.post("/threads/{thread_id}/runs/stream", tags=["runs"], responses=error_responses(400, 409))
     async def stream_run(
         thread_id: str, body: Annotated[RunBody, Body()], idempotency_key: IdempotencyKey = None
     ) -> Response:
         run = await start("stream", thread_id, body, idempotency_key)
         return run_responses.stream(run, run_path(run), body)
 
-    @router.post("/threads/{thread_id}/runs/wait", tags=["runs"], responses=foreseen(400, 409))
+    @router.post("/threads/{thread_id}/runs/wait", tags=["runs"], responses=error_responses(400, 409))
     async def wait_for_run(
         thread_id: str, body: Annotated[RunBody, Body()], idempotency_key: IdempotencyKey = None
     ) -> Response:
@@ -59,7 +59,7 @@ def _start_runs(router: APIRouter, engine: Engine, run_responses: RunAnswers) ->
         return run_responses.outcome(run, run_path(run), cancel_on_disconnect=body.on_disconnect == "cancel")
 
 
-def _follow_runs(router: APIRouter, engine: Engine, run_responses: RunAnswers) -> None:
+def _follow_runs(router: APIRouter, engine: Engine, run_responses: RunResponses) -> None:
     @router.get("/threads/{thread_id}/runs", tags=["runs"])
     async def list_runs(
         thread_id: str,
@@ -67,14 +67,14 @@ def _follow_runs(router: APIRouter, engine: Engine, run_responses: RunAnswers) -
         offset: Annotated[int, Query(ge=0, le=2**53)] = 0,
         status: RunStatusName | None = None,
         select: Annotated[list[str] | None, Query()] = None,
-    ) -> Json:
+    ) -> JsonResponse:
         fields = decode_query_list(select or [], "select", RUN_FIELDS) or None
         runs = await engine.runs.list(parse_thread_id(thread_id), status=status, limit=limit, offset=offset)
-        return Json([selected(run_json(run), fields) for run in runs])
+        return JsonResponse([selected(run_json(run), fields) for run in runs])
 
     @router.get("/threads/{thread_id}/runs/{run_id}", tags=["runs"])
-    async def get_run(thread_id: str, run_id: str) -> Json:
-        return Json(run_json(await engine.runs.get(parse_thread_id(thread_id), parse_run_id(run_id))))
+    async def get_run(thread_id: str, run_id: str) -> JsonResponse:
+        return JsonResponse(run_json(await engine.runs.get(parse_thread_id(thread_id), parse_run_id(run_id))))
 
     @router.delete("/threads/{thread_id}/runs/{run_id}", tags=["runs"], status_code=204)
     async def delete_run(thread_id: str, run_id: str) -> Response:
@@ -86,7 +86,7 @@ def _follow_runs(router: APIRouter, engine: Engine, run_responses: RunAnswers) -
         run = await engine.runs.get(parse_thread_id(thread_id), parse_run_id(run_id))
         return run_responses.outcome(run, run_path(run), cancel_on_disconnect=cancel_on_disconnect)
 
-    @router.get("/threads/{thread_id}/runs/{run_id}/stream", tags=["runs"], responses=foreseen(400))
+    @router.get("/threads/{thread_id}/runs/{run_id}/stream", tags=["runs"], responses=error_responses(400))
     async def join_stream(
         thread_id: str,
         run_id: str,
@@ -105,5 +105,5 @@ def _follow_runs(router: APIRouter, engine: Engine, run_responses: RunAnswers) -
         await engine.runs.cancel(thread, run, action, wait=wait)
         if wait:
             path = f"/threads/{thread}/runs/{run}"
-            return Json({}, headers={"location": f"{path}/join", "content-location": path})
+            return JsonResponse({}, headers={"location": f"{path}/join", "content-location": path})
         return Response(status_code=202)

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Body, Query
 from starlette.responses import Response
 
 from threadwire.engine.lifecycle import Engine
-from threadwire.http.problems import Json, foreseen
+from threadwire.http.problems import JsonResponse, error_responses
 from threadwire.protocols.langgraph.decode.store import (
     ItemBody,
     ItemName,
@@ -18,15 +18,17 @@ from threadwire.protocols.langgraph.wire import found_item_json, item_json
 
 
 def store_routes(router: APIRouter, engine: Engine) -> None:
-    @router.put("/store/items", tags=["store"], status_code=204, responses=foreseen(400))
+    @router.put("/store/items", tags=["store"], status_code=204, responses=error_responses(400))
     async def put_item(body: Annotated[ItemBody, Body()]) -> Response:
         await engine.store.put(body.namespace, body.key, body.value, **body.options())
         return Response(status_code=204)
 
     @router.get("/store/items", tags=["store"])
-    async def get_item(key: str, namespace: Annotated[list[str], Query()], refresh_ttl: bool | None = None) -> Json:
+    async def get_item(
+        key: str, namespace: Annotated[list[str], Query()], refresh_ttl: bool | None = None
+    ) -> JsonResponse:
         item = await engine.store.get(decode_query_namespace(namespace), key, refresh_ttl=refresh_ttl)
-        return Json(None if item is None else item_json(item))
+        return JsonResponse(None if item is None else item_json(item))
 
     @router.delete("/store/items", tags=["store"], status_code=204)
     async def delete_item(body: Annotated[ItemName, Body()]) -> Response:
@@ -34,10 +36,10 @@ def store_routes(router: APIRouter, engine: Engine) -> None:
         return Response(status_code=204)
 
     @router.post("/store/items/search", tags=["store"])
-    async def search_items(body: Annotated[ItemSearch, Body()]) -> Json:
+    async def search_items(body: Annotated[ItemSearch, Body()]) -> JsonResponse:
         found = await engine.store.search(body.namespace_prefix, **body.options())
-        return Json({"items": [found_item_json(each) for each in found]})
+        return JsonResponse({"items": [found_item_json(each) for each in found]})
 
     @router.post("/store/namespaces", tags=["store"])
-    async def list_namespaces(body: Annotated[NamespaceSearch, Body()]) -> Json:
-        return Json({"namespaces": await engine.store.namespaces(**body.options())})
+    async def list_namespaces(body: Annotated[NamespaceSearch, Body()]) -> JsonResponse:
+        return JsonResponse({"namespaces": await engine.store.namespaces(**body.options())})

@@ -9,7 +9,7 @@ from starlette.responses import Response
 from threadwire.core.entries import START, parse_cursor
 from threadwire.core.ids import Seq, parse_thread_id
 from threadwire.engine.lifecycle import Engine
-from threadwire.http.problems import Json, foreseen
+from threadwire.http.problems import JsonResponse, error_responses
 from threadwire.http.streaming import OpenStreams, event_stream
 from threadwire.protocols.langgraph.decode.paths import follow_path
 from threadwire.protocols.langgraph.decode.query import decode_include, decode_thread_modes
@@ -22,7 +22,7 @@ from threadwire.protocols.langgraph.decode.threads import (
     ThreadSearch,
 )
 from threadwire.protocols.langgraph.encode_thread import ThreadStreamEncoder
-from threadwire.protocols.langgraph.routes.pages import page, selected
+from threadwire.protocols.langgraph.routes.pagination import page, selected
 from threadwire.protocols.langgraph.wire import storage_json, thread_json
 
 Names = Annotated[list[str] | None, Query()]
@@ -35,16 +35,16 @@ def thread_routes(router: APIRouter, engine: Engine, streams: OpenStreams) -> No
 
 
 def _many_threads(router: APIRouter, engine: Engine) -> None:
-    @router.post("/threads", tags=["threads"], responses=foreseen(400, 409))
-    async def create_thread(body: Annotated[ThreadBody, Body()]) -> Json:
+    @router.post("/threads", tags=["threads"], responses=error_responses(400, 409))
+    async def create_thread(body: Annotated[ThreadBody, Body()]) -> JsonResponse:
         thread_id = parse_thread_id(body.thread_id) if body.thread_id is not None else None
         arguments = (thread_id, body.metadata, body.if_exists, body.wanted_ttl())
         if steps := body.steps():
-            return Json(thread_json(await engine.beginnings.from_supersteps(steps, *arguments)))
-        return Json(thread_json(await engine.threads.create(*arguments)))
+            return JsonResponse(thread_json(await engine.seeded_threads.from_supersteps(steps, *arguments)))
+        return JsonResponse(thread_json(await engine.threads.create(*arguments)))
 
     @router.post("/threads/search", tags=["threads"])
-    async def search_threads(body: Annotated[ThreadSearch, Body()]) -> Json:
+    async def search_threads(body: Annotated[ThreadSearch, Body()]) -> JsonResponse:
         paths = body.paths()
         found, total = await engine.threads.page(body.query())
         rows = []
@@ -56,20 +56,20 @@ def _many_threads(router: APIRouter, engine: Engine) -> None:
         return page(rows, total, body.offset)
 
     @router.post("/threads/count", tags=["threads"])
-    async def count_threads(body: Annotated[ThreadCount, Body()]) -> Json:
-        return Json(await engine.threads.count(body.query()))
+    async def count_threads(body: Annotated[ThreadCount, Body()]) -> JsonResponse:
+        return JsonResponse(await engine.threads.count(body.query()))
 
     @router.post("/threads/prune", tags=["threads"])
-    async def prune_threads(body: Annotated[ThreadPrune, Body()]) -> Json:
-        return Json({"pruned_count": await engine.threads.prune(body.ids(), body.strategy)})
+    async def prune_threads(body: Annotated[ThreadPrune, Body()]) -> JsonResponse:
+        return JsonResponse({"pruned_count": await engine.threads.prune(body.ids(), body.strategy)})
 
 
 def _one_thread(router: APIRouter, engine: Engine) -> None:
     @router.get("/threads/{thread_id}", tags=["threads"])
-    async def get_thread(thread_id: str, include: Names = None) -> Json:
+    async def get_thread(thread_id: str, include: Names = None) -> JsonResponse:
         included = decode_include(include or [])
         thread = await engine.threads.get(parse_thread_id(thread_id))
-        return Json(thread_json(thread, include_ttl="ttl" in included))
+        return JsonResponse(thread_json(thread, include_ttl="ttl" in included))
 
     @router.patch(
         "/threads/{thread_id}",
@@ -80,11 +80,11 @@ def _one_thread(router: APIRouter, engine: Engine) -> None:
         thread_id: str, body: Annotated[ThreadPatch, Body()], prefer: Annotated[str | None, Header()] = None
     ) -> Response:
         thread = await engine.threads.update(parse_thread_id(thread_id), body.metadata, body.wanted_ttl())
-        return Response(status_code=204) if _prefers_minimal(prefer) else Json(thread_json(thread))
+        return Response(status_code=204) if _prefers_minimal(prefer) else JsonResponse(thread_json(thread))
 
     @router.patch("/threads/{thread_id}/state", tags=["threads"])
-    async def patch_state(thread_id: str, body: Annotated[StatePatch, Body()]) -> Json:
-        return Json(thread_json(await engine.threads.update(parse_thread_id(thread_id), body.metadata)))
+    async def patch_state(thread_id: str, body: Annotated[StatePatch, Body()]) -> JsonResponse:
+        return JsonResponse(thread_json(await engine.threads.update(parse_thread_id(thread_id), body.metadata)))
 
     @router.delete("/threads/{thread_id}", tags=["threads"], status_code=204)
     async def delete_thread(thread_id: str) -> Response:
@@ -92,17 +92,17 @@ def _one_thread(router: APIRouter, engine: Engine) -> None:
         return Response(status_code=204)
 
     @router.post("/threads/{thread_id}/copy", tags=["threads"])
-    async def copy_thread(thread_id: str) -> Json:
-        return Json(thread_json(await engine.beginnings.copy_of(parse_thread_id(thread_id))))
+    async def copy_thread(thread_id: str) -> JsonResponse:
+        return JsonResponse(thread_json(await engine.seeded_threads.copy_of(parse_thread_id(thread_id))))
 
     @router.get("/threads/{thread_id}/storage", tags=["threads"])
-    async def get_storage(thread_id: str) -> Json:
+    async def get_storage(thread_id: str) -> JsonResponse:
         parsed = parse_thread_id(thread_id)
-        return Json(storage_json(parsed, await engine.threads.sizes(parsed)))
+        return JsonResponse(storage_json(parsed, await engine.threads.sizes(parsed)))
 
 
 def _follow_thread(router: APIRouter, engine: Engine, streams: OpenStreams) -> None:
-    @router.get("/threads/{thread_id}/stream", tags=["threads"], responses=foreseen(400))
+    @router.get("/threads/{thread_id}/stream", tags=["threads"], responses=error_responses(400))
     async def join_thread_stream(
         thread_id: str,
         stream_mode: Names = None,

@@ -1,0 +1,140 @@
+"""`threadwire check`: does everything in langgraph.json exist and load?"""
+
+import os
+from collections.abc import Awaitable, Callable
+from functools import partial
+from pathlib import Path
+
+import anyio
+from rich.console import Console
+from rich.text import Text
+
+from threadwire.cli.serve_command import read_settings
+from threadwire.errors import ConfigError, GraphUnavailable
+from threadwire.graphs.config import ProjectConfig, load_config, prepare_environment
+from threadwire.graphs.custom_persistence import load_saver, load_store
+from threadwire.graphs.embedding import load_embeddings
+from threadwire.graphs.modules import ProjectModules, name_and_message
+from threadwire.graphs.registry import GraphRegistry, draw, load_registry
+from threadwire.graphs.webhook_config import resolve_headers
+from threadwire.protocols.copilotkit.agents import default_agent
+from threadwire.server.project import load_user_app, reject_unsupported_auth
+from threadwire.settings import reject_unknown_variables
+
+Problems = list[tuple[str, str]]
+"""The location and the description of each problem."""
+
+
+def check(config_path: Path, console: Console) -> int:
+    """Print the drawing of each graph, and a line for each problem. Return 1 if there are problems, otherwise 0."""
+    try:
+        config = load_config(config_path)
+    except ConfigError as error:
+        _print_problem(console, "configuration", error.message)
+        return 1
+    prepare_environment(config)
+    modules = ProjectModules(config.root)
+    registry = load_registry(config, modules)
+    problems = [(config.path.name, problem) for problem in config.problems]
+    problems += registry.failures().items()
+    problems += anyio.run(_draw_all, registry, console)
+    problems += anyio.run(_check_sections, config, modules)
+    for name, problem in problems:
+        _print_problem(console, name, problem)
+    for warning in config.warnings:
+        console.print(Text.assemble(("! ", "yellow"), (config.path.name, "bold"), f"  {warning}"), soft_wrap=True)
+    return 1 if problems else 0
+
+
+async def _check_sections(config: ProjectConfig, modules: ProjectModules) -> Problems:
+    """Return the problems of everything except the graphs. What the server would open is opened and closed again."""
+    checks: dict[str, Callable[[], Awaitable[None]]] = {
+        "settings": partial(_check_settings, config),
+        "auth": partial(_check_auth, config),
+        "http": partial(_check_application, config, modules),
+        "webhooks": partial(_check_webhooks, config),
+        "checkpointer": partial(_check_saver, config, modules),
+        "store": partial(_check_store, config, modules),
+    }
+    problems = []
+    for name, check_section in checks.items():
+        try:
+            await check_section()
+        except ConfigError as error:
+            problems.append((name, error.message))
+    return problems
+
+
+async def _check_settings(config: ProjectConfig) -> None:
+    reject_unknown_variables()
+    default_agent(read_settings(config=config.path).default_agent, list(config.graphs))
+
+
+async def _check_auth(config: ProjectConfig) -> None:
+    reject_unsupported_auth(config)
+
+
+async def _check_application(config: ProjectConfig, modules: ProjectModules) -> None:
+    own = load_user_app(config, modules)
+    if own is None:
+        return
+    try:
+        async with own.router.lifespan_context(own):
+            pass
+    except Exception as error:  # the user's code
+        raise ConfigError(f'"http"."app": its lifespan failed: {name_and_message(error)}') from error
+
+
+async def _check_webhooks(config: ProjectConfig) -> None:
+    resolve_headers(config.webhooks, os.environ)
+
+
+async def _check_saver(config: ProjectConfig, modules: ProjectModules) -> None:
+    if (source := config.checkpointer.source) is not None:
+        async with load_saver(source, modules).opened():
+            pass
+
+
+async def _check_store(config: ProjectConfig, modules: ProjectModules) -> None:
+    if (source := config.store.source) is not None:
+        async with load_store(source, modules).opened():
+            pass
+    elif (index := config.store.index) is not None:
+        load_embeddings(index.embed, modules)
+
+
+async def _draw_all(registry: GraphRegistry, console: Console) -> Problems:
+    """Draw the graphs that loaded; return the problems of those whose factory does not return a graph."""
+    problems = []
+    for graph_id in registry.ids():
+        if graph_id in registry.failures():
+            continue
+        try:
+            drawing = await _drawing(registry, graph_id)
+        except GraphUnavailable as error:
+            problems.append((graph_id, error.message))
+        except Exception as error:  # a factory is the user's code
+            problems.append((graph_id, f"its factory failed: {name_and_message(error)}"))
+        else:
+            _print_drawing(console, graph_id, registry.description(graph_id), drawing)
+    return problems
+
+
+async def _drawing(registry: GraphRegistry, graph_id: str) -> str:
+    async with registry.open(graph_id, {"configurable": {}}, access="assistants.read") as graph:
+        return draw(graph)
+
+
+# Text, not markup: a graph's name or an error may contain square brackets. Lines are never wrapped.
+def _print_drawing(console: Console, graph_id: str, description: str | None, drawing: str) -> None:
+    heading = Text.assemble(("✓ ", "green"), (graph_id, "bold"))
+    if description:
+        heading.append(f"  {description}", style="dim")
+    console.print(heading, soft_wrap=True)
+    for line in drawing.splitlines():
+        console.print(Text(f"    {line}"), soft_wrap=True)
+
+
+def _print_problem(console: Console, name: str, problem: str) -> None:
+    line = Text.assemble(("✗ ", "red"), (name, "bold"), f"  {problem}")
+    console.print(line, soft_wrap=True)

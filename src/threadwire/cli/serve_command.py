@@ -1,0 +1,97 @@
+"""`threadwire dev` and `threadwire serve`."""
+
+import atexit
+import os
+import socket
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import anyio
+import structlog
+from pydantic import ValidationError
+from rich.console import Console
+
+from threadwire.cli.reports import print_reload_result, print_startup
+from threadwire.errors import ConfigError, ThreadwireError
+from threadwire.server.app import Server
+from threadwire.server.reloading import Reloaded, ReloadFailed
+from threadwire.server.serving import serve
+from threadwire.settings import PREFIX, Settings, reject_unknown_variables
+
+LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
+
+EXIT_TIMEOUT = 1.5
+"""Seconds that threads of user code have to return once everything is closed."""
+
+
+def run_server(listener: socket.socket, *, dev: bool, **options: Any) -> None:
+    reject_unknown_variables()
+    settings = read_settings(**options)
+    # Omit the values of variables from tracebacks: they are user data, and may be so large that printing them takes too
+    # long.
+    structlog.dev.ConsoleRenderer.get_active().exception_formatter = structlog.dev.plain_traceback
+    structlog.configure(
+        wrapper_class=structlog.make_filtering_bound_logger(LEVELS[settings.log_level]),
+        cache_logger_on_first_use=True,
+    )
+    console = Console(highlight=False, soft_wrap=True)
+
+    def announce(address: str, server: Server) -> None:
+        print_startup(console, address, settings.data.resolve(), server.project)
+
+    def report(result: Reloaded | ReloadFailed) -> None:
+        print_reload_result(console, settings.config.absolute().parent, result)
+
+    with _exit_without_waiting_for_threads():
+        try:
+            anyio.run(
+                lambda: serve(
+                    settings, listener, dev=dev, announce=announce, report=report if dev and settings.reload else None
+                ),
+                backend_options={"use_uvloop": True},
+            )
+        except BaseExceptionGroup as group:
+            raise _first(group) from group
+
+
+@contextmanager
+def _exit_without_waiting_for_threads() -> Iterator[None]:
+    """Exit even if threads of user code are still running. At exit, Python waits for non-daemon threads and for those
+    of every ThreadPoolExecutor, which LangGraph uses wherever a sync node calls a graph. Such a node may still be
+    running and must not keep the process alive."""
+    code = 1
+    try:
+        yield
+        code = 0
+    finally:
+        timer = threading.Timer(EXIT_TIMEOUT, _exit, (code,))
+        timer.daemon = True
+        timer.start()
+        atexit.register(timer.cancel)  # runs once the threads have ended, before handlers that were registered earlier
+
+
+def _exit(code: int) -> None:
+    for output in (sys.stdout, sys.stderr):
+        output.flush()
+    os._exit(code)
+
+
+def read_settings(**options: Any) -> Settings:
+    try:
+        return Settings(**options)
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = ".".join(map(str, first["loc"]))
+        option = f"--{name}" if name in options else f"{PREFIX}{name.upper()}"
+        raise ConfigError(f"Invalid value for {option}: {first['msg']}") from error
+
+
+def _first(group: BaseException) -> BaseException:
+    """Return the error to show to the user from any number of nested exception groups."""
+    while isinstance(group, BaseExceptionGroup):
+        candidates = [error for error in group.exceptions if isinstance(error, (ThreadwireError, BaseExceptionGroup))]
+        group = (candidates or list(group.exceptions))[0]
+    return group

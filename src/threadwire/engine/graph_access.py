@@ -1,0 +1,50 @@
+"""Calling a graph outside a run: to read or update its state, and for its schemas and its drawing."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+from langgraph_sdk.runtime import AccessContext
+
+from threadwire.errors import GraphFailed, ThreadwireError
+from threadwire.graphs.execution import describe
+from threadwire.graphs.registry import AnyGraph, GraphRegistry
+from threadwire.graphs.store import StoreProvider
+from threadwire.graphs.user_loop import UserLoop, WorkCancelled
+
+T = TypeVar("T")
+
+
+class GraphAccess:
+    def __init__(self, registry: GraphRegistry, loop: UserLoop, store: StoreProvider) -> None:
+        self._registry = registry
+        self._loop = loop
+        self._store = store
+
+    async def call(
+        self,
+        graph_id: str,
+        config: dict[str, Any],
+        access: AccessContext,
+        operation: Callable[[AnyGraph], Coroutine[Any, Any, T]],
+    ) -> T:
+        """Call a graph on the read loop, so that a run that blocks its own loop does not delay the call. `config` and
+        `access` are passed to a graph factory. Raises `GraphFailed`."""
+
+        async def run_operation() -> T:
+            store = self._store.for_owner(None)
+            async with self._registry.open(graph_id, config, store=store, access=access) as graph:
+                return await operation(graph)
+
+        async def translating_errors() -> T:
+            try:
+                return await run_operation()
+            except (ThreadwireError, asyncio.CancelledError):
+                raise
+            except BaseException as error:  # raised by the project's code: a factory, a schema, a reducer
+                raise GraphFailed("{error}: {message}".format(**describe(error))) from error
+
+        try:
+            return await self._loop.run(translating_errors)
+        except WorkCancelled as error:
+            raise GraphFailed(f"CancelledError: {error}") from error

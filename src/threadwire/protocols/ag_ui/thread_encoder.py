@@ -1,0 +1,58 @@
+"""A thread's log over many runs as AG-UI events: one run after the other, each with its own start and end."""
+
+from dataclasses import replace
+
+from threadwire.core.entries import Entry, Json, Kind
+from threadwire.core.ids import RunId
+from threadwire.protocols.ag_ui.encode import Options, RunEncoder, snapshot_events
+from threadwire.protocols.ag_ui.wire import Event, frames, run_finished, run_started
+
+
+class ThreadEncoder:
+    """Encode a thread's log. Runs do not overlap in AG-UI: a queued run is announced when it starts, and not at all if
+    it is cancelled first."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = replace(options, announce_when_started=True)
+        self._runs: dict[RunId, RunEncoder] = {}
+        self._waiting: set[RunId] = set()
+
+    def feed(self, entry: Entry) -> bytes:
+        if entry.run_id is None:
+            return self._state_update(entry)
+        if entry.kind == Kind.RUN_QUEUED:
+            self._waiting.add(entry.run_id)
+            return b""
+        self._waiting.discard(entry.run_id)
+        if entry.kind == Kind.RUN_STARTED and entry.run_id not in self._runs:
+            self._runs[entry.run_id] = RunEncoder(self._options)
+        encoder = self._runs.get(entry.run_id)
+        if encoder is None:
+            return b""
+        if entry.kind == Kind.RUN_ENDED:
+            del self._runs[entry.run_id]
+        return encoder.feed(entry)
+
+    def reopen_events(self) -> list[Event]:
+        """The start events of the active run and of whatever is open in it, for a client that has everything else.
+
+        If none is active, the queued run is next: it is announced now, and not again when it starts.
+        """
+        for run_id in (*self._runs, *self._waiting):
+            encoder = self._runs.setdefault(run_id, RunEncoder(self._options))
+            return [encoder.announcement(run_id), *encoder.reopen_events()]
+        return []
+
+    def join_events(self, base: Json) -> list[Event]:
+        """The events that a client which joins now needs from the active run; `base` as for a single run."""
+        for run_id, encoder in self._runs.items():
+            return [run_started(self._options.thread_id, run_id), *encoder.join_events(base)]
+        return []
+
+    def _state_update(self, entry: Entry) -> bytes:
+        """A state update outside a run, wrapped in a synthetic run because clients accept events only inside a run."""
+        if entry.kind != Kind.STATE_RESET or "values" not in entry.data:
+            return b""
+        thread_id, run_id = self._options.thread_id, f"update-{entry.seq}"
+        events = snapshot_events(entry.data["values"])
+        return frames([run_started(thread_id, run_id), *events, run_finished(thread_id, run_id)], entry.seq)

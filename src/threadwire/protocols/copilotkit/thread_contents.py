@@ -1,0 +1,67 @@
+"""Read-only views of a thread: its messages, its state, its events. No run is affected."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from anyio.lowlevel import checkpoint
+
+from threadwire.core.entries import Json
+from threadwire.core.ids import Seq
+from threadwire.core.json import loads
+from threadwire.core.records import Thread
+from threadwire.engine.lifecycle import Engine
+from threadwire.protocols.ag_ui.connect import snapshot
+from threadwire.protocols.ag_ui.encode import Options
+from threadwire.protocols.ag_ui.messages import Message
+from threadwire.protocols.ag_ui.thread_encoder import ThreadEncoder
+from threadwire.protocols.ag_ui.wire import Event
+from threadwire.protocols.copilotkit.compaction import Compaction
+
+MAX_RUNS = 100
+"""Events are returned for at most this many runs, the newest ones."""
+
+
+async def messages_of(engine: Engine, thread: Thread, options: Options) -> list[Json]:
+    shown = [each for each in await snapshot(engine, thread, options) if each["type"] == "MESSAGES_SNAPSHOT"]
+    return [_flat(message) for each in shown for message in each["messages"]]
+
+
+async def state_of(engine: Engine, thread: Thread, options: Options) -> Json:
+    """The state; None if the thread has none, or one that is not an object."""
+    for each in await snapshot(engine, thread, options):
+        if each["type"] == "STATE_SNAPSHOT" and isinstance(each["snapshot"], dict):
+            return each["snapshot"]
+    return None
+
+
+async def events_of(engine: Engine, thread: Thread, options: Options) -> list[Event]:
+    newest = await engine.log.last(thread.thread_id)
+    runs = await engine.runs.list(thread.thread_id, limit=MAX_RUNS)
+    after = Seq(min((run.queued_seq for run in runs), default=Seq(newest + 1)) - 1)
+    compaction = Compaction()
+    if after >= newest:
+        return []
+    with await engine.runs.follow_thread_unshared(
+        thread.thread_id, ThreadEncoder(options), after, upto=newest
+    ) as follower:
+        while (frames := await follower.next(0)) is not None:
+            compaction.feed(_events_in(frames))
+            await checkpoint()  # a long thread must not block other clients
+    return compaction.events()
+
+
+def _events_in(frames: bytes) -> Iterator[Event]:
+    for line in frames.split(b"\n"):
+        if line.startswith(b"data: "):
+            yield loads(line[len(b"data: ") :])
+
+
+def _flat(message: Message) -> dict[str, Any]:
+    """A message in CopilotKit's own format, which is flatter than AG-UI's."""
+    flat: dict[str, Any] = {name: message[name] for name in ("id", "role", "content", "toolCallId") if name in message}
+    if calls := message.get("toolCalls"):
+        flat["toolCalls"] = [
+            {"id": call["id"], "name": call["function"]["name"], "args": call["function"]["arguments"]}
+            for call in calls
+        ]
+    return flat

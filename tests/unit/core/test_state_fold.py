@@ -1,0 +1,117 @@
+"""The state of a thread is the fold of its `state` entries (spec/log.md, 6.5 - 6.8)."""
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from threadwire.core.json import loads
+from threadwire.core.state_fold import StateFold
+
+leaves = st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(max_size=5)
+values = st.recursive(leaves, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=3), inner))
+states = st.dictionaries(st.sampled_from("abcde"), values, max_size=5)
+
+
+def folded(*entries):
+    fold = StateFold()
+    for entry in entries:
+        fold.apply(entry)
+    return fold.value()
+
+
+def full(state):
+    return {"full": True, "set": state, "keys": list(state)}
+
+
+def change(before, after):
+    """Return the simplest `state` entry that turns one state into another."""
+    entry = {}
+    spliced = {}
+    for key, value in after.items():
+        if isinstance(value, list) and isinstance(before.get(key), list):
+            spliced[key] = [0, len(before[key]), value]
+        elif key not in before or before[key] != value or type(before[key]) is not type(value):
+            entry.setdefault("set", {})[key] = value
+    if spliced:
+        entry["splice"] = spliced
+    if removed := [key for key in before if key not in after]:
+        entry["unset"] = removed
+    if list(before) != list(after):
+        entry["keys"] = list(after)
+    return entry
+
+
+@given(st.lists(states, min_size=1, max_size=6))
+def test_a_full_state_and_its_changes_reproduce_every_state_with_its_key_order(history):
+    fold = StateFold()
+    fold.apply(full(history[0]))
+    shown = [fold.value()]
+    for before, after in pairwise(history):
+        fold.apply(change(before, after))
+        shown.append(fold.value())
+    assert shown == history
+    assert [list(state) for state in shown] == [list(state) for state in history]
+
+
+@given(st.lists(leaves, max_size=8), st.data())
+def test_a_splice_replaces_part_of_a_list(items, data):
+    at = data.draw(st.integers(0, len(items)))
+    drop = data.draw(st.integers(0, len(items) - at))
+    new = data.draw(st.lists(values, max_size=4))
+    expected = [*items[:at], *new, *items[at + drop :]]
+    assert folded(full({"list": items}), {"splice": {"list": [at, drop, new]}}) == {"list": expected}
+
+
+@given(states, states)
+def test_full_replaces_the_previous_state(before, after):
+    assert folded(full(before), full(after)) == after
+
+
+@given(values)
+def test_a_state_that_is_not_an_object_is_rendered_whole(value):
+    assert folded({"full": True, "value": value}) == value
+    assert folded(full({"a": 1}), {"full": True, "value": value}) == value
+    assert folded({"full": True, "value": value}, full({"a": 1})) == {"a": 1}
+
+
+def test_a_state_without_entries_is_an_empty_object():
+    assert StateFold().dumps() == b"{}"
+    assert folded({}) == {}
+
+
+def test_a_change_leaves_other_keys_alone():
+    assert folded(full({"a": [1], "b": 2}), {"set": {"b": 3}}, {}) == {"a": [1], "b": 3}
+
+
+def test_a_list_can_become_another_type_and_a_list_again():
+    fold = StateFold()
+    fold.apply(full({"a": [1, 2]}))
+    fold.apply({"set": {"a": "text"}})
+    assert fold.value() == {"a": "text"}
+    fold.apply({"set": {"a": [3]}})
+    fold.apply({"splice": {"a": [1, 0, [4]]}})
+    assert fold.value() == {"a": [3, 4]}
+
+
+def test_rendering_the_state_does_not_change_it():
+    fold = StateFold()
+    fold.apply(full({"a": [1, {"b": []}]}))
+    assert fold.dumps() == fold.dumps() == b'{"a":[1,{"b":[]}]}'
+    assert loads(fold.dumps()) == fold.value()
+
+
+def test_the_fold_does_not_hold_references_to_entries():
+    entry = full({"a": [1]})
+    fold = StateFold()
+    fold.apply(entry)
+    entry["set"]["a"].append(2)
+    assert fold.value() == {"a": [1]}
+
+
+def test_a_splice_of_a_value_that_is_not_a_list_fails_an_assertion():
+    fold = StateFold()
+    fold.apply(full({"a": 1}))
+    with pytest.raises(AssertionError, match="a splice requires a list"):
+        fold.apply({"splice": {"a": [0, 0, []]}})
