@@ -1,6 +1,6 @@
 /**
- * Builds the page as static files in dist/. Requires a built `@threadwire/ag-ui` in this repository; other projects
- * install it from npm. If the argument is another folder with a page in src/, builds that page with these packages.
+ * Builds the page as static files in dist/. Uses the `@threadwire/ag-ui` built in js/; other projects install it from
+ * npm. Given the path of another folder with a page in src/, builds that page instead, with the packages of this one.
  */
 import { copyFile, rm } from "node:fs/promises";
 import { join, resolve } from "node:path";
@@ -18,7 +18,7 @@ await build({
   outdir: dist,
   bundle: true,
   format: "esm",
-  splitting: true, // loads optional parts of the markdown renderer, such as diagrams and highlighting, on demand
+  splitting: true, // load what some markdown needs, such as diagrams and syntax highlighting, on demand
   minify: true,
   jsx: "automatic",
   define: { "process.env.NODE_ENV": '"production"', global: "window" },

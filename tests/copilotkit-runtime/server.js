@@ -1,7 +1,7 @@
 /**
- * CopilotKit's own runtime with a toy agent, on a port of its choosing, which it prints.
+ * Serves CopilotKit's own runtime with a toy agent, on a free port, and prints the URL.
  *
- * The agent does what it is told: `hello` is answered, `slow` goes on until it is stopped, `fail` breaks off.
+ * The last message selects what the agent does: `hello` gets a reply, `slow` streams until it is stopped, `fail` fails.
  */
 import { createServer } from "node:http";
 
@@ -12,26 +12,26 @@ import { Observable } from "rxjs";
 
 process.env["COPILOTKIT_TELEMETRY_DISABLED"] = "true";
 
-class Toy extends AbstractAgent {
+class ToyAgent extends AbstractAgent {
   /** @param {any} input */
   run(input) {
     return new Observable((events) => {
       this.stopped = false;
-      this.tell(input, events).catch((error) => events.error(error));
+      this.emit(input, events).catch((error) => events.error(error));
     });
   }
 
   /** @param {any} input @param {any} events */
-  async tell({ threadId, runId, messages }, events) {
-    const asked = messages.at(-1)?.content;
+  async emit({ threadId, runId, messages }, events) {
+    const message = messages.at(-1)?.content;
     events.next({ type: "RUN_STARTED", threadId, runId });
-    events.next({ type: "STATE_SNAPSHOT", snapshot: { asked } });
+    events.next({ type: "STATE_SNAPSHOT", snapshot: { asked: message } });
     const messageId = `answer-${runId}`;
     events.next({ type: "TEXT_MESSAGE_START", messageId, role: "assistant" });
-    for (let word = 0; asked === "slow" ? !this.stopped : word < 3; word++) {
+    for (let word = 0; message === "slow" ? !this.stopped : word < 3; word++) {
       events.next({ type: "TEXT_MESSAGE_CONTENT", messageId, delta: `w${word} ` });
       await new Promise((resolve) => setTimeout(resolve, 10));
-      if (asked === "fail") throw new Error("It broke.");
+      if (message === "fail") throw new Error("It broke.");
     }
     events.next({ type: "TEXT_MESSAGE_END", messageId });
     events.next({ type: "RUN_FINISHED", threadId, runId });
@@ -43,14 +43,14 @@ class Toy extends AbstractAgent {
   }
 
   clone() {
-    return new Toy({ agentId: this.agentId, description: this.description });
+    return new ToyAgent({ agentId: this.agentId, description: this.description });
   }
 }
 
-const runtime = new CopilotRuntime({ agents: { default: new Toy({ description: "toy" }) } });
+const runtime = new CopilotRuntime({ agents: { default: new ToyAgent({ description: "toy" }) } });
 const routes = createCopilotNodeListener({ runtime, basePath: "/copilotkit" });
 const envelope = createCopilotNodeListener({ runtime, basePath: "/copilotkit", mode: "single-route" });
-// It has one transport or the other. Ours has both at one address, and so has this.
+// A listener supports one transport. Our server supports both at one URL, and so does this one.
 const server = createServer((request, response) =>
   (/^\/copilotkit\/?$/.test(request.url ?? "") ? envelope : routes)(request, response),
 );

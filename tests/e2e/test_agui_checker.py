@@ -151,9 +151,9 @@ def test_a_stream_that_copilotkit_silently_ends_passes_only_for_1_0(agui: AgUiCh
     ("stream", "problem"),
     [
         (frames(GOOD["two runs"]).replace(b"\n", b"\r\n"), "carriage return"),
-        (frames([STARTED, FINISHED])[:-1], "not ended by an empty line"),
+        (frames([STARTED, FINISHED])[:-1], "does not end with an empty line"),
         (b"event: x\n" + frames([STARTED, FINISHED]), "neither data, id nor a comment"),
-        (b"id: x\n" + frames([STARTED, FINISHED]), "no number"),
+        (b"id: x\n" + frames([STARTED, FINISHED]), "not a number"),
         (b"id: 2\n" + frames([STARTED]) + b"id: 2\n" + frames([FINISHED]), "2 comes after 2"),
         (b"data:\n" + frames([STARTED, FINISHED]), "neither data"),
         (b"data: {}\n\n" + frames([STARTED, FINISHED]), "without a type"),

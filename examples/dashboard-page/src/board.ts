@@ -11,10 +11,10 @@ export type MetricName = (typeof METRICS)[number];
 
 export interface Metric {
   readonly label: string;
-  /** The value as people write it. */
+  /** The formatted value. */
   readonly text: string;
-  /** Against the day before, in percent. */
+  /** The change since the day before, in percent. */
   readonly change: number;
-  /** One value a day, oldest first. */
+  /** One value per day, oldest first. */
   readonly history: readonly number[];
 }

@@ -1,23 +1,26 @@
 import { useCallback, useState } from "react";
 
-/** Something that went wrong, for people to read. */
+/** An error message for the user. */
 export interface Notice {
   readonly text: string;
-  /** Whether it is about the connection, and over once that is back. */
-  readonly passing: boolean;
+  /** Whether it is about the connection, and disappears once connected again. */
+  readonly transient: boolean;
 }
 
-const AT_MOST = 3;
+const MAX_NOTICES = 3;
 
 export function useNotices() {
   const [notices, setNotices] = useState<readonly Notice[]>([]);
-  const tell = useCallback((text: string, passing = false) => {
-    // The chat and the board may both hear of the same failure.
-    setNotices((before) => [...before.filter((each) => each.text !== text), { text, passing }].slice(-AT_MOST));
+  const notify = useCallback((text: string, transient = false) => {
+    // The chat and the board may both report the same failure.
+    setNotices((before) => [...before.filter((each) => each.text !== text), { text, transient }].slice(-MAX_NOTICES));
   }, []);
   const dismiss = useCallback((notice: Notice) => setNotices((before) => before.filter((each) => each !== notice)), []);
-  const forgetPassing = useCallback(() => setNotices((before) => before.filter((each) => !each.passing)), []);
-  return { notices, tell, dismiss, forgetPassing };
+  const dismissTransient = useCallback(
+    () => setNotices((before) => before.filter((each) => !each.transient)),
+    [],
+  );
+  return { notices, notify, dismiss, dismissTransient };
 }
 
 export function Notices({ notices, dismiss }: { notices: readonly Notice[]; dismiss: (notice: Notice) => void }) {

@@ -1,14 +1,15 @@
 import { CopilotChat, CopilotKitProvider } from "@copilotkit/react-core/v2";
 import { useEffect } from "react";
 
-import { useFollowed } from "./following";
+import { useFollowedThread } from "./followed-thread";
 import { Metrics } from "./metrics";
 import { Notices, useNotices } from "./notices";
 import { Status } from "./status";
 import { refresh, server, type Thread } from "./thread";
 
-const OF_THE_CONNECTION = ["agent_run_failed", "agent_connect_failed"];
-const LATER = 5;
+const CONNECTION_ERRORS = ["agent_run_failed", "agent_connect_failed"];
+/** In seconds. */
+const REFRESH_DELAY = 5;
 
 export function Page({ thread }: { thread: Thread }) {
   const notices = useNotices();
@@ -16,7 +17,7 @@ export function Page({ thread }: { thread: Thread }) {
     <CopilotKitProvider
       runtimeUrl={`${server}/copilotkit`}
       enableInspector={false}
-      onError={({ code, error }) => notices.tell(error.message, OF_THE_CONNECTION.includes(code))}
+      onError={({ code, error }) => notices.notify(error.message, CONNECTION_ERRORS.includes(code))}
     >
       <Dashboard thread={thread} {...notices} />
       <aside className="chat">
@@ -32,28 +33,29 @@ export function Page({ thread }: { thread: Thread }) {
 
 type DashboardProps = { thread: Thread } & ReturnType<typeof useNotices>;
 
-function Dashboard({ thread, notices, tell, dismiss, forgetPassing }: DashboardProps) {
-  const { board, running, status, again } = useFollowed(thread, tell);
+function Dashboard({ thread, notices, notify, dismiss, dismissTransient }: DashboardProps) {
+  const { board, running, status, retry } = useFollowedThread(thread, notify);
   useEffect(() => {
-    if (status.state === "connected") forgetPassing();
-  }, [status, forgetPassing]);
-  const ask = (inSeconds?: number) => void refresh(thread.id, inSeconds).catch((error: Error) => tell(error.message));
+    if (status.state === "connected") dismissTransient();
+  }, [status, dismissTransient]);
+  const requestRefresh = (delay?: number) =>
+    void refresh(thread.id, delay).catch((error: Error) => notify(error.message));
 
   return (
     <main>
       <header>
         <h1>Fund dashboard</h1>
-        <Status status={status} again={again} />
+        <Status status={status} retry={retry} />
       </header>
-      <Notices notices={status.state === "error" ? [{ text: status.reason, passing: true }, ...notices] : notices} dismiss={dismiss} />
+      <Notices notices={status.state === "error" ? [{ text: status.reason, transient: true }, ...notices] : notices} dismiss={dismiss} />
       <Metrics board={board} />
       <footer>
         <p className="updated">{board.updated_at ? `Updated ${new Date(board.updated_at).toLocaleString()}` : "No figures yet"}</p>
-        <button type="button" onClick={() => ask()} disabled={running}>
+        <button type="button" onClick={() => requestRefresh()} disabled={running}>
           Refresh
         </button>
-        <button type="button" onClick={() => ask(LATER)}>
-          Refresh in {LATER} seconds
+        <button type="button" onClick={() => requestRefresh(REFRESH_DELAY)}>
+          Refresh in {REFRESH_DELAY} seconds
         </button>
       </footer>
     </main>

@@ -1,6 +1,6 @@
 import type { ConnectionStatus } from "@threadwire/ag-ui";
 
-const WORDS: Record<ConnectionStatus["state"], string> = {
+const LABELS: Record<ConnectionStatus["state"], string> = {
   connecting: "Connecting",
   connected: "Connected",
   reconnecting: "Reconnecting",
@@ -8,15 +8,15 @@ const WORDS: Record<ConnectionStatus["state"], string> = {
   closed: "Connecting",
 };
 
-/** How it stands with the server, and what to do if that is badly. */
-export function Status({ status, again }: { status: ConnectionStatus; again: () => void }) {
+/** The connection status, with a retry button after an error. */
+export function Status({ status, retry }: { status: ConnectionStatus; retry: () => void }) {
   const reason = "reason" in status ? status.reason : undefined;
   return (
     <div className="status" role="status" data-state={status.state} title={reason}>
       <span className="dot" />
-      {WORDS[status.state]}
+      {LABELS[status.state]}
       {status.state === "error" && (
-        <button type="button" onClick={again}>
+        <button type="button" onClick={retry}>
           Try again
         </button>
       )}

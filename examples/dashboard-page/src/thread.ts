@@ -1,35 +1,35 @@
-/** Which thread the page shows, and what it asks the server to do with it. */
+/** The thread that the page shows, and the requests that change it. */
 
-/** Where the server is: the page is one level below it, also under a prefix. */
+/** The path of the server: one level above the page, whatever the prefix. */
 export const server = new URL("..", location.href).pathname.replace(/\/$/, "");
 
 const AGENT = "dashboard";
-const KEPT = "threadwire-dashboard-thread";
+const STORAGE_KEY = "threadwire-dashboard-thread";
 
 export interface Thread {
   readonly id: string;
-  /** Resolves once the thread is there. One that was named in the address is not made. */
+  /** Resolves once the thread exists. A thread given in the URL is not created. */
   readonly ready: Promise<void>;
 }
 
-/** The thread of the address, or the one this browser had last, or a new one. */
+/** The thread given in the URL, or the one stored in this browser, or a new one. */
 export function openThread(): Thread {
-  const named = new URLSearchParams(location.search).get("thread");
-  if (named !== null) return { id: named, ready: Promise.resolve() };
-  const kept = localStorage.getItem(KEPT);
-  const id = kept ?? crypto.randomUUID();
-  localStorage.setItem(KEPT, id);
-  return { id, ready: makeThread(id).then(() => (kept === null ? refresh(id) : undefined)) };
+  const requested = new URLSearchParams(location.search).get("thread");
+  if (requested !== null) return { id: requested, ready: Promise.resolve() };
+  const stored = localStorage.getItem(STORAGE_KEY);
+  const id = stored ?? crypto.randomUUID();
+  localStorage.setItem(STORAGE_KEY, id);
+  return { id, ready: createThread(id).then(() => (stored === null ? refresh(id) : undefined)) };
 }
 
-const makeThread = (id: string): Promise<void> => post("/threads", { thread_id: id, if_exists: "do_nothing" });
+const createThread = (id: string): Promise<void> => post("/threads", { thread_id: id, if_exists: "do_nothing" });
 
-/** Have the figures computed anew by a run in the background, which nobody waits for. */
-export function refresh(threadId: string, inSeconds = 0): Promise<void> {
+/** Start a background run that recomputes the figures, after `delay` seconds. Does not wait for the run. */
+export function refresh(threadId: string, delay = 0): Promise<void> {
   return post(`/threads/${encodeURIComponent(threadId)}/runs`, {
     assistant_id: AGENT,
     input: { refresh: true },
-    ...(inSeconds > 0 && { after_seconds: inSeconds }),
+    ...(delay > 0 && { after_seconds: delay }),
   });
 }
 

@@ -1,10 +1,10 @@
 import { CopilotChat } from "@copilotkit/react-core/v2";
 
-import { Told } from "./told.jsx";
+import { Probe } from "./probe.jsx";
 
 export const Chat = (props) => (
   <main>
     <CopilotChat {...props} />
-    <Told agentId={props.agentId} />
+    <Probe agentId={props.agentId} />
   </main>
 );

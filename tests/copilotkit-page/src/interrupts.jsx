@@ -1,44 +1,44 @@
-/** The questions of a graph: each is one `[data-question]`, which says in which way the page was told of it. */
+/** The interrupts of a graph. Each is a `[data-interrupt]`, whose value says how the page received it. */
 import { useLangGraphInterrupt } from "@copilotkit/react-core";
 import { useInterrupt } from "@copilotkit/react-core/v2";
 
-export function Questions({ agentId }) {
+export function Interrupts({ agentId }) {
   useInterrupt({
     agentId,
     render: ({ event, interrupts, resolve, cancel }) => (
       <section>
         {interrupts.map(({ id, metadata }) => (
-          <Question
+          <Interrupt
             key={id}
-            told="outcome"
+            source="outcome"
             value={metadata.value}
             answer={(choice) => resolve(choice, id)}
             dismiss={() => cancel(id)}
           />
         ))}
-        {interrupts.length === 0 && <Question told="event" value={JSON.parse(event.value)} answer={resolve} />}
+        {interrupts.length === 0 && <Interrupt source="event" value={JSON.parse(event.value)} answer={resolve} />}
       </section>
     ),
   });
   return null;
 }
 
-/** It is given an interrupt, or what a graph asked, whichever way the page was told. */
-export function QuestionsOfV1() {
+/** The v1 hook passes either an interrupt or its bare value, depending on how the page received it. */
+export function InterruptsV1() {
   useLangGraphInterrupt({
     render: ({ event: { value }, resolve }) =>
       value.metadata ? (
-        <Question told="outcome" value={value.metadata.value} answer={resolve} />
+        <Interrupt source="outcome" value={value.metadata.value} answer={resolve} />
       ) : (
-        <Question told="event" value={value} answer={resolve} />
+        <Interrupt source="event" value={value} answer={resolve} />
       ),
   });
   return null;
 }
 
-function Question({ told, value, answer, dismiss }) {
+function Interrupt({ source, value, answer, dismiss }) {
   return (
-    <fieldset data-question={told}>
+    <fieldset data-interrupt={source}>
       <legend>{value.question}</legend>
       {value.choices.map((choice) => (
         <button key={choice} type="button" onClick={() => answer(choice)}>

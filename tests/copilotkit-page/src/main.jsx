@@ -1,6 +1,6 @@
 /**
- * A page as people make them with CopilotKit: a provider that knows an address, and a chat. What else is on it, a test
- * says in the address.
+ * A typical CopilotKit page: a provider with a runtime URL, and a chat. Tests add further parts through the query
+ * string.
  */
 import "@copilotkit/react-core/v2/styles.css";
 import "./style.css";
@@ -9,12 +9,12 @@ import { CopilotKit } from "@copilotkit/react-core";
 import { CopilotKitProvider } from "@copilotkit/react-core/v2";
 import { createRoot } from "react-dom/client";
 
-import { agent, has, properties, server, single, thread, v1 } from "./asked.js";
+import { agent, has, properties, server, single, thread, v1 } from "./options.js";
 import { Chat } from "./chat.jsx";
-import { Questions, QuestionsOfV1 } from "./interrupts.jsx";
+import { Interrupts, InterruptsV1 } from "./interrupts.jsx";
 import { Threads } from "./threads.jsx";
-import { tellOf } from "./told.jsx";
-import { Approval, ApprovalOfV1, Notice, NoticeOfV1 } from "./tools.jsx";
+import { recordError } from "./probe.jsx";
+import { Approval, ApprovalV1, Notice, NoticeV1 } from "./tools.jsx";
 
 const runtime = {
   runtimeUrl: `${server}/copilotkit`,
@@ -24,22 +24,22 @@ const runtime = {
 };
 
 const Page = () => (
-  <CopilotKitProvider {...runtime} onError={tellOf}>
-    {has("questions") && <Questions agentId={agent} />}
+  <CopilotKitProvider {...runtime} onError={recordError}>
+    {has("interrupts") && <Interrupts agentId={agent} />}
     {has("notice") && <Notice />}
     {has("approval") && <Approval />}
     {has("threads") ? <Threads agentId={agent} /> : <Chat agentId={agent} threadId={thread} />}
   </CopilotKitProvider>
 );
 
-/** The first version's provider is told of the agent and the thread, and hands errors to chats only. */
-const PageOfV1 = () => (
+/** The v1 provider takes the agent and the thread, and reports errors only to chats. */
+const PageV1 = () => (
   <CopilotKit {...runtime} agent={agent} threadId={thread} showDevConsole={false}>
-    {has("questions") && <QuestionsOfV1 />}
-    {has("notice") && <NoticeOfV1 />}
-    {has("approval") && <ApprovalOfV1 />}
-    <Chat onError={tellOf} />
+    {has("interrupts") && <InterruptsV1 />}
+    {has("notice") && <NoticeV1 />}
+    {has("approval") && <ApprovalV1 />}
+    <Chat onError={recordError} />
   </CopilotKit>
 );
 
-createRoot(document.getElementById("root")).render(v1 ? <PageOfV1 /> : <Page />);
+createRoot(document.getElementById("root")).render(v1 ? <PageV1 /> : <Page />);

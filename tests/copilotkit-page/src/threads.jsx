@@ -1,42 +1,42 @@
-/** The threads of an agent in a list, and the chosen one in a chat. */
+/** A list of the threads of an agent, and the selected one in a chat. */
 import { useThreads } from "@copilotkit/react-core/v2";
 import { useState } from "react";
 
 import { Chat } from "./chat.jsx";
 
 export function Threads({ agentId }) {
-  const [chosen, choose] = useState();
-  const { threads, isLoading, error, ...change } = useThreads({ agentId, limit: 2 });
+  const [selected, select] = useState();
+  const { threads, isLoading, error, ...actions } = useThreads({ agentId, limit: 2 });
   return (
     <>
       <nav aria-busy={isLoading}>
         {threads.map(({ id, name }) => (
           <p key={id} data-thread={id}>
-            <button type="button" onClick={() => choose(id)}>
+            <button type="button" onClick={() => select(id)}>
               {name ?? "Untitled"}
             </button>
-            <button type="button" onClick={() => change.renameThread(id, "Renamed")}>
+            <button type="button" onClick={() => actions.renameThread(id, "Renamed")}>
               rename
             </button>
-            <button type="button" onClick={() => change.archiveThread(id)}>
+            <button type="button" onClick={() => actions.archiveThread(id)}>
               archive
             </button>
-            <button type="button" onClick={() => change.deleteThread(id).catch(() => {})}>
+            <button type="button" onClick={() => actions.deleteThread(id).catch(() => {})}>
               delete
             </button>
           </p>
         ))}
-        {change.hasMoreThreads && (
-          <button type="button" onClick={change.fetchMoreThreads}>
+        {actions.hasMoreThreads && (
+          <button type="button" onClick={actions.fetchMoreThreads}>
             more
           </button>
         )}
-        <button type="button" onClick={change.refetchThreads}>
-          again
+        <button type="button" onClick={actions.refetchThreads}>
+          reload
         </button>
         {error && <p role="alert">{error.message}</p>}
       </nav>
-      {chosen && <Chat agentId={agentId} threadId={chosen} />}
+      {selected && <Chat agentId={agentId} threadId={selected} />}
     </>
   );
 }

@@ -1,13 +1,13 @@
-/** Tools that the agent has on the page: one that shows a notice, and one that asks a person. */
+/** Frontend tools: one that shows a notice, and one that asks the user for approval. */
 import { useCopilotAction } from "@copilotkit/react-core";
 import { useFrontendTool, useHumanInTheLoop } from "@copilotkit/react-core/v2";
 
-const NOTICE = { name: "notify", description: "Show a notice to the person." };
-const APPROVAL = { name: "approve", description: "Ask the person whether that is all right." };
+const NOTICE = { name: "notify", description: "Show a notice to the user." };
+const APPROVAL = { name: "approve", description: "Ask the user for approval." };
 
 window.notices = [];
 
-/** What is called, and how often, is for tests to read. */
+/** Records each call for the tests. */
 function show({ title }) {
   window.notices.push(title);
   return `shown: ${title}`;
@@ -23,14 +23,14 @@ export function Approval() {
   return null;
 }
 
-const PARAMETERS = [{ name: "title", type: "string", description: "What it is about." }];
+const PARAMETERS = [{ name: "title", type: "string", description: "The title to show." }];
 
-export function NoticeOfV1() {
+export function NoticeV1() {
   useCopilotAction({ ...NOTICE, parameters: PARAMETERS, handler: show });
   return null;
 }
 
-export function ApprovalOfV1() {
+export function ApprovalV1() {
   useCopilotAction({ ...APPROVAL, parameters: PARAMETERS, renderAndWaitForResponse: Request });
   return null;
 }

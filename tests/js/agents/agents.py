@@ -1,4 +1,4 @@
-"""What the JavaScript clients talk to. The answers are scripted, and long where a test needs time to interfere."""
+"""The graphs that the JavaScript clients run. Replies are scripted, and long where a test needs time to intervene."""
 
 import asyncio
 from typing import Annotated, Any, TypedDict
@@ -22,29 +22,31 @@ class Chat(TypedDict, total=False):
     answer: Any
 
 
-def words(first: str, count: int) -> str:
-    return " ".join(f"{first}{number}" for number in range(count))
+def numbered_words(prefix: str, count: int) -> str:
+    return " ".join(f"{prefix}{number}" for number in range(count))
 
 
-def speaker(text: str, *, delay: float = 0.0, message_id: str | None = None) -> Any:
+def replies_with(text: str, *, delay: float = 0.0, message_id: str | None = None) -> Any:
     model = ScriptedChatModel(reply=lambda _: AIMessage(content=text, id=message_id), delay=delay)
 
-    async def speak(state: Chat) -> Chat:
+    async def reply(state: Chat) -> Chat:
         get_stream_writer()({"speaking": text[:5]})
         return {"messages": [await model.ainvoke(state["messages"])]}
 
-    return speak
+    return reply
 
 
 def sequence(**nodes: Any) -> Graph:
     return StateGraph(Chat).add_sequence(list(nodes.items())).add_edge(START, next(iter(nodes))).compile()
 
 
-chat = sequence(model=speaker("Hello from the model"))
-slow_chat = sequence(model=speaker(words("w", 60), delay=0.05))
-same_id_chat = sequence(model=speaker(words("w", 60), delay=0.05, message_id="the-answer"))
-two_answers = sequence(opening=speaker(words("a", 5)), closing=speaker(words("b", 60), delay=0.05))
-nested_chat = sequence(inner=sequence(model=speaker("Hello from within")))
+chat = sequence(model=replies_with("Hello from the model"))
+slow_chat = sequence(model=replies_with(numbered_words("w", 60), delay=0.05))
+same_id_chat = sequence(model=replies_with(numbered_words("w", 60), delay=0.05, message_id="the-answer"))
+two_replies = sequence(
+    opening=replies_with(numbered_words("a", 5)), closing=replies_with(numbered_words("b", 60), delay=0.05)
+)
+nested_chat = sequence(inner=sequence(model=replies_with("Hello from within")))
 
 
 @tool
@@ -53,33 +55,33 @@ def add(a: int, b: int) -> int:
     return a + b
 
 
-def call_or_tell(conversation: list[BaseMessage]) -> AIMessage:
+def call_tool_or_report(conversation: list[BaseMessage]) -> AIMessage:
     if conversation[-1].type == "tool":
         return AIMessage(content=f"The sum is {conversation[-1].text}")
     return AIMessage(content="", tool_calls=[{"name": "add", "args": {"a": 1, "b": 2}, "id": "call-1"}])
 
 
-_calling = ScriptedChatModel(reply=call_or_tell)
+_tool_model = ScriptedChatModel(reply=call_tool_or_report)
 
 
 async def call(state: Chat) -> Chat:
-    return {"messages": [await _calling.ainvoke(state["messages"])]}
+    return {"messages": [await _tool_model.ainvoke(state["messages"])]}
 
 
 async def use(state: Chat) -> Chat:
-    asked = state["messages"][-1]
-    assert isinstance(asked, AIMessage)
-    return {"messages": [await add.ainvoke({**asked.tool_calls[0], "type": "tool_call"})]}
+    request = state["messages"][-1]
+    assert isinstance(request, AIMessage)
+    return {"messages": [await add.ainvoke({**request.tool_calls[0], "type": "tool_call"})]}
 
 
-tool_chat = sequence(call=call, use=use, tell=call)
+tool_chat = sequence(call=call, use=use, report=call)
 
 
 async def ask(state: Chat) -> Chat:
     return {"answer": interrupt({"question": "May I?"})}
 
 
-approve = sequence(ask=ask, model=speaker("Done as you said"))
+approve = sequence(ask=ask, model=replies_with("Done as you said"))
 
 
 async def boom(state: Chat) -> Chat:
@@ -99,8 +101,8 @@ waits = sequence(wait=forever)
 
 
 async def remember(state: Chat, *, store: BaseStore) -> Chat:
-    heard = state["messages"][-1].text
-    await store.aput(("heard",), heard, {"text": heard})
+    text = state["messages"][-1].text
+    await store.aput(("notes",), text, {"text": text})
     return {}
 
 

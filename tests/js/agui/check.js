@@ -1,5 +1,5 @@
 /**
- * Whether a stream is one that every AG-UI client understands, and what a client has after it.
+ * Checks that every AG-UI client understands a stream, and returns what a client has after it.
  */
 import { isDeepStrictEqual } from "node:util";
 
@@ -11,32 +11,32 @@ const TERMINAL = ["RUN_FINISHED", "RUN_ERROR"];
 
 /**
  * @typedef {object} Request
- * @property {Uint8Array} bytes the whole stream
- * @property {string[]} [for] the generations that must understand it; both unless told
- * @property {any[]} [messages] what the client has before
- * @property {any} [state] what the client has before
+ * @property {Uint8Array} bytes the complete stream
+ * @property {string[]} [for] the generations that must understand it, by default both
+ * @property {any[]} [messages] the messages of the client before the stream
+ * @property {any} [state] the state of the client before the stream
  */
 
 /**
- * @typedef {object} Answer
- * @property {string[]} problems none when all is well
+ * @typedef {object} Result
+ * @property {string[]} problems empty if the stream is valid
  * @property {any[]} messages
  * @property {any} state
- * @property {any[]} interrupts those waiting for an answer
+ * @property {any[]} interrupts the open interrupts
  * @property {any[]} events
- * @property {(string | null)[]} ids of the events, null where there is none
+ * @property {(string | null)[]} ids of the events, null for an event without one
  */
 
 /**
  * @param {Request} request
- * @returns {Promise<Answer>}
+ * @returns {Promise<Result>}
  */
 export async function check({ bytes, for: names = Object.keys(generations), messages = [], state = {} }) {
   const { frames, problems } = readFrames(bytes);
   const events = frames.map((frame) => frame.event);
   problems.push(...idProblems(frames), ...events.flatMap(nullsOf).map((path) => `null: ${path}`));
   if (!TERMINAL.includes(events.at(-1)?.type)) {
-    problems.push("end: no RUN_FINISHED or RUN_ERROR, which every client takes for success");
+    problems.push("end: no RUN_FINISHED or RUN_ERROR, which every client treats as success");
   }
   const outcomes = [];
   for (const name of names) {
@@ -63,8 +63,8 @@ function schemaProblems(name, events) {
 }
 
 /**
- * Have the stock client take the stream, as if it had fetched it: its own parser, schemas, `verifyEvents` and
- * `defaultApplyEvents`. What it only warns about, such as a patch that does not fit, is a problem here.
+ * Apply the stream with the stock client, as if it had fetched it: with its parser, schemas, `verifyEvents` and
+ * `defaultApplyEvents`. A warning of the client, such as for a patch that cannot be applied, is a problem here.
  *
  * @param {string} name
  * @param {Uint8Array} bytes
@@ -82,29 +82,29 @@ async function apply(name, bytes, messages, state) {
   });
   /** @type {string[]} */
   const problems = [];
-  const said = listenToConsole();
+  const capture = captureConsole();
   try {
     await agent.runAgent();
   } catch (error) {
     problems.push(`${name} client: ${error instanceof Error ? error.message : error}`);
   } finally {
-    problems.push(...said.stop().map((text) => `${name} client says: ${text}`));
+    problems.push(...capture.stop().map((text) => `${name} client says: ${text}`));
   }
-  return { problems, final: plain({ messages: agent.messages, state: agent.state, interrupts: agent.pendingInterrupts }) };
+  return { problems, final: toJson({ messages: agent.messages, state: agent.state, interrupts: agent.pendingInterrupts }) };
 }
 
-/** As it would be sent: a field that is undefined in one generation and missing in the other is the same. */
-const plain = (/** @type {unknown} */ value) => JSON.parse(JSON.stringify(value));
+/** Normalize to JSON: a field may be undefined in one generation and missing in the other. */
+const toJson = (/** @type {unknown} */ value) => JSON.parse(JSON.stringify(value));
 
-function listenToConsole() {
+function captureConsole() {
   const { warn, error } = console;
   /** @type {string[]} */
-  const heard = [];
-  console.warn = console.error = (...words) => void heard.push(words.map(String).join(" "));
+  const lines = [];
+  console.warn = console.error = (...args) => void lines.push(args.map(String).join(" "));
   return {
     stop() {
       Object.assign(console, { warn, error });
-      return heard;
+      return lines;
     },
   };
 }

@@ -1,5 +1,5 @@
 /**
- * Server-sent events, read far more strictly than any client does: clients forgive much, and not all the same.
+ * Parses server-sent events more strictly than any client: clients tolerate many errors, and not all the same ones.
  */
 
 /** @typedef {{ id?: string, event: any }} Frame */
@@ -7,7 +7,7 @@
 const FIELD = /^(data|id): (.*)$/s;
 
 /**
- * @param {Uint8Array} bytes a whole stream
+ * @param {Uint8Array} bytes a complete stream
  * @returns {{ frames: Frame[], problems: string[] }}
  */
 export function readFrames(bytes) {
@@ -15,7 +15,7 @@ export function readFrames(bytes) {
   const problems = [];
   const text = decode(bytes, problems);
   if (text.includes("\r")) problems.push("framing: a carriage return, which breaks every client's parser");
-  if (text !== "" && !text.endsWith("\n\n")) problems.push("framing: the last frame is not ended by an empty line");
+  if (text !== "" && !text.endsWith("\n\n")) problems.push("framing: the last frame does not end with an empty line");
   const frames = text
     .split("\n\n")
     .filter((block) => block !== "")
@@ -53,7 +53,7 @@ function readFrame(block, report) {
   }
   if (fields.data.length !== 1) report(`${fields.data.length} data lines`);
   if (fields.id.length > 1) report(`${fields.id.length} id lines`);
-  if (fields.id.some((id) => !/^\d+$/.test(id))) report(`an id that is no number: ${JSON.stringify(fields.id)}`);
+  if (fields.id.some((id) => !/^\d+$/.test(id))) report(`an id that is not a number: ${JSON.stringify(fields.id)}`);
   try {
     const event = JSON.parse(fields.data.join("\n"));
     if (typeof event?.type === "string") return [{ id: fields.id[0], event }];
@@ -65,7 +65,7 @@ function readFrame(block, report) {
 }
 
 /**
- * The ids must grow: a client gives the last one back, and gets what follows.
+ * Ids must increase: a client resumes after the last one.
  *
  * @param {Frame[]} frames
  */

@@ -1,5 +1,5 @@
 /**
- * The two generations of AG-UI clients that are in use: 1.0, and the 0.0.59 that every CopilotKit page has inside.
+ * The two generations of AG-UI clients in use: 1.0, and 0.0.59, which CopilotKit bundles.
  */
 import { createRequire } from "node:module";
 import { fileURLToPath } from "node:url";
@@ -7,9 +7,9 @@ import { fileURLToPath } from "node:url";
 import * as client1 from "@ag-ui/client";
 import { EventSchema } from "@ag-ui/core/schemas";
 
-const insideCopilotKit = createRequire(fileURLToPath(import.meta.resolve("@copilotkit/core")));
-const client0 = insideCopilotKit("@ag-ui/client");
-const { EventSchemas } = insideCopilotKit("@ag-ui/core");
+const requireFromCopilotKit = createRequire(fileURLToPath(import.meta.resolve("@copilotkit/core")));
+const client0 = requireFromCopilotKit("@ag-ui/client");
+const { EventSchemas } = requireFromCopilotKit("@ag-ui/core");
 
 /** @typedef {{ HttpAgent: any, parse: (event: unknown) => { success: boolean, error?: any } }} Generation */
 

@@ -1,8 +1,8 @@
 /**
- * Check AG-UI streams from the outside.
+ * Checks AG-UI streams.
  *
  *     node agui/main.js < stream.sse                     one stream
- *     node agui/main.js http://host/ag-ui/agent BODY     the answer to that JSON, POSTed
+ *     node agui/main.js http://host/ag-ui/agent BODY     the response to a POST of that JSON
  *     node agui/main.js --lines                          many: JSON lines in, JSON lines out (tests/e2e/agui_checker.py)
  */
 import { createInterface } from "node:readline";
@@ -10,14 +10,14 @@ import { buffer } from "node:stream/consumers";
 
 import { check } from "./check.js";
 
-// 0.0.59 leaks a rejection beside the one it reports.
+// 0.0.59 leaks a second rejection for each that it reports.
 process.on("unhandledRejection", () => {});
 
 const [target, body] = process.argv.slice(2);
-if (target === "--lines") await answerLines();
-else await printOne(target ? await post(target, body) : await buffer(process.stdin));
+if (target === "--lines") await checkLines();
+else await checkOne(target ? await post(target, body) : await buffer(process.stdin));
 
-async function answerLines() {
+async function checkLines() {
   for await (const line of createInterface({ input: process.stdin })) {
     const { frames, ...request } = JSON.parse(line);
     process.stdout.write(`${JSON.stringify(await check({ ...request, bytes: Buffer.from(frames, "base64") }))}\n`);
@@ -25,7 +25,7 @@ async function answerLines() {
 }
 
 /** @param {Uint8Array} bytes */
-async function printOne(bytes) {
+async function checkOne(bytes) {
   const { problems, messages, state, interrupts } = await check({ bytes });
   console.log(JSON.stringify({ problems, messages, state, interrupts }, null, 2));
   process.exitCode = problems.length === 0 ? 0 : 1;

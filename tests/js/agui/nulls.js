@@ -1,16 +1,16 @@
 /**
- * A field without a value is left out, never null: one generation of clients fails on a null, loudly, and the other
- * ends the stream without a word. Only what belongs to the user may hold nulls.
+ * Fields without a value must be omitted, not null: on a null, one generation of clients fails with an error and the
+ * other ends the stream silently. Only user data may contain nulls.
  */
 
-/** The fields whose content is the user's, not the protocol's. */
-const FREE = new Set([
+/** The fields that hold user data. */
+const USER_FIELDS = new Set([
   ..."snapshot value result rawEvent event metadata state forwardedProps responseSchema payload parameters".split(" "),
 ]);
 
 /**
  * @param {any} event
- * @returns {string[]} the paths of the nulls that must not be there
+ * @returns {string[]} the paths of invalid nulls
  */
 export function nullsOf(event) {
   return walk(event, event.type ?? "?");
@@ -25,7 +25,7 @@ function walk(value, path) {
   if (value === null) return [path];
   if (typeof value !== "object") return [];
   return Object.entries(value).flatMap(([key, inner]) =>
-    FREE.has(key) || isActivityContent(value, key) ? [] : walk(inner, `${path}.${key}`),
+    USER_FIELDS.has(key) || isActivityContent(value, key) ? [] : walk(inner, `${path}.${key}`),
   );
 }
 

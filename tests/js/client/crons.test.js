@@ -2,36 +2,36 @@ import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { after, test } from "node:test";
 
-import { client, says } from "../support/sdk.js";
+import { client, userInput } from "../support/sdk.js";
 import { until } from "../support/until.js";
 
 const EVERY_SECOND = "* * * * * *";
 /** @type {string[]} */
-const made = [];
+const cronIds = [];
 
 /**
- * A cron that is gone when the tests are.
+ * Wait for a cron to be created, and delete it after the tests.
  *
  * @template T
  * @param {Promise<T>} creating
  * @returns {Promise<any>}
  */
-async function kept(creating) {
+async function withCleanup(creating) {
   const cron = /** @type {any} */ (await creating);
-  made.push(cron.cron_id);
+  cronIds.push(cron.cron_id);
   return cron;
 }
 
 after(async () => {
-  for (const cronId of made) await client.crons.delete(cronId).catch(() => undefined);
+  for (const cronId of cronIds) await client.crons.delete(cronId).catch(() => undefined);
 });
 
-test("a cron is made, changed, found, counted and deleted", async () => {
+test("a cron is created, updated, searched, counted and deleted", async () => {
   const { thread_id } = await client.threads.create();
-  const cron = await kept(
+  const cron = await withCleanup(
     client.crons.createForThread(thread_id, "chat", {
       schedule: "0 9 * * *",
-      input: says("good morning"),
+      input: userInput("good morning"),
       metadata: { purpose: "test" },
       multitaskStrategy: "reject",
     }),
@@ -54,11 +54,13 @@ test("a cron is made, changed, found, counted and deleted", async () => {
   assert.equal(await client.crons.count({ threadId: thread_id }), 0);
 });
 
-test("a cron of a thread makes runs there", async () => {
+test("a cron of a thread starts runs on it", async () => {
   const { thread_id } = await client.threads.create();
-  const cron = await kept(client.crons.createForThread(thread_id, "chat", { schedule: EVERY_SECOND, input: says("hi") }));
+  const cron = await withCleanup(
+    client.crons.createForThread(thread_id, "chat", { schedule: EVERY_SECOND, input: userInput("hi") }),
+  );
 
-  const runs = await until("two runs are over", async () => {
+  const runs = await until("two runs have ended", async () => {
     const listed = await client.runs.list(thread_id, { status: "success" });
     return listed.length >= 2 && listed;
   });
@@ -67,67 +69,67 @@ test("a cron of a thread makes runs there", async () => {
   assert.equal(/** @type {any} */ (runs[0]).kwargs.config.configurable.cron_id, cron.cron_id);
 });
 
-test("a cron without a thread makes one for each run and keeps it if it is told to", async () => {
-  const metadata = { mark: randomUUID() };
-  const cron = await kept(
-    client.crons.create("chat", { schedule: EVERY_SECOND, input: says("hi"), metadata, onRunCompleted: "keep" }),
+test("a cron without a thread creates one for each run and keeps it if requested", async () => {
+  const metadata = { token: randomUUID() };
+  const cron = await withCleanup(
+    client.crons.create("chat", { schedule: EVERY_SECOND, input: userInput("hi"), metadata, onRunCompleted: "keep" }),
   );
   assert.equal(cron.on_run_completed, "keep");
 
-  await until("there are two threads", async () => (await client.threads.search({ metadata })).length >= 2);
+  await until("two threads exist", async () => (await client.threads.search({ metadata })).length >= 2);
   await client.crons.delete(cron.cron_id);
 });
 
-const refusals = [
+const rejections = [
   {
-    title: "a schedule that makes no sense is refused",
-    ask: () => client.crons.create("chat", { schedule: "bogus" }),
+    title: "an invalid schedule is rejected",
+    request: () => client.crons.create("chat", { schedule: "bogus" }),
     status: 422,
-    words: /^Invalid cron schedule: 'bogus'\. Reason: /,
+    detail: /^Invalid cron schedule: 'bogus'\. Reason: /,
   },
   {
-    title: "a cron for an unknown graph is refused",
-    ask: () => client.crons.create("nope", { schedule: "@daily" }),
+    title: "a cron for an unknown graph is rejected",
+    request: () => client.crons.create("nope", { schedule: "@daily" }),
     status: 404,
-    words: /Assistant 'nope' not found/,
+    detail: /Assistant 'nope' not found/,
   },
   {
-    title: "a cron on a thread that does not exist is refused",
-    ask: () => client.crons.createForThread(randomUUID(), "chat", { schedule: "@daily" }),
+    title: "a cron on an unknown thread is rejected",
+    request: () => client.crons.createForThread(randomUUID(), "chat", { schedule: "@daily" }),
     status: 404,
-    words: /not found/,
+    detail: /not found/,
   },
   {
-    title: "a cron whose webhook is not allowed is refused",
-    ask: () => client.crons.create("chat", { schedule: "@daily", webhook: "https://127.0.0.1/" }),
+    title: "a cron with a blocked webhook is rejected",
+    request: () => client.crons.create("chat", { schedule: "@daily", webhook: "https://127.0.0.1/" }),
     status: 422,
-    words: /Webhook host blocked/,
+    detail: /Webhook host blocked/,
   },
   {
-    title: "a cron that does not exist cannot be changed",
-    ask: () => client.crons.update(randomUUID(), { enabled: true }),
+    title: "an unknown cron cannot be updated",
+    request: () => client.crons.update(randomUUID(), { enabled: true }),
     status: 404,
-    words: /not found/,
+    detail: /not found/,
   },
   {
-    title: "a cron that does not exist cannot be deleted",
-    ask: () => client.crons.delete(randomUUID()),
+    title: "an unknown cron cannot be deleted",
+    request: () => client.crons.delete(randomUUID()),
     status: 404,
-    words: /Not Found/,
+    detail: /Not Found/,
   },
   {
-    title: "crons are not sorted by what they do not have",
-    ask: () => client.crons.search({ sortBy: /** @type {any} */ ("luck") }),
+    title: "sorting crons by an unknown field is rejected",
+    request: () => client.crons.search({ sortBy: /** @type {any} */ ("luck") }),
     status: 422,
-    words: /sort_by/,
+    detail: /sort_by/,
   },
 ];
 
-for (const { title, ask, status, words } of refusals) {
+for (const { title, request, status, detail } of rejections) {
   test(title, async () => {
-    await assert.rejects(ask, (/** @type {any} */ error) => {
+    await assert.rejects(request, (/** @type {any} */ error) => {
       assert.equal(error.status, status);
-      assert.match(JSON.parse(error.text).detail, words);
+      assert.match(JSON.parse(error.text).detail, detail);
       return true;
     });
   });

@@ -1,15 +1,15 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { longAnswer } from "../support/answers.js";
-import { actOnce, all, client, says } from "../support/sdk.js";
+import { longReply } from "../support/replies.js";
+import { actOnce, client, collect, userInput } from "../support/sdk.js";
 
-const KILL = "KILL THE SERVER\n"; // read by tests/e2e/test_js_clients.py, which starts it again on the same data
+const KILL = "KILL THE SERVER\n"; // read by tests/e2e/test_js_clients.py, which restarts the server on the same data
 
-test("a stream goes on over a restart of the server, with every event once", async () => {
+test("a stream survives a restart of the server and delivers every event once", async () => {
   const { thread_id } = await client.threads.create();
   const stream = client.runs.stream(thread_id, "slow_chat", {
-    input: says("hi"),
+    input: userInput("hi"),
     streamMode: ["messages-tuple", "values"],
     streamResumable: true,
   });
@@ -23,8 +23,8 @@ test("a stream goes on over a restart of the server, with every event once", asy
 
   const [{ run_id, status }] = await client.runs.list(thread_id);
   assert.equal(status, "success");
-  assert.deepEqual(parts, await all(client.runs.joinStream(thread_id, run_id, { lastEventId: "-1" })));
+  assert.deepEqual(parts, await collect(client.runs.joinStream(thread_id, run_id, { lastEventId: "-1" })));
   const attempts = parts.filter((part) => part.event === "metadata").map((part) => part.data.attempt);
   assert.deepEqual(attempts, [1, 2]);
-  assert.equal(parts.at(-1)?.data.messages.at(-1).content, longAnswer);
+  assert.equal(parts.at(-1)?.data.messages.at(-1).content, longReply);
 });

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { test } from "node:test";
 
-import { all, client, says } from "../support/sdk.js";
+import { client, collect, userInput } from "../support/sdk.js";
 import { until } from "../support/until.js";
 
 const newThread = async () => (await client.threads.create()).thread_id;
@@ -12,21 +12,21 @@ const newThread = async () => (await client.threads.create()).thread_id;
  * @param {string} runId
  * @param {string} status
  */
-const reaches = (threadId, runId, status) =>
+const waitForStatus = (threadId, runId, status) =>
   until(`the run is ${status}`, async () => (await client.runs.get(threadId, runId)).status === status);
 
 /** @param {any} values */
 const texts = (values) => values.messages.map((/** @type {any} */ message) => message.content);
 
-test("waiting for a run gives its final values", async () => {
-  const values = await client.runs.wait(await newThread(), "chat", { input: says("hi") });
+test("waiting for a run returns its final values", async () => {
+  const values = await client.runs.wait(await newThread(), "chat", { input: userInput("hi") });
 
   assert.deepEqual(texts(values), ["hi", "Hello from the model"]);
 });
 
-test("a run in the background is created, read, listed, joined and deleted", async () => {
+test("a background run is created, fetched, listed, joined and deleted", async () => {
   const threadId = await newThread();
-  const created = await client.runs.create(threadId, "chat", { input: says("hi"), metadata: { purpose: "test" } });
+  const created = await client.runs.create(threadId, "chat", { input: userInput("hi"), metadata: { purpose: "test" } });
   assert.equal(created.thread_id, threadId);
   assert.equal(created.metadata.purpose, "test");
 
@@ -42,9 +42,9 @@ test("a run in the background is created, read, listed, joined and deleted", asy
   await assert.rejects(client.runs.get(threadId, created.run_id), { status: 404 });
 });
 
-test("a list of runs gives only the fields that were asked for", async () => {
+test("a list of runs contains only the selected fields", async () => {
   const threadId = await newThread();
-  const { run_id } = await client.runs.create(threadId, "chat", { input: says("hi") });
+  const { run_id } = await client.runs.create(threadId, "chat", { input: userInput("hi") });
   await client.runs.join(threadId, run_id);
 
   const listed = await client.runs.list(threadId, { limit: 5, select: ["run_id", "status"] });
@@ -52,33 +52,33 @@ test("a list of runs gives only the fields that were asked for", async () => {
   assert.deepEqual(listed, [{ run_id, status: "success" }]);
 });
 
-test("a run tells its id before its first event", async () => {
+test("the run id is available before the first event", async () => {
   const threadId = await newThread();
   /** @type {any} */
-  let told;
+  let created;
   const stream = client.runs.stream(threadId, "chat", {
-    input: says("hi"),
-    onRunCreated: (/** @type {any} */ run) => (told = run),
+    input: userInput("hi"),
+    onRunCreated: (/** @type {any} */ run) => (created = run),
   });
 
-  const [first] = await all(stream);
+  const [first] = await collect(stream);
 
-  assert.deepEqual(first.data, { run_id: told.run_id, attempt: 1 });
-  assert.equal(told.thread_id, threadId);
+  assert.deepEqual(first.data, { run_id: created.run_id, attempt: 1 });
+  assert.equal(created.thread_id, threadId);
 });
 
-test("a run makes its thread when it is told to", async () => {
+test("a run creates its thread if requested", async () => {
   const threadId = randomUUID();
 
-  await client.runs.wait(threadId, "chat", { input: says("hi"), ifNotExists: "create" });
+  await client.runs.wait(threadId, "chat", { input: userInput("hi"), ifNotExists: "create" });
 
   assert.equal((await client.threads.get(threadId)).thread_id, threadId);
 });
 
-test("a run that is cancelled is interrupted, and its thread is free again", async () => {
+test("a cancelled run is interrupted, and its thread accepts runs again", async () => {
   const threadId = await newThread();
-  const { run_id } = await client.runs.create(threadId, "waits", { input: says("hi") });
-  await reaches(threadId, run_id, "running");
+  const { run_id } = await client.runs.create(threadId, "waits", { input: userInput("hi") });
+  await waitForStatus(threadId, run_id, "running");
 
   await client.runs.cancel(threadId, run_id, true);
 
@@ -86,20 +86,20 @@ test("a run that is cancelled is interrupted, and its thread is free again", asy
   assert.deepEqual(texts(await client.runs.wait(threadId, "chat", { input: null })).slice(0, 1), ["hi"]);
 });
 
-test("a cancel that does not wait takes effect all the same", async () => {
+test("a cancel without waiting still takes effect", async () => {
   const threadId = await newThread();
-  const { run_id } = await client.runs.create(threadId, "waits", { input: says("hi") });
-  await reaches(threadId, run_id, "running");
+  const { run_id } = await client.runs.create(threadId, "waits", { input: userInput("hi") });
+  await waitForStatus(threadId, run_id, "running");
 
   await client.runs.cancel(threadId, run_id);
 
-  await reaches(threadId, run_id, "interrupted");
+  await waitForStatus(threadId, run_id, "interrupted");
 });
 
-test("a run that is rolled back was never there", async () => {
+test("a rollback leaves no trace of the run", async () => {
   const threadId = await newThread();
-  const { run_id } = await client.runs.create(threadId, "waits", { input: says("hi") });
-  await reaches(threadId, run_id, "running");
+  const { run_id } = await client.runs.create(threadId, "waits", { input: userInput("hi") });
+  await waitForStatus(threadId, run_id, "running");
 
   await client.runs.cancel(threadId, run_id, true, "rollback");
 
@@ -107,12 +107,12 @@ test("a run that is rolled back was never there", async () => {
   assert.deepEqual((await client.threads.getState(threadId)).values, {});
 });
 
-test("a second run waits for the first, unless it asks to be refused", async () => {
+test("a second run waits for the first unless its strategy is reject", async () => {
   const threadId = await newThread();
-  const first = await client.runs.create(threadId, "waits", { input: says("hi") });
-  await reaches(threadId, first.run_id, "running");
+  const first = await client.runs.create(threadId, "waits", { input: userInput("hi") });
+  await waitForStatus(threadId, first.run_id, "running");
 
-  const second = await client.runs.create(threadId, "chat", { input: says("me too") });
+  const second = await client.runs.create(threadId, "chat", { input: userInput("me too") });
   await assert.rejects(client.runs.create(threadId, "chat", { multitaskStrategy: "reject" }), { status: 409 });
   assert.equal((await client.runs.get(threadId, second.run_id)).status, "pending");
 
@@ -124,7 +124,7 @@ test("a second run waits for the first, unless it asks to be refused", async () 
 test("an interrupt is answered with a command", async () => {
   const threadId = await newThread();
 
-  const paused = await client.runs.wait(threadId, "approve", { input: says("go") });
+  const paused = await client.runs.wait(threadId, "approve", { input: userInput("go") });
   const resumed = await client.runs.wait(threadId, "approve", { command: { resume: "yes" } });
 
   assert.deepEqual(paused.__interrupt__[0].value, { question: "May I?" });

@@ -1,20 +1,20 @@
 import assert from "node:assert/strict";
 import { before, test } from "node:test";
 
-import { client, says } from "../support/sdk.js";
+import { client, userInput } from "../support/sdk.js";
 
 /** @type {string} */
 let threadId;
 
 before(async () => {
   ({ thread_id: threadId } = await client.threads.create());
-  await client.runs.wait(threadId, "chat", { input: says("hi") });
+  await client.runs.wait(threadId, "chat", { input: userInput("hi") });
 });
 
 /** @param {{ values: any }} state */
 const texts = (state) => (state.values.messages ?? []).map((/** @type {any} */ message) => message.content);
 
-test("the state of a thread on which nothing ran is empty", async () => {
+test("the state of a thread without runs is empty", async () => {
   const { thread_id } = await client.threads.create();
 
   const state = await client.threads.getState(thread_id);
@@ -23,7 +23,7 @@ test("the state of a thread on which nothing ran is empty", async () => {
   assert.deepEqual(state.next, []);
 });
 
-test("the state shows what a run left behind", async () => {
+test("the state contains the result of a run", async () => {
   const state = await client.threads.getState(threadId);
 
   assert.deepEqual(texts(state), ["hi", "Hello from the model"]);
@@ -31,7 +31,7 @@ test("the state shows what a run left behind", async () => {
   assert.equal(state.checkpoint.thread_id, threadId);
 });
 
-test("the history goes back, newest first, to the input", async () => {
+test("the history starts with the newest state and ends with the input", async () => {
   const history = await client.threads.getHistory(threadId, { limit: 10 });
 
   assert.deepEqual(texts(history[0]), ["hi", "Hello from the model"]);
@@ -40,7 +40,7 @@ test("the history goes back, newest first, to the input", async () => {
   assert.deepEqual(history[0].parent_checkpoint, history[1].checkpoint);
 });
 
-test("the history is limited, and read on from a checkpoint", async () => {
+test("the history is limited, and continues before a checkpoint", async () => {
   const whole = await client.threads.getHistory(threadId, { limit: 10 });
   const [newest] = await client.threads.getHistory(threadId, { limit: 1 });
   const older = await client.threads.getHistory(threadId, { limit: 10, before: { configurable: newest.checkpoint } });
@@ -48,7 +48,7 @@ test("the history is limited, and read on from a checkpoint", async () => {
   assert.deepEqual([newest, ...older], whole);
 });
 
-test("the state at an earlier checkpoint is still there", async () => {
+test("the state at an earlier checkpoint is still available", async () => {
   const [, earlier] = await client.threads.getHistory(threadId, { limit: 2 });
 
   const byId = await client.threads.getState(threadId, earlier.checkpoint.checkpoint_id);
@@ -60,19 +60,19 @@ test("the state at an earlier checkpoint is still there", async () => {
 
 test("an update moves the thread to a new checkpoint", async () => {
   const { thread_id } = await client.threads.create();
-  await client.runs.wait(thread_id, "chat", { input: says("hi") });
+  await client.runs.wait(thread_id, "chat", { input: userInput("hi") });
 
-  const moved = await client.threads.updateState(thread_id, { values: { answer: 42 }, asNode: "model" });
+  const updated = await client.threads.updateState(thread_id, { values: { answer: 42 }, asNode: "model" });
 
   const state = await client.threads.getState(thread_id);
   assert.equal(state.values.answer, 42);
-  assert.equal(state.checkpoint.checkpoint_id, moved.checkpoint.checkpoint_id);
+  assert.equal(state.checkpoint.checkpoint_id, updated.checkpoint.checkpoint_id);
   assert.equal((await client.threads.get(thread_id)).values.answer, 42);
 });
 
 test("a thread forks at an earlier checkpoint", async () => {
   const { thread_id } = await client.threads.create();
-  await client.runs.wait(thread_id, "chat", { input: says("first") });
+  await client.runs.wait(thread_id, "chat", { input: userInput("first") });
   const [, beforeAnswer] = await client.threads.getHistory(thread_id, { limit: 2 });
 
   await client.runs.wait(thread_id, "chat", { checkpoint: beforeAnswer.checkpoint });

@@ -2,94 +2,94 @@ import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { test } from "node:test";
 
-import { actOnce, all, client, names, says } from "../support/sdk.js";
+import { actOnce, client, collect, eventNames, userInput } from "../support/sdk.js";
 import { until } from "../support/until.js";
 
-const answer = "Hello from the model";
+const reply = "Hello from the model";
 
 /** @param {any} values */
 const texts = (values) => values.messages.map((/** @type {any} */ message) => message.content);
 
-test("waiting for a run without a thread gives its final values", async () => {
-  assert.deepEqual(texts(await client.runs.wait(null, "chat", { input: says("hi") })), ["hi", answer]);
+test("waiting for a run without a thread returns its final values", async () => {
+  assert.deepEqual(texts(await client.runs.wait(null, "chat", { input: userInput("hi") })), ["hi", reply]);
 });
 
 test("a run without a thread streams to its end", async () => {
   /** @type {any} */
-  let told;
+  let created;
   const stream = client.runs.stream(null, "chat", {
-    input: says("hi"),
+    input: userInput("hi"),
     streamMode: ["messages-tuple", "values"],
-    onRunCreated: (/** @type {any} */ run) => (told = run),
+    onRunCreated: (/** @type {any} */ run) => (created = run),
   });
 
-  const parts = await all(stream);
+  const parts = await collect(stream);
 
-  assert.deepEqual(names(parts), ["metadata", "values", "messages"]);
-  assert.equal(told.run_id, /** @type {any} */ (parts[0].data).run_id);
-  assert.deepEqual(texts(parts.at(-1)?.data), ["hi", answer]);
+  assert.deepEqual(eventNames(parts), ["metadata", "values", "messages"]);
+  assert.equal(created.run_id, /** @type {any} */ (parts[0].data).run_id);
+  assert.deepEqual(texts(parts.at(-1)?.data), ["hi", reply]);
 });
 
-test("a run without a thread leaves none", async () => {
-  const { thread_id, run_id } = await client.runs.create(null, "chat", { input: says("hi") });
+test("a run without a thread leaves no thread behind", async () => {
+  const { thread_id, run_id } = await client.runs.create(null, "chat", { input: userInput("hi") });
 
-  await all(client.runs.joinStream(null, run_id));
+  await collect(client.runs.joinStream(null, run_id));
 
   await assert.rejects(client.threads.get(thread_id), { status: 404 });
 });
 
-test("a run without a thread keeps the one it made if it is told to", async () => {
+test("a run without a thread keeps its temporary thread if requested", async () => {
   /** @type {any} */
-  let told;
+  let created;
   await client.runs.wait(null, "chat", {
-    input: says("hi"),
+    input: userInput("hi"),
     onCompletion: "keep",
-    onRunCreated: (/** @type {any} */ run) => (told = run),
+    onRunCreated: (/** @type {any} */ run) => (created = run),
   });
 
-  assert.deepEqual(texts((await client.threads.getState(told.thread_id)).values), ["hi", answer]);
+  assert.deepEqual(texts((await client.threads.getState(created.thread_id)).values), ["hi", reply]);
 });
 
-test("a stream without a thread is joined by the run's id alone", async () => {
-  const { run_id } = await client.runs.create(null, "chat", { input: says("hi"), streamMode: ["values"] });
+test("a stream without a thread is joined by run id alone", async () => {
+  const { run_id } = await client.runs.create(null, "chat", { input: userInput("hi"), streamMode: ["values"] });
 
-  const parts = await all(client.runs.joinStream(null, run_id, { lastEventId: "-1" }));
+  const parts = await collect(client.runs.joinStream(null, run_id, { lastEventId: "-1" }));
 
-  assert.deepEqual(names(parts), ["metadata", "values"]);
-  assert.deepEqual(texts(parts.at(-1)?.data), ["hi", answer]);
+  assert.deepEqual(eventNames(parts), ["metadata", "values"]);
+  assert.deepEqual(texts(parts.at(-1)?.data), ["hi", reply]);
 });
 
-test("a stream that is cut off is resumed where it was, also after its run has ended", async () => {
-  const stream = client.runs.stream(null, "chat", { input: says("hi"), streamMode: ["messages-tuple"] });
-  const whole = await all(stream);
+test("a stream can be resumed after its run has ended", async () => {
+  const stream = client.runs.stream(null, "chat", { input: userInput("hi"), streamMode: ["messages-tuple"] });
+  const whole = await collect(stream);
   const { run_id } = /** @type {any} */ (whole[0].data);
   const middle = /** @type {any} */ (whole[2]);
 
-  const rest = await all(client.runs.joinStream(null, run_id, { lastEventId: middle.id }));
+  const rest = await collect(client.runs.joinStream(null, run_id, { lastEventId: middle.id }));
 
   assert.ok(rest.length > 0);
   assert.deepEqual(rest, whole.slice(3));
 });
 
-test("leaving a stream cancels its run if it was told to", async () => {
-  const leaving = new AbortController();
+test("leaving a stream cancels its run if requested", async () => {
+  const controller = new AbortController();
   const stream = client.runs.stream(null, "waits", {
-    input: says("hi"),
+    input: userInput("hi"),
     streamMode: ["custom"],
     onDisconnect: "cancel",
-    signal: leaving.signal,
+    signal: controller.signal,
   });
   /** @type {any} */
   let first;
   await actOnce(
     stream,
     (part) => part.event === "custom" || ((first ??= part.data), false),
-    () => leaving.abort(),
+    () => controller.abort(),
   ).catch(() => undefined);
 
-  // It would wait for an hour; joined, its stream ends because it was cancelled.
-  const parts = await all(client.runs.joinStream(null, first.run_id, { lastEventId: "-1" }));
-  assert.deepEqual(names(parts), ["metadata", "custom"]);
+  // The run would wait for an hour. Its stream only ends because it was cancelled.
+  const parts = await collect(client.runs.joinStream(null, first.run_id, { lastEventId: "-1" }));
+  assert.deepEqual(eventNames(parts), ["metadata", "custom"]);
 });
 
 test("a resume needs a thread", async () => {
@@ -100,16 +100,16 @@ test("a resume needs a thread", async () => {
   });
 });
 
-test("an unknown run is not found by its id alone", async () => {
-  await assert.rejects(all(client.runs.joinStream(null, randomUUID())), { status: 404 });
+test("joining an unknown run id fails", async () => {
+  await assert.rejects(collect(client.runs.joinStream(null, randomUUID())), { status: 404 });
 });
 
-test("a batch starts all its runs, with everything that was said", async () => {
+test("a batch starts all its runs with their options", async () => {
   const { thread_id } = await client.threads.create();
   const runs = await client.runs.createBatch([
-    { assistantId: "chat", input: says("one"), metadata: { number: 1 } },
-    { assistantId: "chat", input: says("two"), onCompletion: "keep" },
-    { assistantId: "chat", input: says("three"), threadId: thread_id, multitaskStrategy: "reject" },
+    { assistantId: "chat", input: userInput("one"), metadata: { number: 1 } },
+    { assistantId: "chat", input: userInput("two"), onCompletion: "keep" },
+    { assistantId: "chat", input: userInput("three"), threadId: thread_id, multitaskStrategy: "reject" },
   ]);
 
   assert.equal(runs[0].metadata.number, 1);
@@ -132,10 +132,10 @@ test("a batch with an unknown graph starts nothing", async () => {
   assert.deepEqual(await client.runs.list(thread_id), []);
 });
 
-test("several runs of a thread are cancelled at once, where the SDK can ask for it", async () => {
+test("several runs of a thread are cancelled together, if the SDK supports it", async () => {
   const { thread_id } = await client.threads.create();
   const runs = [];
-  for (const word of ["one", "two"]) runs.push(await client.runs.create(thread_id, "waits", { input: says(word) }));
+  for (const word of ["one", "two"]) runs.push(await client.runs.create(thread_id, "waits", { input: userInput(word) }));
   const runIds = runs.map((run) => run.run_id);
 
   if ("cancelMany" in client.runs) {
@@ -145,7 +145,7 @@ test("several runs of a thread are cancelled at once, where the SDK can ask for 
     for (const runId of runIds) await client.runs.cancel(thread_id, runId);
   }
 
-  await until("both are over", async () =>
+  await until("both runs have ended", async () =>
     (await client.runs.list(thread_id)).every((/** @type {any} */ run) => run.status === "interrupted"),
   );
 });

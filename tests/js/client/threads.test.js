@@ -2,9 +2,9 @@ import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { test } from "node:test";
 
-import { client, says } from "../support/sdk.js";
+import { client, userInput } from "../support/sdk.js";
 
-test("a thread is created, read and deleted", async () => {
+test("a thread is created, fetched and deleted", async () => {
   const created = await client.threads.create({ metadata: { user: "ada" } });
   assert.equal(created.status, "idle");
   assert.deepEqual(created.metadata, { user: "ada" });
@@ -15,7 +15,7 @@ test("a thread is created, read and deleted", async () => {
   await assert.rejects(client.threads.get(created.thread_id), { status: 404 });
 });
 
-test("a thread keeps the id its maker chose, and is made once", async () => {
+test("a thread has the id that the client chose, and is created once", async () => {
   const threadId = randomUUID();
   const first = await client.threads.create({ threadId });
   const again = await client.threads.create({ threadId, ifExists: "do_nothing" });
@@ -34,22 +34,22 @@ test("an update merges metadata", async () => {
   assert.deepEqual(metadata, { user: "ada", topic: "engines" });
 });
 
-test("threads are found by their metadata and counted", async () => {
+test("threads are searched and counted by metadata", async () => {
   const batch = randomUUID();
-  const made = [];
-  for (const topic of ["a", "b", "c"]) made.push(await client.threads.create({ metadata: { batch, topic } }));
+  const created = [];
+  for (const topic of ["a", "b", "c"]) created.push(await client.threads.create({ metadata: { batch, topic } }));
 
   const found = await client.threads.search({ metadata: { batch }, sortBy: "created_at", sortOrder: "asc" });
   const [middle] = await client.threads.search({ metadata: { batch, topic: "b" } });
   const page = await client.threads.search({ metadata: { batch }, limit: 1, offset: 1, sortOrder: "asc" });
 
-  assert.deepEqual(found.map((thread) => thread.thread_id), made.map((thread) => thread.thread_id));
-  assert.equal(middle.thread_id, made[1].thread_id);
-  assert.equal(page[0].thread_id, made[1].thread_id);
+  assert.deepEqual(found.map((thread) => thread.thread_id), created.map((thread) => thread.thread_id));
+  assert.equal(middle.thread_id, created[1].thread_id);
+  assert.equal(page[0].thread_id, created[1].thread_id);
   assert.equal(await client.threads.count({ metadata: { batch } }), 3);
 });
 
-test("a search gives only the fields that were asked for", async () => {
+test("a search returns only the selected fields", async () => {
   const batch = randomUUID();
   const { thread_id } = await client.threads.create({ metadata: { batch } });
 
@@ -58,10 +58,10 @@ test("a search gives only the fields that were asked for", async () => {
   assert.deepEqual(found, [{ thread_id, status: "idle" }]);
 });
 
-test("threads that wait for an answer are found by their status", async () => {
+test("interrupted threads are found by their status", async () => {
   const batch = randomUUID();
   const { thread_id } = await client.threads.create({ metadata: { batch } });
-  await client.runs.wait(thread_id, "approve", { input: says("go") });
+  await client.runs.wait(thread_id, "approve", { input: userInput("go") });
 
   const found = await client.threads.search({ metadata: { batch }, status: "interrupted" });
 

@@ -18,7 +18,7 @@ test("a component is loaded by an assistant of its graph", async () => {
   assert.equal(await client["~ui"].getComponent(assistant_id, "weather"), loader);
 });
 
-test("what a component consists of is served", async () => {
+test("the files of a component are served", async () => {
   const script = await fetch(`${apiUrl}/ui/chat/entrypoint.js`);
   const style = await fetch(`${apiUrl}/ui/chat/entrypoint.css`);
 
@@ -28,7 +28,7 @@ test("what a component consists of is served", async () => {
   assert.equal((await fetch(`${apiUrl}/ui/chat/nothing.js`)).status, 404);
 });
 
-test("a graph without components says so", async () => {
+test("requesting a component of a graph without UI fails", async () => {
   await assert.rejects(client["~ui"].getComponent("approve", "weather"), (/** @type {any} */ error) => {
     assert.equal(error.status, 404);
     assert.match(JSON.parse(error.text).detail, /no UI for 'approve'/);

@@ -1,164 +1,164 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { agent, hasSent, judge, newThread, says, texts } from "../support/copilotkit.js";
+import { checkStreams, createAgent, hasSent, newThread, texts, userMessage } from "../support/copilotkit.js";
 import { until } from "../support/until.js";
 
-test("a conversation is had, and found again by a page that loads", async () => {
-  const here = agent("chat");
-  here.addMessage(says("one"));
-  await here.runAgent();
-  here.addMessage(says("two"));
-  await here.runAgent();
-  const there = agent("chat", here.threadId);
-  await there.connectAgent();
+test("a conversation is restored when a page loads", async () => {
+  const agent = createAgent("chat");
+  agent.addMessage(userMessage("one"));
+  await agent.runAgent();
+  agent.addMessage(userMessage("two"));
+  await agent.runAgent();
+  const reloaded = createAgent("chat", agent.threadId);
+  await reloaded.connectAgent();
 
   assert.deepEqual(
-    texts(here.messages).map(([, text]) => text),
+    texts(agent.messages).map(([, text]) => text),
     ["one", "You said: one", "two", "You said: two"],
   );
-  assert.deepEqual(there.messages, here.messages);
-  assert.deepEqual(there.state, here.state);
-  await judge(3);
+  assert.deepEqual(reloaded.messages, agent.messages);
+  assert.deepEqual(reloaded.state, agent.state);
+  await checkStreams(3);
 });
 
-test("an agent and a thread may have odd names", async () => {
-  const here = agent("chat", `${newThread()} / 100% ü`);
-  here.addMessage(says("hello"));
-  await here.runAgent();
-  const there = agent("chat", here.threadId);
-  await there.connectAgent();
+test("agents and threads may have unusual names", async () => {
+  const agent = createAgent("chat", `${newThread()} / 100% ü`);
+  agent.addMessage(userMessage("hello"));
+  await agent.runAgent();
+  const reloaded = createAgent("chat", agent.threadId);
+  await reloaded.connectAgent();
 
-  assert.deepEqual(there.messages, here.messages);
-  await judge(2);
+  assert.deepEqual(reloaded.messages, agent.messages);
+  await checkStreams(2);
 });
 
-test("a thread that nobody has made is empty, and no error", async () => {
-  const here = agent("chat");
+test("an unknown thread is empty and not an error", async () => {
+  const agent = createAgent("chat");
   const failures = [];
-  await here.connectAgent({}, { onRunErrorEvent: ({ event }) => failures.push(event), onRunFailed: (e) => failures.push(e) });
+  await agent.connectAgent({}, { onRunErrorEvent: ({ event }) => failures.push(event), onRunFailed: (e) => failures.push(e) });
 
-  assert.deepEqual([failures, here.messages], [[], []]);
-  await judge();
+  assert.deepEqual([failures, agent.messages], [[], []]);
+  await checkStreams();
 });
 
 /** @param {any} agent @param {string} text */
-const hasSaid = (agent, text) =>
+const hasReplied = (agent, text) =>
   agent.messages.some(({ role, content }) => role === "assistant" && content?.includes(text));
 
-test("a page that loads in the middle of an answer has all of it in the end", async () => {
-  const here = agent("chat", newThread(), { initialState: { delay: 0.05 } });
+test("a page that loads in the middle of a reply gets the complete reply", async () => {
+  const agent = createAgent("chat", newThread(), { initialState: { delay: 0.05 } });
   const question = "a long answer in many words, please, one word after the other";
-  here.addMessage(says(question));
-  const running = here.runAgent();
-  await until("it speaks", () => hasSaid(here, "a long"));
-  const late = agent("chat", here.threadId);
-  await late.connectAgent();
+  agent.addMessage(userMessage(question));
+  const running = agent.runAgent();
+  await until("the reply has started", () => hasReplied(agent, "a long"));
+  const other = createAgent("chat", agent.threadId);
+  await other.connectAgent();
   await running;
 
-  assert.equal(late.messages.at(-1).content, `You said: ${question}`);
-  assert.deepEqual(late.messages, here.messages);
-  await judge(2);
+  assert.equal(other.messages.at(-1).content, `You said: ${question}`);
+  assert.deepEqual(other.messages, agent.messages);
+  await checkStreams(2);
 });
 
-test("a run that is stopped keeps what it has said", async () => {
-  const here = agent("chat", newThread(), { initialState: { delay: 0.05 } });
-  here.addMessage(says("one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen"));
-  const running = here.runAgent();
-  await until("it speaks", () => hasSaid(here, "three"));
-  here.abortRun();
+test("a stopped run keeps its partial reply", async () => {
+  const agent = createAgent("chat", newThread(), { initialState: { delay: 0.05 } });
+  agent.addMessage(userMessage("one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen"));
+  const running = agent.runAgent();
+  await until("the reply has started", () => hasReplied(agent, "three"));
+  agent.abortRun();
   await running;
 
-  const said = here.messages.at(-1).content;
-  assert.ok(said.startsWith("You said: one two three"));
-  assert.ok(!said.includes("fifteen"));
-  assert.equal(here.isRunning, false);
-  await judge();
+  const reply = agent.messages.at(-1).content;
+  assert.ok(reply.startsWith("You said: one two three"));
+  assert.ok(!reply.includes("fifteen"));
+  assert.equal(agent.isRunning, false);
+  await checkStreams();
 });
 
-test("a run that is stopped before it has arrived is stopped all the same", async () => {
-  const here = agent("slow", newThread(), { initialState: { seconds: 60 } });
-  const running = here.runAgent();
-  await until("it is on its way", () => hasSent(here.threadId));
-  here.abortRun();
+test("a run can be stopped before the server has accepted it", async () => {
+  const agent = createAgent("slow", newThread(), { initialState: { seconds: 60 } });
+  const running = agent.runAgent();
+  await until("the request is sent", () => hasSent(agent.threadId));
+  agent.abortRun();
   await running;
 
-  assert.ok(!here.state.steps?.includes("waited"));
-  await judge();
+  assert.ok(!agent.state.steps?.includes("waited"));
+  await checkStreams();
 });
 
-test("a page that only watches can stop a run too", async () => {
-  const here = agent("slow", newThread(), { initialState: { seconds: 60 } });
-  const running = here.runAgent();
-  await until("it runs", () => here.state.steps?.length === 1);
-  const late = agent("slow", here.threadId);
-  const watching = late.connectAgent();
-  await until("it watches", () => late.state.steps?.length === 1);
-  late.abortRun();
-  await Promise.all([running, watching]);
+test("a page that only connected can stop a run", async () => {
+  const agent = createAgent("slow", newThread(), { initialState: { seconds: 60 } });
+  const running = agent.runAgent();
+  await until("the run has started", () => agent.state.steps?.length === 1);
+  const other = createAgent("slow", agent.threadId);
+  const connecting = other.connectAgent();
+  await until("the other page is connected", () => other.state.steps?.length === 1);
+  other.abortRun();
+  await Promise.all([running, connecting]);
 
-  assert.deepEqual(here.state.steps, ["begun"]);
-  assert.deepEqual(late.state, here.state);
-  await judge(2);
+  assert.deepEqual(agent.state.steps, ["begun"]);
+  assert.deepEqual(other.state, agent.state);
+  await checkStreams(2);
 });
 
-test("an interrupt is asked again after a reload, and answered in the way of 1.0", async () => {
-  const here = agent("approve", newThread(), { initialState: { topic: "tests" } });
-  await here.runAgent();
-  const late = agent("approve", here.threadId);
-  await late.connectAgent();
-  const [asked] = late.pendingInterrupts;
+test("an interrupt is shown again after a reload, and answered with the 1.0 protocol", async () => {
+  const agent = createAgent("approve", newThread(), { initialState: { topic: "tests" } });
+  await agent.runAgent();
+  const other = createAgent("approve", agent.threadId);
+  await other.connectAgent();
+  const [interrupt] = other.pendingInterrupts;
 
-  assert.equal(asked.message, "ok?");
-  await late.runAgent({ resume: [{ interruptId: asked.id, status: "resolved", payload: { approved: true } }] });
-  assert.deepEqual(late.state.answer, { approved: true });
-  assert.deepEqual(late.pendingInterrupts, []);
-  await judge(3);
+  assert.equal(interrupt.message, "ok?");
+  await other.runAgent({ resume: [{ interruptId: interrupt.id, status: "resolved", payload: { approved: true } }] });
+  assert.deepEqual(other.state.answer, { approved: true });
+  assert.deepEqual(other.pendingInterrupts, []);
+  await checkStreams(3);
 });
 
-test("an interrupt is told and answered in the way of the older hooks", async () => {
-  const here = agent("approve", newThread(), { initialState: { topic: "tests" } });
-  const told = [];
-  await here.runAgent({}, { onCustomEvent: ({ event }) => told.push([event.name, JSON.parse(event.value)]) });
-  assert.deepEqual(told, [["on_interrupt", { question: "ok?", topic: "tests" }]]);
+test("an interrupt is received and answered with the protocol of the older hooks", async () => {
+  const agent = createAgent("approve", newThread(), { initialState: { topic: "tests" } });
+  const received = [];
+  await agent.runAgent({}, { onCustomEvent: ({ event }) => received.push([event.name, JSON.parse(event.value)]) });
+  assert.deepEqual(received, [["on_interrupt", { question: "ok?", topic: "tests" }]]);
 
-  const fresh = agent("approve", here.threadId);
-  await fresh.runAgent({ forwardedProps: { command: { resume: "yes", interruptEvent: told[0][1] } } });
-  assert.equal(fresh.state.answer, "yes");
-  await judge(2);
+  const reloaded = createAgent("approve", agent.threadId);
+  await reloaded.runAgent({ forwardedProps: { command: { resume: "yes", interruptEvent: received[0][1] } } });
+  assert.equal(reloaded.state.answer, "yes");
+  await checkStreams(2);
 });
 
-test("a second run on a busy thread is an error that pages see", async () => {
-  const here = agent("slow", newThread(), { initialState: { seconds: 60 } });
-  const running = here.runAgent();
-  await until("it runs", () => here.state.steps?.length === 1);
-  const other = agent("slow", here.threadId);
+test("a second run on a busy thread fails with an error", async () => {
+  const agent = createAgent("slow", newThread(), { initialState: { seconds: 60 } });
+  const running = agent.runAgent();
+  await until("the run has started", () => agent.state.steps?.length === 1);
+  const other = createAgent("slow", agent.threadId);
 
   await assert.rejects(other.runAgent(), /409/);
-  here.abortRun();
+  agent.abortRun();
   await running;
-  await judge();
+  await checkStreams();
 });
 
-test("an agent that does not exist is an error that pages see", async () => {
-  const here = agent("nope");
-  await assert.rejects(here.runAgent(), /404/);
-  await assert.rejects(agent("nope").connectAgent(), /404/);
+test("an unknown agent fails with an error", async () => {
+  const agent = createAgent("nope");
+  await assert.rejects(agent.runAgent(), /404/);
+  await assert.rejects(createAgent("nope").connectAgent(), /404/);
 });
 
-test("a graph that fails is an error that pages see", async () => {
-  const here = agent("fails", newThread(), { initialState: { text: "x" } });
+test("a failing graph reports its error", async () => {
+  const agent = createAgent("fails", newThread(), { initialState: { text: "x" } });
   const failures = [];
-  await here.runAgent({}, { onRunErrorEvent: ({ event }) => failures.push(event.message) });
+  await agent.runAgent({}, { onRunErrorEvent: ({ event }) => failures.push(event.message) });
 
   assert.deepEqual(failures, ["boom!"]);
-  await judge();
+  await checkStreams();
 });
 
-test("the transport is found out when none is given", async () => {
-  const here = agent("chat", newThread(), { transport: "auto", runtimeMode: "pending" });
-  here.addMessage(says("hello"));
-  await here.runAgent();
-  assert.equal(here.messages.at(-1).content, "You said: hello");
-  await judge();
+test("the transport is detected if none is configured", async () => {
+  const agent = createAgent("chat", newThread(), { transport: "auto", runtimeMode: "pending" });
+  agent.addMessage(userMessage("hello"));
+  await agent.runAgent();
+  assert.equal(agent.messages.at(-1).content, "You said: hello");
+  await checkStreams();
 });

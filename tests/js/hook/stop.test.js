@@ -7,19 +7,19 @@ import { until } from "../support/until.js";
 
 afterEach(closeAll);
 
-/** By leaving, which the run was told to take for a cancel; or, where it may be rejoined, by a cancel in words. */
+/** `stop` disconnects, which cancels the run (`onDisconnect`). With `reconnectOnMount` it sends a cancel request. */
 for (const reconnectOnMount of [false, true]) {
-  test(`stop ends the run${reconnectOnMount ? " also where a page may come back to it" : ""}`, async () => {
+  test(`stop ends the run${reconnectOnMount ? " that the page could rejoin" : ""}`, async () => {
     const { thread_id: threadId } = await client.threads.create();
     const chat = openChat({ assistantId: "slow_chat", threadId, reconnectOnMount });
-    chat.say("hi");
-    await chat.showsWords(3);
+    chat.send("hi");
+    await chat.waitForWords(3);
 
     chat.stop();
-    await chat.isDone();
+    await chat.waitUntilIdle();
 
     await until("the run is interrupted", async () => (await client.runs.list(threadId))[0].status === "interrupted");
-    assert.ok(chat.answer().split(" ").length < 60);
+    assert.ok(chat.reply().split(" ").length < 60);
     assert.equal(chat.alert(), null);
     assert.equal(window.sessionStorage.getItem(`lg:stream:${threadId}`), null);
   });

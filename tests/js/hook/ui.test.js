@@ -13,7 +13,7 @@ const { LoadExternalComponent } = await import(`${sdk}/react-ui`);
 
 after(cleanup);
 
-test("a page shows a component that the server has", async () => {
+test("a page shows a component from the server", async () => {
   const message = { type: "ui", id: "1", name: "weather", props: { city: "Bern" } };
 
   const { container } = render(
@@ -21,8 +21,8 @@ test("a page shows a component that the server has", async () => {
   );
 
   assert.equal(container.textContent, "Loading");
-  const root = await until("the component's root is there", () => container.querySelector("div")?.shadowRoot);
-  runScript(await until("the script is there", () => root.querySelector("script")));
+  const root = await until("the shadow root exists", () => container.querySelector("div")?.shadowRoot);
+  runScript(await until("the script element exists", () => root.querySelector("script")));
   const shown = await until("the component is shown", () => root.querySelector("b"));
   assert.equal(shown.textContent, "Sunny in Bern");
   assert.ok(root.querySelector('link[rel="stylesheet"]'));

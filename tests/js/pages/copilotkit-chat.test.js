@@ -3,178 +3,178 @@ import { randomUUID } from "node:crypto";
 import { it } from "node:test";
 
 import { post } from "../support/api.js";
-import { eachTestHasAPerson } from "../support/browser.js";
+import { useBrowserContext } from "../support/browser.js";
 import { until } from "../support/until.js";
 import { dictation, newThread, openPage } from "./copilotkit.js";
 
-const person = eachTestHasAPerson();
-const open = (/** @type {any} */ asked) => openPage(person(), { agent: "dictated", ...asked });
+const context = useBrowserContext();
+const open = (/** @type {any} */ options) => openPage(context(), { agent: "dictated", ...options });
 
-it("a thread that nobody has heard of is an empty chat, and no error", async () => {
-  const here = await open({ thread: newThread() });
-  await here.isEmpty();
+it("an unknown thread is an empty chat and not an error", async () => {
+  const tab = await open({ thread: newThread() });
+  await tab.expectEmpty();
 
-  assert.deepEqual([await here.messages(), await here.errors()], [[], []]);
-  assert.ok(here.asked("info").length >= 1);
-  assert.ok(here.asked("connect").length >= 1);
-  assert.equal(here.asked("run").length, 0);
-  await here.judge();
+  assert.deepEqual([await tab.messages(), await tab.errors()], [[], []]);
+  assert.ok(tab.requestsTo("info").length >= 1);
+  assert.ok(tab.requestsTo("connect").length >= 1);
+  assert.equal(tab.requestsTo("run").length, 0);
+  await tab.checkStreams();
 });
 
-it("a message is answered, and both are there after a reload", async () => {
-  const here = await open({ thread: newThread() });
-  await here.isEmpty();
-  await here.ask("hello");
-  await here.shows("hello", "You said: hello");
-  await here.atRest();
-  const [messages, state] = [await here.messages(), await here.state()];
+it("a message and its reply survive a reload", async () => {
+  const tab = await open({ thread: newThread() });
+  await tab.expectEmpty();
+  await tab.send("hello");
+  await tab.expectMessages("hello", "You said: hello");
+  await tab.waitUntilIdle();
+  const [messages, state] = [await tab.messages(), await tab.state()];
   assert.equal(messages.length, 2);
   assert.deepEqual(state, { answers: 1 });
-  assert.equal(here.asked("run").length, 1);
+  assert.equal(tab.requestsTo("run").length, 1);
 
-  await here.reload();
-  await here.shows("hello", "You said: hello");
-  await here.atRest();
-  assert.deepEqual([await here.messages(), await here.state()], [messages, state]);
-  assert.equal(here.asked("run").length, 0, "a reload runs nothing");
-  assert.deepEqual(await here.errors(), []);
-  await here.judge();
+  await tab.reload();
+  await tab.expectMessages("hello", "You said: hello");
+  await tab.waitUntilIdle();
+  assert.deepEqual([await tab.messages(), await tab.state()], [messages, state]);
+  assert.equal(tab.requestsTo("run").length, 0, "a reload starts no run");
+  assert.deepEqual(await tab.errors(), []);
+  await tab.checkStreams();
 });
 
-it("a page that is reloaded in mid-answer goes on in mid-answer, and ends with it", async () => {
-  const { properties, say, end } = dictation();
-  const here = await open({ thread: newThread(), properties });
-  await here.isEmpty();
-  await here.ask("go on");
-  say("one two");
-  await here.shows("go on", "one two");
+it("a page reloaded in the middle of a reply streams the rest of it", async () => {
+  const { properties, write, end } = dictation();
+  const tab = await open({ thread: newThread(), properties });
+  await tab.expectEmpty();
+  await tab.send("continue");
+  write("one two");
+  await tab.expectMessages("continue", "one two");
 
-  await here.reload();
-  await here.shows("go on", "one two");
-  assert.equal(await here.running(), true);
-  say(" three");
-  await here.shows("go on", "one two three");
-  await here.reload();
-  await here.shows("go on", "one two three");
-  say(" four");
+  await tab.reload();
+  await tab.expectMessages("continue", "one two");
+  assert.equal(await tab.isRunning(), true);
+  write(" three");
+  await tab.expectMessages("continue", "one two three");
+  await tab.reload();
+  await tab.expectMessages("continue", "one two three");
+  write(" four");
   end();
-  await here.atRest();
-  await here.shows("go on", "one two three four");
-  assert.deepEqual((await here.messages()).map(({ content }) => content), ["go on", "one two three four"]);
-  assert.equal((await here.state()).answers, 1);
+  await tab.waitUntilIdle();
+  await tab.expectMessages("continue", "one two three four");
+  assert.deepEqual((await tab.messages()).map(({ content }) => content), ["continue", "one two three four"]);
+  assert.equal((await tab.state()).answers, 1);
 
-  const messages = await here.messages();
-  await here.reload();
-  await here.shows("go on", "one two three four");
-  assert.deepEqual([await here.messages(), await here.errors()], [messages, []]);
-  await here.judge();
+  const messages = await tab.messages();
+  await tab.reload();
+  await tab.expectMessages("continue", "one two three four");
+  assert.deepEqual([await tab.messages(), await tab.errors()], [messages, []]);
+  await tab.checkStreams();
 });
 
-it("the stop button stops the run, and what was said stays", async () => {
+it("the stop button stops the run and keeps the partial reply", async () => {
   const thread = randomUUID();
-  const { properties, say } = dictation();
-  const here = await open({ thread, properties });
-  await here.isEmpty();
-  await here.ask("go on");
-  say("one two");
-  await here.shows("go on", "one two");
-  await here.stop();
-  await here.atRest();
+  const { properties, write } = dictation();
+  const tab = await open({ thread, properties });
+  await tab.expectEmpty();
+  await tab.send("continue");
+  write("one two");
+  await tab.expectMessages("continue", "one two");
+  await tab.stop();
+  await tab.waitUntilIdle();
 
-  await here.shows("go on", "one two");
-  await until("it asks for that", () => here.asked("stop").length > 0);
-  const [{ body: run }, { body: stop }] = [here.asked("run")[0], here.asked("stop")[0]];
-  assert.deepEqual(stop, { runId: run.runId }, "only the run that the page had started was to be stopped");
+  await tab.expectMessages("continue", "one two");
+  await until("the stop request is sent", () => tab.requestsTo("stop").length > 0);
+  const [{ body: run }, { body: stop }] = [tab.requestsTo("run")[0], tab.requestsTo("stop")[0]];
+  assert.deepEqual(stop, { runId: run.runId }, "only the run that the page started is stopped");
   await until("the thread is idle", async () => (await runsOf(thread)).every(({ status }) => status === "interrupted"));
-  assert.deepEqual(await here.errors(), []);
+  assert.deepEqual(await tab.errors(), []);
 
-  await here.reload();
-  await here.shows("go on");
-  assert.equal(await here.running(), false, "nothing goes on after a reload either");
-  await here.judge();
+  await tab.reload();
+  await tab.expectMessages("continue");
+  assert.equal(await tab.isRunning(), false, "no run is active after a reload");
+  await tab.checkStreams();
 });
 
-it("a run that another page started is stopped too", async () => {
+it("a run that another page started can be stopped", async () => {
   const thread = randomUUID();
-  const { properties, say } = dictation();
-  const here = await open({ thread, properties });
-  await here.isEmpty();
-  await here.ask("go on");
-  say("one two");
-  await here.shows("go on", "one two");
-  await here.reload();
-  await here.shows("go on", "one two");
-  await here.stop();
-  await here.atRest();
+  const { properties, write } = dictation();
+  const tab = await open({ thread, properties });
+  await tab.expectEmpty();
+  await tab.send("continue");
+  write("one two");
+  await tab.expectMessages("continue", "one two");
+  await tab.reload();
+  await tab.expectMessages("continue", "one two");
+  await tab.stop();
+  await tab.waitUntilIdle();
 
-  await here.shows("go on", "one two");
+  await tab.expectMessages("continue", "one two");
   await until("the thread is idle", async () => (await runsOf(thread)).every(({ status }) => status === "interrupted"));
-  assert.deepEqual(await here.errors(), []);
-  await here.judge();
+  assert.deepEqual(await tab.errors(), []);
+  await tab.checkStreams();
 });
 
-it("a chat without a thread's id connects to nothing, and can be talked to", async () => {
-  const here = await open({});
-  await here.isEmpty();
-  await here.ask("hello");
-  await here.shows("hello", "You said: hello");
-  await here.atRest();
-  assert.equal(here.asked("connect").length, 0);
-  await here.judge();
+it("a chat without a thread id does not connect, but can start a run", async () => {
+  const tab = await open({});
+  await tab.expectEmpty();
+  await tab.send("hello");
+  await tab.expectMessages("hello", "You said: hello");
+  await tab.waitUntilIdle();
+  assert.equal(tab.requestsTo("connect").length, 0);
+  await tab.checkStreams();
 });
 
-it("a run that a program started is shown while it goes on", async () => {
+it("a run started through the API is shown while it is active", async () => {
   const { thread_id: thread } = await post("/threads", {});
-  const { properties, say, end } = dictation();
+  const { properties, write, end } = dictation();
   const messages = [{ role: "user", id: "u1", content: "from a program" }];
   await post(`/threads/${thread}/runs`, { assistant_id: "dictated", input: { messages, ...properties } });
-  const here = await open({ thread });
-  say("one");
-  await here.shows("from a program", "one");
-  say(" two");
-  await here.shows("from a program", "one two");
+  const tab = await open({ thread });
+  write("one");
+  await tab.expectMessages("from a program", "one");
+  write(" two");
+  await tab.expectMessages("from a program", "one two");
   end();
-  await here.atRest();
-  await here.shows("from a program", "one two");
-  await here.judge();
+  await tab.waitUntilIdle();
+  await tab.expectMessages("from a program", "one two");
+  await tab.checkStreams();
 });
 
-it("two tabs show the same answer while it is given, and the same conversation afterwards", async () => {
+it("two tabs show the same reply while it is streamed, and the same conversation afterwards", async () => {
   const thread = newThread();
-  const { properties, say, end } = dictation();
-  const here = await open({ thread, properties });
-  await here.isEmpty();
-  await here.ask("go on");
-  say("one");
-  await here.shows("go on", "one");
-  const there = await open({ thread });
-  await there.shows("go on", "one");
-  say(" two");
-  await Promise.all([here, there].map((tab) => tab.shows("go on", "one two")));
+  const { properties, write, end } = dictation();
+  const tab = await open({ thread, properties });
+  await tab.expectEmpty();
+  await tab.send("continue");
+  write("one");
+  await tab.expectMessages("continue", "one");
+  const otherTab = await open({ thread });
+  await otherTab.expectMessages("continue", "one");
+  write(" two");
+  await Promise.all([tab, otherTab].map((each) => each.expectMessages("continue", "one two")));
   end();
-  await Promise.all([here, there].map((tab) => tab.atRest()));
-  assert.deepEqual(await there.messages(), await here.messages());
-  assert.deepEqual(await there.state(), await here.state());
-  await Promise.all([here, there].map((tab) => tab.judge()));
+  await Promise.all([tab, otherTab].map((each) => each.waitUntilIdle()));
+  assert.deepEqual(await otherTab.messages(), await tab.messages());
+  assert.deepEqual(await otherTab.state(), await tab.state());
+  await Promise.all([tab, otherTab].map((each) => each.checkStreams()));
 });
 
-it("a tab that has missed something undoes nothing, and is shown what it has missed", async () => {
+it("a tab that missed a run does not undo it, and gets what it missed", async () => {
   const thread = newThread();
-  const here = await open({ thread });
-  await here.isEmpty();
-  const there = await open({ thread });
-  await there.isEmpty();
-  await here.ask("first");
-  await here.shows("first", "You said: first");
-  await here.atRest();
+  const tab = await open({ thread });
+  await tab.expectEmpty();
+  const otherTab = await open({ thread });
+  await otherTab.expectEmpty();
+  await tab.send("first");
+  await tab.expectMessages("first", "You said: first");
+  await tab.waitUntilIdle();
 
-  await there.ask("second");
-  const all = ["first", "You said: first", "second", "You said: second"];
-  await there.shows(...all);
-  await here.press("Connect again");
-  await here.shows(...all);
-  await here.judge();
-  await there.judge();
+  await otherTab.send("second");
+  const conversation = ["first", "You said: first", "second", "You said: second"];
+  await otherTab.expectMessages(...conversation);
+  await tab.click("Reconnect");
+  await tab.expectMessages(...conversation);
+  await tab.checkStreams();
+  await otherTab.checkStreams();
 });
 
 /** @param {string} thread @returns {Promise<{ status: string }[]>} */

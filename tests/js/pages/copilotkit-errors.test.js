@@ -1,89 +1,89 @@
-/** Whatever goes wrong is told to `onError`, with a reason that a person can read. */
+/** Every error is reported to `onError`, with a readable reason. */
 import assert from "node:assert/strict";
 import { it } from "node:test";
 
 import { post, remove } from "../support/api.js";
-import { eachTestHasAPerson } from "../support/browser.js";
+import { useBrowserContext } from "../support/browser.js";
 import { until } from "../support/until.js";
 import { dictation, newThread, openPage } from "./copilotkit.js";
 
-const person = eachTestHasAPerson();
-const open = (/** @type {any} */ asked) => openPage(person(), { agent: "dictated", ...asked });
+const context = useBrowserContext();
+const open = (/** @type {any} */ options) => openPage(context(), { agent: "dictated", ...options });
 
-it("a graph that fails in mid-answer", async () => {
-  const here = await open({ agent: "stumbles", thread: newThread() });
-  await here.isEmpty();
-  await here.ask("hello");
-  assert.equal((await here.saysError(/kaboom/)).code, "agent_run_error_event");
-  await here.atRest();
-  assert.deepEqual((await here.errors()).map(({ message }) => message), ["kaboom from the graph"]);
-  assert.deepEqual(await here.shown(), ["hello", "Well, I"]);
-  await here.judge();
+it("a graph that fails in the middle of a reply", async () => {
+  const tab = await open({ agent: "stumbles", thread: newThread() });
+  await tab.expectEmpty();
+  await tab.send("hello");
+  assert.equal((await tab.expectError(/kaboom/)).code, "agent_run_error_event");
+  await tab.waitUntilIdle();
+  assert.deepEqual((await tab.errors()).map(({ message }) => message), ["kaboom from the graph"]);
+  assert.deepEqual(await tab.shown(), ["hello", "Well, I"]);
+  await tab.checkStreams();
 });
 
 for (const [what, thread] of [["too long", "x".repeat(256)], ["with a control character", "bell\u0007"]]) {
-  it(`a thread's id that is ${what}`, async () => {
-    const here = await open({ thread });
-    const { code } = await here.saysError(/^Invalid thread ID/);
+  it(`a thread id that is ${what}`, async () => {
+    const tab = await open({ thread });
+    const { code } = await tab.expectError(/^Invalid thread ID/);
     assert.equal(code, "agent_run_error_event", "when it connects");
-    await here.ask("hello");
-    await here.saysError(/^HTTP 400: .*Invalid thread ID/);
+    await tab.send("hello");
+    await tab.expectError(/^HTTP 400: .*Invalid thread ID/);
   });
 }
 
-it("an agent that does not exist, which CopilotKit tells by itself, with those there are", async () => {
-  // It may connect before it has heard which there are, and then does not tell the answer.
-  const here = await open({ agent: "nobody", thread: newThread() });
-  await until("the page complains", () => here.complaints.some((each) => /'nobody' not found.* dictated/.test(each)));
+it("an unknown agent, which CopilotKit itself reports with the known agents", async () => {
+  // CopilotKit may connect before it has the list of agents, and then does not report the response.
+  const tab = await open({ agent: "unknown", thread: newThread() });
+  await until("the page logs an error", () => tab.consoleErrors.some((each) => /'unknown' not found.* dictated/.test(each)));
 });
 
 it("an agent that is deleted while the page is open", async () => {
   const { assistant_id: agent } = await post("/assistants", { graph_id: "dictated" });
-  const here = await open({ agent, thread: newThread() });
-  await here.isEmpty();
+  const tab = await open({ agent, thread: newThread() });
+  await tab.expectEmpty();
   await remove(`/assistants/${agent}`);
-  await here.ask("hello");
-  assert.match((await here.saysError(/404/)).message, new RegExp(agent));
+  await tab.send("hello");
+  assert.match((await tab.expectError(/404/)).message, new RegExp(agent));
 });
 
 it("a second run on a busy thread", async () => {
   const thread = newThread();
-  const { properties, say, end } = dictation();
-  const here = await open({ thread, properties });
-  await here.isEmpty();
-  const there = await open({ thread });
-  await there.isEmpty();
-  await here.ask("go on");
-  say("one");
-  await here.shows("go on", "one");
+  const { properties, write, end } = dictation();
+  const tab = await open({ thread, properties });
+  await tab.expectEmpty();
+  const otherTab = await open({ thread });
+  await otherTab.expectEmpty();
+  await tab.send("continue");
+  write("one");
+  await tab.expectMessages("continue", "one");
 
-  await there.ask("me too");
-  await there.saysError(/409/);
-  await there.atRest();
+  await otherTab.send("me too");
+  await otherTab.expectError(/409/);
+  await otherTab.waitUntilIdle();
   end();
-  await here.atRest();
-  await here.shows("go on", "one");
-  assert.deepEqual(await here.errors(), []);
+  await tab.waitUntilIdle();
+  await tab.expectMessages("continue", "one");
+  assert.deepEqual(await tab.errors(), []);
 });
 
-it("an answer to a question that has been answered in another tab", async () => {
+it("an answer to an interrupt that was answered in another tab", async () => {
   const thread = newThread();
-  const here = await open({ agent: "asks", thread, with: "questions" });
-  await here.isEmpty();
-  await here.ask("Paint it?");
-  await here.asksFor("outcome: Paint it?");
-  const there = await open({ agent: "asks", thread, with: "questions" });
-  await there.asksFor("outcome: Paint it?");
-  await here.press("yes");
-  await here.shows("Paint it?", "So: Paint it? yes");
+  const tab = await open({ agent: "asks", thread, with: "interrupts" });
+  await tab.expectEmpty();
+  await tab.send("Paint it?");
+  await tab.expectInterrupts("outcome: Paint it?");
+  const otherTab = await open({ agent: "asks", thread, with: "interrupts" });
+  await otherTab.expectInterrupts("outcome: Paint it?");
+  await tab.click("yes");
+  await tab.expectMessages("Paint it?", "So: Paint it? yes");
 
-  await there.press("no");
-  assert.equal((await there.saysError(/is waiting for an answer/)).code, "agent_run_error_event");
-  await there.shows("Paint it?", "So: Paint it? yes");
-  await there.asksFor();
-  await there.atRest();
-  await there.ask("Polish it?");
-  await there.asksFor("outcome: Polish it?");
-  assert.equal((await there.errors()).length, 1, "it goes on as if it had been there all along");
-  await there.judge();
+  await otherTab.click("no");
+  assert.equal((await otherTab.expectError(/is waiting for an answer/)).code, "agent_run_error_event");
+  await otherTab.expectMessages("Paint it?", "So: Paint it? yes");
+  await otherTab.expectInterrupts();
+  await otherTab.waitUntilIdle();
+  await otherTab.send("Polish it?");
+  await otherTab.expectInterrupts("outcome: Polish it?");
+  assert.equal((await otherTab.errors()).length, 1, "the tab works normally afterwards");
+  await otherTab.checkStreams();
 });

@@ -1,37 +1,37 @@
 /**
- * The server is killed in mid-answer by whoever runs this, when it reads KILL on standard output, and started again.
+ * The test runner kills and restarts the server in the middle of a reply, when it reads KILL on standard output.
  */
 import assert from "node:assert/strict";
 import { it } from "node:test";
 
-import { eachTestHasAPerson } from "../support/browser.js";
+import { useBrowserContext } from "../support/browser.js";
 import { dictation, newThread, openPage } from "./copilotkit.js";
 
 const KILL = "KILL THE SERVER";
-const person = eachTestHasAPerson();
+const context = useBrowserContext();
 
-for (const [how, again] of [
-  ["connects again", (/** @type {any} */ here) => here.press("Connect again")],
-  ["is reloaded", (/** @type {any} */ here) => here.reload()],
+for (const [how, recover] of [
+  ["reconnects", (/** @type {any} */ tab) => tab.click("Reconnect")],
+  ["is reloaded", (/** @type {any} */ tab) => tab.reload()],
 ]) {
-  it(`an answer whose server is killed is completed, and said once, on a page that ${how}`, async () => {
-    const { properties, say, end } = dictation();
-    const here = await openPage(person(), { agent: "dictated", thread: newThread(), properties });
-    await here.isEmpty();
-    await here.ask("go on");
-    say("one two");
-    await here.shows("go on", "one two");
+  it(`a reply whose server is killed is completed, without duplicates, on a page that ${how}`, async () => {
+    const { properties, write, end } = dictation();
+    const tab = await openPage(context(), { agent: "dictated", thread: newThread(), properties });
+    await tab.expectEmpty();
+    await tab.send("continue");
+    write("one two");
+    await tab.expectMessages("continue", "one two");
     process.stdout.write(`${KILL}\n`);
-    await here.saysError(/network/i);
-    await here.atRest();
-    assert.deepEqual(await here.shown(), ["go on", "one two"], "what was said stays");
+    await tab.expectError(/network/i);
+    await tab.waitUntilIdle();
+    assert.deepEqual(await tab.shown(), ["continue", "one two"], "the partial reply stays");
 
-    await again(here);
-    say(" three");
-    await here.shows("go on", "one two three");
+    await recover(tab);
+    write(" three");
+    await tab.expectMessages("continue", "one two three");
     end();
-    await here.atRest();
-    assert.deepEqual((await here.messages()).map(({ content }) => content), ["go on", "one two three"]);
-    await here.judge();
+    await tab.waitUntilIdle();
+    assert.deepEqual((await tab.messages()).map(({ content }) => content), ["continue", "one two three"]);
+    await tab.checkStreams();
   });
 }

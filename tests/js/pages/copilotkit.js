@@ -1,6 +1,6 @@
 /**
- * The page of tests/copilotkit-page in a browser: what a person sees and does, and what passes between page and
- * server. Every stream that comes to its end is judged, because CopilotKit ends one in silence on an event it dislikes.
+ * The page of tests/copilotkit-page in a browser: what the user sees and does, and the requests to the server.
+ * Completed streams are also checked, because CopilotKit ends a stream silently at an event that it does not accept.
  */
 import { appendFileSync, mkdtempSync, writeFileSync } from "node:fs";
 import { randomUUID } from "node:crypto";
@@ -9,72 +9,73 @@ import { join } from "node:path";
 
 import { check } from "../agui/check.js";
 import { serverUrl } from "../support/api.js";
-import { complaintsOf } from "../support/browser.js";
+import { collectErrors } from "../support/browser.js";
 import { until } from "../support/until.js";
 
-/** How pages are set up in this run: which provider, which transport. */
+/** The provider and the transport under test. */
 const setup = new URLSearchParams(process.env["SETUP"] ?? "");
 export const v1 = setup.has("v1");
 
 export const newThread = () => `page ${randomUUID()}`;
 
 /**
- * What the agent `dictated` says, while it says it.
+ * Controls the reply of the agent `dictated` while it is streamed.
  */
 export function dictation() {
-  const file = join(mkdtempSync(join(tmpdir(), "dictation-")), "words");
+  const file = join(mkdtempSync(join(tmpdir(), "dictation-")), "text");
   writeFileSync(file, "");
   return {
     properties: { dictation: file },
-    /** @param {string} words */
-    say: (words) => appendFileSync(file, words),
+    /** @param {string} text */
+    write: (text) => appendFileSync(file, text),
     end: () => appendFileSync(file, "\n"),
   };
 }
 
 /**
- * @param {import("playwright-core").BrowserContext} person
- * @param {{ agent?: string, thread?: string, properties?: any, with?: string }} asked
+ * @param {import("playwright-core").BrowserContext} context
+ * @param {{ agent?: string, thread?: string, properties?: any, with?: string }} options
  */
-export async function openPage(person, { properties, ...asked }) {
-  const page = await person.newPage();
+export async function openPage(context, { properties, ...options }) {
+  const page = await context.newPage();
   page.setDefaultTimeout(20_000);
-  const streams = await streamsOf(page);
-  const requests = requestsOf(page);
-  const complaints = complaintsOf(page);
-  const query = new URLSearchParams({ server: serverUrl, ...asked, ...Object.fromEntries(setup) });
+  const streams = await recordStreams(page);
+  const requests = recordRequests(page);
+  const consoleErrors = collectErrors(page);
+  const query = new URLSearchParams({ server: serverUrl, ...options, ...Object.fromEntries(setup) });
   if (properties) query.set("properties", JSON.stringify(properties));
   await page.goto(`${process.env["PAGE_URL"]}/?${query}`);
 
   const chat = page.getByTestId("copilot-chat");
   const agent = (/** @type {string} */ field) => page.evaluate((name) => Object(window)["agent"]?.[name], field);
-  const here = {
+  const tab = {
     page,
     chat,
-    complaints,
-    /** What was asked of the server since the page was loaded last: `info`, `connect`, `run`, `stop`… */
+    consoleErrors,
+    /** The requests since the page was last loaded: `info`, `connect`, `run`, `stop`… */
     requests,
-    asked: (/** @type {string} */ name) => requests.filter((each) => each.name === name),
-    /** @returns {Promise<string[]>} what the chat shows, in the order of the conversation */
+    requestsTo: (/** @type {string} */ name) => requests.filter((each) => each.name === name),
+    /** @returns {Promise<string[]>} the messages of the chat, in order */
     shown: () => chat.locator('[data-testid="copilot-user-message"], [data-testid="copilot-assistant-message"]').allInnerTexts(),
     /** @param {...string} texts */
-    shows: (...texts) => until(`the chat shows ${JSON.stringify(texts)}`, async () => same(await here.shown(), texts)),
-    /** Once the chat has been shown all there is, and that is nothing. */
-    isEmpty: () =>
-      until("an empty chat is there", async () => {
-        const connected = asked.thread === undefined || streams.length > 0;
-        return connected && (await here.running()) === false && (await here.shown()).length === 0;
+    expectMessages: (...texts) => until(`the chat shows ${JSON.stringify(texts)}`, async () => same(await tab.shown(), texts)),
+    /** Resolves once the chat is loaded, if it is empty. */
+    expectEmpty: () =>
+      until("the chat is loaded and empty", async () => {
+        const connected = options.thread === undefined || streams.length > 0;
+        return connected && (await tab.isRunning()) === false && (await tab.shown()).length === 0;
       }),
-    /** @returns {Promise<any[]>} the messages that the page holds */
+    /** @returns {Promise<any[]>} the messages of the agent on the page */
     messages: () => agent("messages"),
     state: () => agent("state"),
-    running: () => agent("isRunning"),
-    atRest: () => until("nothing runs", async () => (await here.running()) === false),
-    /** @returns {Promise<{ code: string, message: string }[]>} what `onError` was called with */
+    isRunning: () => agent("isRunning"),
+    waitUntilIdle: () => until("no run is active", async () => (await tab.isRunning()) === false),
+    /** @returns {Promise<{ code: string, message: string }[]>} the errors passed to `onError` */
     errors: () => page.evaluate(() => Object(window)["errors"]),
-    /** @param {RegExp} what */
-    saysError: (what) => until(`onError says ${what}`, async () => (await here.errors()).find(({ message }) => what.test(message))),
-    async ask(/** @type {string} */ text) {
+    /** @param {RegExp} pattern */
+    expectError: (pattern) =>
+      until(`onError gets ${pattern}`, async () => (await tab.errors()).find(({ message }) => pattern.test(message))),
+    async send(/** @type {string} */ text) {
       await page.getByTestId("copilot-chat-textarea").fill(text);
       await page.getByTestId("copilot-chat-textarea").press("Enter");
     },
@@ -84,46 +85,50 @@ export async function openPage(person, { properties, ...asked }) {
       await page.reload();
     },
     /** @param {string} name */
-    press: (name) => page.getByRole("button", { name, exact: true }).first().click(),
-    /** @returns {Promise<string[]>} the questions that are asked, and how the page was told of each */
-    questions: () => page.locator("[data-question]").evaluateAll((all) => all.map((each) => `${each.dataset["question"]}: ${each.querySelector("legend").textContent}`)),
+    click: (name) => page.getByRole("button", { name, exact: true }).first().click(),
+    /** @returns {Promise<string[]>} the interrupts shown, each with how the page received it */
+    interrupts: () =>
+      page
+        .locator("[data-interrupt]")
+        .evaluateAll((all) => all.map((each) => `${each.dataset["interrupt"]}: ${each.querySelector("legend").textContent}`)),
     /** @param {...string} texts */
-    asksFor: (...texts) => until(`it asks ${JSON.stringify(texts)}`, async () => same(await here.questions(), texts)),
-    /** Answer one of several questions. @param {string} question @param {string} choice */
-    answer: (question, choice) =>
-      page.locator("[data-question]", { hasText: question }).getByRole("button", { name: choice, exact: true }).click(),
-    /** How it stands with what a tool asks a person. @param {string} status */
-    requestIs: (status) => page.locator(`[data-request="${status}"]`).waitFor(),
-    /** Throws what is wrong with the streams that have come to their ends, and if there are none. */
-    async judge() {
-      if (!streams.length) throw new Error("no stream has come to its end");
+    expectInterrupts: (...texts) =>
+      until(`the page shows ${JSON.stringify(texts)}`, async () => same(await tab.interrupts(), texts)),
+    /** Answer one of several interrupts. @param {string} text @param {string} choice */
+    answer: (text, choice) =>
+      page.locator("[data-interrupt]", { hasText: text }).getByRole("button", { name: choice, exact: true }).click(),
+    /** Wait for the status of the human-in-the-loop tool call. @param {string} status */
+    expectToolCall: (status) => page.locator(`[data-request="${status}"]`).waitFor(),
+    /** Check the completed streams. Throws if one is invalid, or if there are none. */
+    async checkStreams() {
+      if (!streams.length) throw new Error("No stream is complete");
       for (const text of streams.splice(0)) {
         const { problems } = await check({ bytes: new TextEncoder().encode(text) });
         if (problems.length) throw new Error([...problems, text].join("\n"));
       }
     },
   };
-  return here;
+  return tab;
 }
 
 /** @param {any} one @param {any} other */
 const same = (one, other) => JSON.stringify(one) === JSON.stringify(other);
 
 /**
- * The text of every stream that came to its end.
+ * Record the text of every completed stream.
  *
  * @param {import("playwright-core").Page} page
  */
-async function streamsOf(page) {
+async function recordStreams(page) {
   /** @type {string[]} */
   const streams = [];
   await page.exposeFunction("streamed", (/** @type {string} */ text) => void streams.push(text));
   await page.addInitScript(() => {
-    const fetching = window.fetch;
-    window.fetch = async (...asked) => {
-      const response = await fetching(...asked);
+    const originalFetch = window.fetch;
+    window.fetch = async (...args) => {
+      const response = await originalFetch(...args);
       if (response.headers.get("content-type")?.startsWith("text/event-stream")) {
-        // One that is left or cut off has no end to be judged.
+        // Ignore streams that were aborted or cut off.
         response.clone().text().then(Object(window)["streamed"], () => {});
       }
       return response;
@@ -133,11 +138,11 @@ async function streamsOf(page) {
 }
 
 /**
- * What the page asks of the runtime, called alike on both transports.
+ * Record the requests to the runtime, with the same names on both transports.
  *
  * @param {import("playwright-core").Page} page
  */
-function requestsOf(page) {
+function recordRequests(page) {
   /** @type {{ name: string, body: any }[]} */
   const requests = [];
   page.on("request", (request) => {

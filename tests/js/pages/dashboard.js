@@ -1,16 +1,16 @@
 /**
- * The dashboard as people see it, and the API beside it.
+ * The dashboard as the user sees it, and requests to the API.
  */
 import { post, serverUrl } from "../support/api.js";
 
 export const METRICS = ["income_7d", "apy", "users", "aum", "points"];
 
-/** A run that no page starts. @param {string} threadId */
+/** Start a run through the API. @param {string} threadId */
 export const refresh = (threadId) =>
   post(`/threads/${threadId}/runs`, { assistant_id: "dashboard", input: { refresh: true }, multitask_strategy: "enqueue" });
 
-/** Make the next refresh of that thread fail. @param {string} threadId */
-export const spoil = (threadId) =>
+/** Make the next refresh of the thread fail. @param {string} threadId */
+export const breakNextRefresh = (threadId) =>
   post(`/threads/${threadId}/state`, { values: { refreshes: "many" }, as_node: "refresh" });
 
 /**
@@ -18,7 +18,7 @@ export const spoil = (threadId) =>
  * @param {string} [query]
  */
 export async function openDashboard(page, query = "") {
-  // Every value that a card ever shows, in order, so that one that was gone for a moment is seen.
+  // Record every value that a card shows, in order, to detect a value that disappears briefly.
   await page.addInitScript(() => {
     /** @type {Record<string, string[]>} */
     const shown = {};
@@ -34,27 +34,27 @@ export async function openDashboard(page, query = "") {
   await page.goto(`${serverUrl}/dashboard/${query}`);
   return {
     threadId: () => page.evaluate(() => localStorage.getItem("threadwire-dashboard-thread") ?? ""),
-    /** @returns {Promise<string[]>} what the cards show */
+    /** @returns {Promise<string[]>} the values of the cards */
     figures: () => page.locator("[data-metric] .value").allTextContents(),
-    /** @returns {Promise<Record<string, string[]>>} what the cards have ever shown */
+    /** @returns {Promise<Record<string, string[]>>} all values that the cards have shown */
     everShown: () => page.evaluate(() => Object(window)["shown"]),
     status: () => page.getByRole("status").innerText(),
-    /** @param {string} word */
-    statusIs: (word) => page.getByRole("status").getByText(word).waitFor(),
+    /** @param {string} text */
+    waitForStatus: (text) => page.getByRole("status").getByText(text).waitFor(),
     alerts: () => page.getByRole("alert").allInnerTexts(),
     /** @param {string} text */
-    alertSays: (text) => page.getByRole("alert").getByText(text).waitFor(),
-    /** Once no run is under way. */
-    atRest: () => page.getByRole("button", { name: "Refresh", exact: true, disabled: false }).waitFor(),
-    hasFigures: () => page.locator('[data-metric="points"] .change').waitFor(),
+    waitForAlert: (text) => page.getByRole("alert").getByText(text).waitFor(),
+    /** Resolves once no run is active. */
+    waitUntilIdle: () => page.getByRole("button", { name: "Refresh", exact: true, disabled: false }).waitFor(),
+    waitForFigures: () => page.locator('[data-metric="points"] .change').waitFor(),
     /** @param {string} text */
-    async ask(text) {
+    async send(text) {
       await page.locator("textarea").fill(text);
       await page.locator("textarea").press("Enter");
     },
     conversation: () => page.locator(".chat").innerText(),
     /** @param {string | RegExp} text */
-    chatSays: (text) => page.locator(".chat").getByText(text).first().waitFor(),
+    waitForChatText: (text) => page.locator(".chat").getByText(text).first().waitFor(),
     button: (/** @type {string} */ name) => page.getByRole("button", { name, exact: true }),
   };
 }

@@ -1,13 +1,13 @@
 /**
- * The server that a page is tried with, and its LangGraph API: what programs do while the page is open.
+ * The server under test, and requests to its LangGraph API from outside the page.
  */
-const given = process.env["SERVER_URL"];
-if (!given) throw new Error("SERVER_URL is not set: these tests are run by pytest, see tests/e2e");
+const url = process.env["SERVER_URL"];
+if (!url) throw new Error("SERVER_URL is not set: run these tests with pytest, see tests/e2e");
 
-export const serverUrl = given;
+export const serverUrl = url;
 
 /** @param {string} method @param {string} path @param {any} [body] */
-async function ask(method, path, body) {
+async function request(method, path, body) {
   const response = await fetch(`${serverUrl}${path}`, {
     method,
     headers: { "content-type": "application/json" },
@@ -19,7 +19,7 @@ async function ask(method, path, body) {
 }
 
 /** @param {string} path @param {any} body */
-export const post = (path, body) => ask("POST", path, body);
+export const post = (path, body) => request("POST", path, body);
 
 /** @param {string} path */
-export const remove = (path) => ask("DELETE", path);
+export const remove = (path) => request("DELETE", path);

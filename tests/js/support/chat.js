@@ -1,26 +1,26 @@
 /**
- * The page most people build around the classic `useStream`: the conversation, a question to answer, and whether it is
- * busy. It is read through the document, as a person would, and remembers everything it has ever shown.
+ * A typical page built with the classic `useStream`: the conversation, the interrupt, and whether it is busy. Tests
+ * read it through the document, as a user would. It records everything it has ever shown.
  */
 import "./dom.js";
 
 import { cleanup, render, within } from "@testing-library/react";
 import { createElement as h } from "react";
 
-import { apiUrl, sdk, says } from "./sdk.js";
+import { apiUrl, sdk, userInput } from "./sdk.js";
 import { until } from "./until.js";
 
 const { useStream } = await import(`${sdk}/react`);
 
 /** @typedef {{ type: string, text: string }} Shown */
 
-/** @param {{ options: any, take: (thread: any) => void }} props */
-function Page({ options, take }) {
+/** @param {{ options: any, onRender: (thread: any) => void }} props */
+function Page({ options, onRender }) {
   const thread = useStream({ apiUrl, messagesKey: "messages", ...options });
-  take(thread);
+  onRender(thread);
   return h("main", { "aria-busy": thread.isLoading }, [
     h("ol", { key: "messages" }, thread.messages.map(messageItem)),
-    thread.interrupt && h("p", { key: "question", role: "dialog" }, JSON.stringify(thread.interrupt.value)),
+    thread.interrupt && h("p", { key: "interrupt", role: "dialog" }, JSON.stringify(thread.interrupt.value)),
     thread.error && h("p", { key: "error", role: "alert" }, thread.error.message),
   ]);
 }
@@ -37,7 +37,7 @@ export function openChat(options) {
   let thread;
   /** @type {Shown[][]} */
   const everShown = [];
-  const { container, unmount } = render(h(Page, { options, take: (/** @type {any} */ latest) => (thread = latest) }));
+  const { container, unmount } = render(h(Page, { options, onRender: (/** @type {any} */ latest) => (thread = latest) }));
   const page = within(container);
 
   /** @returns {Shown[]} */
@@ -48,27 +48,28 @@ export function openChat(options) {
     subtree: true,
     characterData: true,
   });
-  const answer = () => shown().findLast((message) => message.type === "ai")?.text ?? "";
+  const reply = () => shown().findLast((message) => message.type === "ai")?.text ?? "";
 
   return {
     shown,
     everShown,
-    answer,
-    question: () => page.queryByRole("dialog")?.textContent ?? null,
+    /** The text of the last AI message. */
+    reply,
+    interrupt: () => page.queryByRole("dialog")?.textContent ?? null,
     alert: () => page.queryByRole("alert")?.textContent ?? null,
-    busy: () => container.querySelector("main")?.getAttribute("aria-busy") === "true",
-    /** The versions there are of the last message. */
+    isBusy: () => container.querySelector("main")?.getAttribute("aria-busy") === "true",
+    /** The versions of the last message. */
     branches: () => thread.getMessagesMetadata(thread.messages.at(-1))?.branchOptions ?? [],
     close: unmount,
-    /** What `useStream` gave last. */
+    /** What `useStream` returned last. */
     hook: () => thread,
-    // What a person does is begun and not awaited: when `useStream` considers it done differs between its versions.
+    // User actions are not awaited: versions of `useStream` differ in when they resolve.
     /** @param {string} text */
-    say: (text) => void thread.submit(says(text)),
-    /** @param {unknown} reply */
-    reply: (reply) => void thread.submit(undefined, { command: { resume: reply } }),
-    /** Have the last message made anew, from the state before it. */
-    again() {
+    send: (text) => void thread.submit(userInput(text)),
+    /** @param {unknown} answer */
+    answer: (answer) => void thread.submit(undefined, { command: { resume: answer } }),
+    /** Regenerate the last message from the state before it. */
+    regenerate() {
       const { firstSeenState } = thread.getMessagesMetadata(thread.messages.at(-1));
       void thread.submit(undefined, { checkpoint: firstSeenState.parent_checkpoint });
     },
@@ -76,9 +77,9 @@ export function openChat(options) {
     /** @param {string} runId */
     join: (runId) => void thread.joinStream(runId),
     /** @param {number} count */
-    showsWords: (count) => until(`${count} words are shown`, () => answer().split(" ").length >= count),
-    isDone() {
-      return until("the page is at rest", () => !this.busy(), 60_000);
+    waitForWords: (count) => until(`${count} words are shown`, () => reply().split(" ").length >= count),
+    waitUntilIdle() {
+      return until("the page is idle", () => !this.isBusy(), 60_000);
     },
   };
 }

@@ -1,6 +1,6 @@
 /**
- * CopilotKit's own clients against the server at `SERVER_URL`, over the transport in `TRANSPORT`. What the server sends
- * in their runs is judged besides, because these clients end a stream in silence on an event they do not like.
+ * CopilotKit's own clients against the server at `SERVER_URL`, over the transport in `TRANSPORT`. The streams of their
+ * runs are also checked, because these clients end a stream silently at an event that they do not accept.
  */
 import { randomUUID } from "node:crypto";
 
@@ -8,8 +8,8 @@ import { CopilotKitCore, ProxiedCopilotRuntimeAgent, ɵcreateThreadStore } from 
 
 import { check } from "../agui/check.js";
 
-process.on("unhandledRejection", () => {}); // they leak one beside each that they report
-globalThis.window ??= globalThis; // otherwise it takes this for a server, and does not ask the runtime for anything
+process.on("unhandledRejection", () => {}); // the clients leak one for each that they report
+globalThis.window ??= globalThis; // otherwise CopilotKit assumes a server and sends no requests to the runtime
 
 export const transport = process.env.TRANSPORT ?? "rest";
 export const runtimeUrl = `${process.env.SERVER_URL}/copilotkit${transport === "single" ? "/" : ""}`;
@@ -17,27 +17,27 @@ export const runtimeUrl = `${process.env.SERVER_URL}/copilotkit${transport === "
 export const newThread = () => `page ${randomUUID()}`;
 
 /** @param {string} content */
-export const says = (content) => ({ id: randomUUID(), role: "user", content });
+export const userMessage = (content) => ({ id: randomUUID(), role: "user", content });
 
 /** @type {Response[]} */
 const streams = [];
 /** @type {string[]} */
 const sent = [];
-const fetching = globalThis.fetch;
+const originalFetch = globalThis.fetch;
 
 globalThis.fetch = async (input, init) => {
   sent.push(String(init?.body));
-  const response = await fetching(input, init);
+  const response = await originalFetch(input, init);
   if (response.headers.get("content-type")?.startsWith("text/event-stream")) streams.push(response.clone());
   return response;
 };
 
-/** Whether a request with that in its body is on its way. */
+/** Whether a request with this text in its body was sent. */
 export const hasSent = (/** @type {string} */ text) => sent.some((body) => body.includes(text));
 
-/** Throws what is wrong with any of the streams that came since it was asked last, and if there were fewer than that. */
-export async function judge(atLeast = 1) {
-  if (streams.length < atLeast) throw new Error(`${streams.length} streams came, and not ${atLeast}`);
+/** Check the streams received since the last call. Throws if one is invalid, or if there are fewer than `minimum`. */
+export async function checkStreams(minimum = 1) {
+  if (streams.length < minimum) throw new Error(`Expected at least ${minimum} streams, got ${streams.length}`);
   for (const stream of streams.splice(0)) {
     const bytes = new Uint8Array(await stream.arrayBuffer());
     const { problems } = await check({ bytes });
@@ -46,13 +46,13 @@ export async function judge(atLeast = 1) {
 }
 
 /** @param {string} agentId */
-export function agent(agentId, threadId = newThread(), more = {}) {
-  return new ProxiedCopilotRuntimeAgent({ runtimeUrl, agentId, threadId, transport, ...more });
+export function createAgent(agentId, threadId = newThread(), options = {}) {
+  return new ProxiedCopilotRuntimeAgent({ runtimeUrl, agentId, threadId, transport, ...options });
 }
 
-/** A page's core, connected to the runtime. */
-export async function connectedCore(more = {}) {
-  const core = new CopilotKitCore({ runtimeUrl, runtimeTransport: transport, ...more });
+/** A `CopilotKitCore` that is connected to the runtime. */
+export async function connectedCore(options = {}) {
+  const core = new CopilotKitCore({ runtimeUrl, runtimeTransport: transport, ...options });
   const connected = new Promise((resolve, reject) => {
     core.subscribe({
       onRuntimeConnectionStatusChanged: ({ status }) => status === "connected" && resolve(core),

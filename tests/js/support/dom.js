@@ -1,5 +1,5 @@
 /**
- * A document for React to render into, as globals, since libraries look there. Import it before them.
+ * Defines globals for a document that React renders into. Import it before the libraries that read them.
  */
 import { JSDOM } from "jsdom";
 
@@ -15,12 +15,12 @@ for (const [name, value] of Object.entries({ window, document, navigator, HTMLEl
 }
 
 /**
- * Have a script run that lies under a shadow root. Browsers do it by themselves; jsdom runs only those of the document.
+ * Run a script of a shadow root. Browsers do so on their own; jsdom only runs scripts of the document.
  *
  * @param {HTMLScriptElement} script
  */
 export function runScript(script) {
-  const again = document.createElement("script");
-  for (const { name, value } of script.attributes) again.setAttribute(name, value);
-  document.head.append(again);
+  const copy = document.createElement("script");
+  for (const { name, value } of script.attributes) copy.setAttribute(name, value);
+  document.head.append(copy);
 }

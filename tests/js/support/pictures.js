@@ -1,7 +1,6 @@
 /**
- * The pictures of the documentation, in docs/images: pages as the tests have them before their eyes. Beside each lies
- * what its page says, in words. A page that says something else needs a new picture: `WRITE_PAGES=1 pytest` on the test
- * takes it.
+ * The screenshots of the documentation, in docs/images, taken by the tests. Next to each is the text content of the
+ * page. When the content changes, the screenshot must be retaken: run the test with `WRITE_PAGES=1 pytest`.
  */
 import assert from "node:assert/strict";
 import { readFileSync, statSync, writeFileSync } from "node:fs";
@@ -10,32 +9,32 @@ import { fileURLToPath } from "node:url";
 import { until } from "./until.js";
 
 const IMAGES = fileURLToPath(new URL("../../../docs/images/", import.meta.url));
-const AT_MOST = 150_000;
-const AT_REST = 1_000;
-const MOMENT = /\d+\/\d+\/\d+, [\d:]+\s[AP]M/g;
+const MAX_BYTES = 150_000;
+const STABLE_MILLISECONDS = 1_000;
+const TIMESTAMP = /\d+\/\d+\/\d+, [\d:]+\s[AP]M/g;
 
 /** @param {import("playwright-core").Locator} part of a page @param {string} name */
-export async function picture(part, name) {
-  const [image, words] = [`${IMAGES}${name}.png`, `${IMAGES}${name}.txt`];
+export async function checkPicture(part, name) {
+  const [image, textFile] = [`${IMAGES}${name}.png`, `${IMAGES}${name}.txt`];
   if (process.env["WRITE_PAGES"]) {
-    writeFileSync(words, await restingWords(part));
+    writeFileSync(textFile, await stableText(part));
     await part.screenshot({ path: image, animations: "disabled", caret: "hide" });
   }
-  const expected = readFileSync(words, "utf8");
-  await until(`the page says what ${name}.png shows`, async () => (await wordsOf(part)) === expected).catch(async () => {
-    assert.equal(await wordsOf(part), expected, `${name}.png is of another page: \`WRITE_PAGES=1 pytest\` takes it anew`);
+  const expected = readFileSync(textFile, "utf8");
+  await until(`the page has the content of ${name}.png`, async () => (await textOf(part)) === expected).catch(async () => {
+    assert.equal(await textOf(part), expected, `${name}.png is outdated: retake it with \`WRITE_PAGES=1 pytest\``);
   });
-  assert.ok(statSync(image).size <= AT_MOST, `${name}.png is too large`);
+  assert.ok(statSync(image).size <= MAX_BYTES, `${name}.png is too large`);
 }
 
 /** @param {import("playwright-core").Locator} part */
-const wordsOf = async (part) => `${(await part.ariaSnapshot()).replaceAll(MOMENT, "just now")}\n`;
+const textOf = async (part) => `${(await part.ariaSnapshot()).replaceAll(TIMESTAMP, "just now")}\n`;
 
-/** What it says once it has said the same for a while. @param {import("playwright-core").Locator} part */
-async function restingWords(part) {
+/** The text once it has not changed for a while. @param {import("playwright-core").Locator} part */
+async function stableText(part) {
   for (;;) {
-    const words = await wordsOf(part);
-    await new Promise((resolve) => setTimeout(resolve, AT_REST));
-    if (words === (await wordsOf(part))) return words;
+    const text = await textOf(part);
+    await new Promise((resolve) => setTimeout(resolve, STABLE_MILLISECONDS));
+    if (text === (await textOf(part))) return text;
   }
 }

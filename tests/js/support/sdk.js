@@ -1,5 +1,5 @@
 /**
- * The SDK under test and the server it talks to, as tests/e2e/test_js_clients.py names them.
+ * The SDK and the server under test, which tests/e2e/test_js_clients.py passes in the environment.
  */
 
 /** @param {string} name */
@@ -15,25 +15,25 @@ export const apiUrl = required("SERVER_URL");
 
 const { Client } = await import(sdk);
 
-/** A client that gives up at once, so that an error is seen as the server sent it. */
+/** A client without retries, so that tests see errors as the server sent them. */
 export const client = new Client({ apiUrl, callerOptions: { maxRetries: 0 } });
 
 /** @param {string} text */
-export const says = (text) => ({ messages: [{ role: "user", content: text }] });
+export const userInput = (text) => ({ messages: [{ role: "user", content: text }] });
 
 /**
  * @template T
  * @param {AsyncIterable<T>} stream
  * @returns {Promise<T[]>}
  */
-export async function all(stream) {
+export async function collect(stream) {
   const parts = [];
   for await (const part of stream) parts.push(part);
   return parts;
 }
 
 /**
- * Everything `stream` says, but act as soon as it has said something that `matches`.
+ * Collect everything from `stream`, and call `act` once, at the first part that `matches`.
  *
  * @template T
  * @param {AsyncIterable<T>} stream
@@ -54,8 +54,8 @@ export async function actOnce(stream, matches, act) {
 }
 
 /**
- * The events of a stream by name, in the order of their first appearance.
+ * The distinct event names of a stream, in order of first appearance.
  *
  * @param {{ event: string }[]} parts
  */
-export const names = (parts) => [...new Set(parts.map((part) => part.event))];
+export const eventNames = (parts) => [...new Set(parts.map((part) => part.event))];

@@ -1,59 +1,59 @@
 /**
- * A note of what a tour has used, for docs/reference/conformance.md: tests/e2e/test_conformance_page.py reads it.
+ * Records which methods a tour has used, for docs/reference/conformance.md. Read by tests/e2e/test_conformance_page.py.
  */
 import { writeFileSync } from "node:fs";
 import { after } from "node:test";
 
 /** @type {Set<string>} */
-const there = new Set();
+const available = new Set();
 /** @type {Set<string>} */
 const used = new Set();
 
 after(() => {
   const report = process.env.TOUR_REPORT;
-  if (report) writeFileSync(report, JSON.stringify({ there: [...there], used: [...used] }));
+  if (report) writeFileSync(report, JSON.stringify({ there: [...available], used: [...used] }));
 });
 
 /** @param {string[]} names */
-export const mention = (names) => names.forEach((name) => there.add(name));
+export const declareAvailable = (names) => names.forEach((name) => available.add(name));
 
 /** @param {string} name */
-export const note = (name) => void used.add(name);
+export const markUsed = (name) => void used.add(name);
 
 /**
- * A client of the SDK whose methods are noted once they have kept what they promised.
+ * A client of the SDK that marks its methods as used once they have succeeded.
  *
  * @param {any} client
  * @param {string[]} subjects
  */
-export function noted(client, subjects) {
-  return Object.fromEntries(subjects.map((subject) => [subject, notedSubject(client[subject], subject)]));
+export function recordCalls(client, subjects) {
+  return Object.fromEntries(subjects.map((subject) => [subject, recordMethods(client[subject], subject)]));
 }
 
 /**
  * @param {any} target
  * @param {string} subject
  */
-function notedSubject(target, subject) {
+function recordMethods(target, subject) {
   const names = Object.getOwnPropertyNames(Object.getPrototypeOf(target)).filter((name) => name !== "constructor");
-  mention(names.map((name) => `${subject}.${name}`));
+  declareAvailable(names.map((name) => `${subject}.${name}`));
   return Object.fromEntries(
     names.map((name) => [
       name,
-      (/** @type {any[]} */ ...given) => kept(target[name](...given), () => note(`${subject}.${name}`)),
+      (/** @type {any[]} */ ...args) => onSuccess(target[name](...args), () => markUsed(`${subject}.${name}`)),
     ]),
   );
 }
 
 /**
  * @param {any} result a promise, or a stream
- * @param {() => void} then
+ * @param {() => void} callback
  */
-function kept(result, then) {
-  if (!result?.[Symbol.asyncIterator]) return result.then((/** @type {any} */ value) => (then(), value));
+function onSuccess(result, callback) {
+  if (!result?.[Symbol.asyncIterator]) return result.then((/** @type {any} */ value) => (callback(), value));
   return (async function* () {
     for await (const part of result) {
-      then();
+      callback();
       yield part;
     }
   })();

@@ -1,20 +1,20 @@
-const PATIENCE = 20_000;
-const GLANCE = 20;
+const TIMEOUT = 20_000;
+const INTERVAL = 20;
 
 /**
- * Resolves with the first truthy answer of `look`, and fails, saying `what` never came, when there is none in time.
+ * Poll `condition` and resolve with its first truthy result. Rejects after `timeout` milliseconds, naming `what`.
  *
  * @template T
  * @param {string} what
- * @param {() => T | Promise<T>} look
+ * @param {() => T | Promise<T>} condition
  * @returns {Promise<NonNullable<T>>}
  */
-export async function until(what, look, patience = PATIENCE) {
-  const deadline = performance.now() + patience;
+export async function until(what, condition, timeout = TIMEOUT) {
+  const deadline = performance.now() + timeout;
   for (;;) {
-    const found = await look();
-    if (found) return found;
-    if (performance.now() > deadline) throw new Error(`Waited ${patience} ms in vain until ${what}`);
-    await new Promise((resolve) => setTimeout(resolve, GLANCE));
+    const result = await condition();
+    if (result) return result;
+    if (performance.now() > deadline) throw new Error(`Timed out after ${timeout} ms waiting until ${what}`);
+    await new Promise((resolve) => setTimeout(resolve, INTERVAL));
   }
 }

@@ -1,35 +1,35 @@
-/** Every part of what `useStream` gives a page, once. What a person sees of it is proved in ../hook. */
+/** Uses every field that `useStream` returns, once. ../hook tests what the user sees. */
 import assert from "node:assert/strict";
 import { afterEach, test } from "node:test";
 
 import { closeAll, openChat } from "../support/chat.js";
-import { client, says } from "../support/sdk.js";
-import { mention, note } from "../support/tour.js";
+import { client, userInput } from "../support/sdk.js";
+import { declareAvailable, markUsed } from "../support/tour.js";
 import { until } from "../support/until.js";
 
 afterEach(closeAll);
 
 /**
- * What the hook gave last, with a note of what is taken from it.
+ * What the hook returned last, recording which fields are read.
  *
  * @param {ReturnType<typeof openChat>} chat
  */
-function taken(chat) {
+function recordedHook(chat) {
   const thread = chat.hook();
-  mention(Object.keys(thread));
-  return new Proxy(thread, { get: (target, name) => (note(String(name)), target[name]) });
+  declareAvailable(Object.keys(thread));
+  return new Proxy(thread, { get: (target, name) => (markUsed(String(name)), target[name]) });
 }
 
 test("a conversation", async () => {
   const { thread_id: threadId } = await client.threads.create();
   const chat = openChat({ assistantId: "tool_chat", threadId, fetchStateHistory: true });
 
-  await taken(chat).submit(says("what is 1 + 2?"));
-  await until("the sum is told", () => chat.answer() === "The sum is 3");
-  await chat.isDone();
-  await until("the past is there", () => taken(chat).history.length > 0);
+  await recordedHook(chat).submit(userInput("what is 1 + 2?"));
+  await until("the sum is shown", () => chat.reply() === "The sum is 3");
+  await chat.waitUntilIdle();
+  await until("the history is loaded", () => recordedHook(chat).history.length > 0);
 
-  const thread = taken(chat);
+  const thread = recordedHook(chat);
   assert.equal(thread.values.messages.length, 4);
   assert.equal(thread.messages.length, 4);
   assert.equal(thread.isLoading, false);
@@ -44,64 +44,64 @@ test("a conversation", async () => {
   assert.ok(thread.getMessagesMetadata(thread.messages[1]).firstSeenState);
 });
 
-test("two versions of an answer", async () => {
+test("two versions of a reply", async () => {
   const { thread_id: threadId } = await client.threads.create();
-  await client.runs.wait(threadId, "chat", { input: says("hi") });
+  await client.runs.wait(threadId, "chat", { input: userInput("hi") });
   const chat = openChat({ assistantId: "chat", threadId, fetchStateHistory: true });
-  await until("the past is shown", () => chat.shown().length === 2);
-  chat.again();
-  await until("there are two branches", () => chat.branches().length === 2);
+  await until("the history is shown", () => chat.shown().length === 2);
+  chat.regenerate();
+  await until("two branches exist", () => chat.branches().length === 2);
 
   const [first] = chat.branches();
-  taken(chat).setBranch(first);
-  await until("the first is shown", () => taken(chat).branch === first);
+  recordedHook(chat).setBranch(first);
+  await until("the first branch is shown", () => recordedHook(chat).branch === first);
 });
 
-test("a question", async () => {
+test("an interrupt", async () => {
   const chat = openChat({ assistantId: "approve" });
-  chat.say("go");
-  await until("the question is shown", () => chat.question() !== null);
-  await chat.isDone();
+  chat.send("go");
+  await until("the interrupt is shown", () => chat.interrupt() !== null);
+  await chat.waitUntilIdle();
 
-  assert.deepEqual(taken(chat).interrupt.value, { question: "May I?" });
-  assert.equal(taken(chat).interrupts.length, 1);
+  assert.deepEqual(recordedHook(chat).interrupt.value, { question: "May I?" });
+  assert.equal(recordedHook(chat).interrupts.length, 1);
 });
 
-test("a run is joined, and another stopped", async () => {
+test("joining a run and stopping another", async () => {
   const { thread_id: threadId } = await client.threads.create();
   const options = { streamMode: ["values", "messages-tuple"], streamResumable: true };
-  const { run_id } = await client.runs.create(threadId, "slow_chat", { input: says("hi"), ...options });
+  const { run_id } = await client.runs.create(threadId, "slow_chat", { input: userInput("hi"), ...options });
   const chat = openChat({ assistantId: "slow_chat", threadId });
-  void taken(chat).joinStream(run_id);
-  await chat.showsWords(60);
-  await chat.isDone();
+  void recordedHook(chat).joinStream(run_id);
+  await chat.waitForWords(60);
+  await chat.waitUntilIdle();
 
-  chat.say("more");
-  await until("it answers", () => chat.busy() && chat.shown().length > 3);
-  void taken(chat).stop();
-  await chat.isDone();
+  chat.send("more");
+  await until("the reply starts", () => chat.isBusy() && chat.shown().length > 3);
+  void recordedHook(chat).stop();
+  await chat.waitUntilIdle();
 });
 
-test("what a graph without subagents has of them", async () => {
+test("a graph without subagents", async () => {
   const chat = openChat({ assistantId: "chat" });
-  await chat.isDone();
-  const thread = taken(chat);
+  await chat.waitUntilIdle();
+  const thread = recordedHook(chat);
 
   assert.equal(thread.subagents.size, 0);
   assert.deepEqual(thread.activeSubagents, []);
-  assert.equal(thread.getSubagent("nobody"), undefined);
-  assert.deepEqual(thread.getSubagentsByType("nobody"), []);
-  assert.deepEqual(thread.getSubagentsByMessage("nobody"), []);
+  assert.equal(thread.getSubagent("unknown"), undefined);
+  assert.deepEqual(thread.getSubagentsByType("unknown"), []);
+  assert.deepEqual(thread.getSubagentsByMessage("unknown"), []);
   if ("toolProgress" in thread) assert.deepEqual(thread.toolProgress, []);
 });
 
-test("another thread", async () => {
+test("switching threads", async () => {
   const { thread_id: threadId } = await client.threads.create();
-  await client.runs.wait(threadId, "chat", { input: says("hi") });
+  await client.runs.wait(threadId, "chat", { input: userInput("hi") });
   const chat = openChat({ assistantId: "chat", fetchStateHistory: true });
-  await chat.isDone();
-  if (!("switchThread" in taken(chat))) return;
+  await chat.waitUntilIdle();
+  if (!("switchThread" in recordedHook(chat))) return;
 
-  taken(chat).switchThread(threadId);
-  await until("its past is shown", () => chat.shown().length === 2);
+  recordedHook(chat).switchThread(threadId);
+  await until("its history is shown", () => chat.shown().length === 2);
 });

@@ -1,26 +1,26 @@
-/** Every method of the SDK's client once, against a server. What each one does in detail is proved in ../client. */
+/** Calls every method of the SDK's client once. ../client tests them in detail. */
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { test } from "node:test";
 
-import { all, client as plain, says } from "../support/sdk.js";
-import { noted } from "../support/tour.js";
+import { collect, client as plainClient, userInput } from "../support/sdk.js";
+import { recordCalls } from "../support/tour.js";
 import { until } from "../support/until.js";
 
-const client = noted(plain, ["assistants", "threads", "runs", "crons", "store", "~ui"]);
+const client = recordCalls(plainClient, ["assistants", "threads", "runs", "crons", "store", "~ui"]);
 const NEVER = "0 0 29 2 *";
 
 test("assistants", async () => {
   const { assistants } = client;
-  const made = await assistants.create({ graphId: "chat", name: "first", metadata: { tour: randomUUID() } });
-  const id = made.assistant_id;
+  const created = await assistants.create({ graphId: "chat", name: "first", metadata: { tour: randomUUID() } });
+  const id = created.assistant_id;
 
-  assert.deepEqual(await assistants.get(id), made);
+  assert.deepEqual(await assistants.get(id), created);
   assert.equal((await assistants.update(id, { name: "second" })).version, 2);
   assert.deepEqual((await assistants.getVersions(id)).map((/** @type {any} */ each) => each.version), [2, 1]);
   assert.equal((await assistants.setLatest(id, 1)).name, "first");
-  assert.equal((await assistants.search({ metadata: made.metadata })).length, 1);
-  assert.equal(await assistants.count({ metadata: made.metadata }), 1);
+  assert.equal((await assistants.search({ metadata: created.metadata })).length, 1);
+  assert.equal(await assistants.count({ metadata: created.metadata }), 1);
   assert.ok((await assistants.getGraph(id)).nodes.length > 1);
   assert.equal((await assistants.getSchemas(id)).graph_id, "chat");
   assert.deepEqual(await assistants.getSubgraphs(id), {});
@@ -32,7 +32,7 @@ test("threads", async () => {
   const { threads, runs } = client;
   const metadata = { tour: randomUUID() };
   const { thread_id: id } = await threads.create({ metadata });
-  await runs.wait(id, "chat", { input: says("hi") });
+  await runs.wait(id, "chat", { input: userInput("hi") });
 
   assert.equal((await threads.get(id)).status, "idle");
   assert.equal((await threads.update(id, { metadata: { more: 1 } })).metadata.more, 1);
@@ -40,7 +40,7 @@ test("threads", async () => {
   assert.equal(await threads.count({ metadata }), 1);
   await threads.patchState(id, { most: 2 });
   assert.equal((await threads.get(id)).metadata.most, 2);
-  await threads.updateState(id, { values: says("by hand") });
+  await threads.updateState(id, { values: userInput("injected") });
   assert.equal((await threads.getState(id)).values.messages.length, 3);
   assert.equal((await threads.getHistory(id, { limit: 2 })).length, 2);
   const copy = await threads.copy(id);
@@ -50,16 +50,16 @@ test("threads", async () => {
   await assert.rejects(threads.get(id), { status: 404 });
 });
 
-test("a thread is watched", async () => {
+test("following a thread", async () => {
   const { thread_id: id } = await client.threads.create();
-  const signal = new AbortController();
-  const watched = (async () => {
-    for await (const part of client.threads.joinStream(id, { signal: signal.signal })) if (isDone(part)) return part;
+  const controller = new AbortController();
+  const runDone = (async () => {
+    for await (const part of client.threads.joinStream(id, { signal: controller.signal })) if (isDone(part)) return part;
   })();
-  await client.runs.create(id, "chat", { input: says("hi") });
+  await client.runs.create(id, "chat", { input: userInput("hi") });
 
-  assert.equal((/** @type {any} */ (await watched)).data.status, "run_done");
-  signal.abort();
+  assert.equal((/** @type {any} */ (await runDone)).data.status, "run_done");
+  controller.abort();
 });
 
 /** @param {any} part */
@@ -69,33 +69,33 @@ test("runs", async () => {
   const { threads, runs } = client;
   const { thread_id: id } = await threads.create();
 
-  const created = await runs.create(id, "chat", { input: says("hi") });
+  const created = await runs.create(id, "chat", { input: userInput("hi") });
   assert.equal((await runs.join(id, created.run_id)).messages.length, 2);
   assert.equal((await runs.get(id, created.run_id)).status, "success");
   assert.equal((await runs.list(id)).length, 1);
-  assert.equal((await all(runs.stream(id, "chat", { input: says("again") })))[0].event, "metadata");
-  const replayed = await all(runs.joinStream(id, created.run_id, { lastEventId: "-1" }));
+  assert.equal((await collect(runs.stream(id, "chat", { input: userInput("again") })))[0].event, "metadata");
+  const replayed = await collect(runs.joinStream(id, created.run_id, { lastEventId: "-1" }));
   assert.equal(replayed[0].data.run_id, created.run_id);
   await runs.delete(id, created.run_id);
   assert.equal((await runs.list(id)).length, 1);
-  const batch = await runs.createBatch([{ assistantId: "chat", input: says("a") }, { assistantId: "chat", input: says("b") }]);
+  const batch = await runs.createBatch([{ assistantId: "chat", input: userInput("a") }, { assistantId: "chat", input: userInput("b") }]);
   assert.equal(batch.length, 2);
 });
 
-test("runs are cancelled", async () => {
+test("cancelling runs", async () => {
   const { threads, runs } = client;
   const { thread_id: id } = await threads.create();
   const status = async (/** @type {string} */ run) => (await runs.get(id, run)).status;
 
-  const first = await runs.create(id, "waits", { input: says("hi") });
-  await until("it runs", async () => (await status(first.run_id)) === "running");
+  const first = await runs.create(id, "waits", { input: userInput("hi") });
+  await until("the run has started", async () => (await status(first.run_id)) === "running");
   await runs.cancel(id, first.run_id, true);
   assert.equal(await status(first.run_id), "interrupted");
   if (!runs.cancelMany) return;
-  const second = await runs.create(id, "waits", { input: says("hi") });
-  await until("it runs", async () => (await status(second.run_id)) === "running");
+  const second = await runs.create(id, "waits", { input: userInput("hi") });
+  await until("the run has started", async () => (await status(second.run_id)) === "running");
   await runs.cancelMany({ threadId: id, runIds: [second.run_id] });
-  await until("it was cancelled", async () => (await status(second.run_id)) === "interrupted");
+  await until("the run is cancelled", async () => (await status(second.run_id)) === "interrupted");
 });
 
 test("crons", async () => {
@@ -103,13 +103,13 @@ test("crons", async () => {
   const { assistant_id: assistantId } = await assistants.create({ graphId: "chat" });
   const { thread_id: threadId } = await threads.create();
 
-  const made = await crons.create(assistantId, { schedule: NEVER, input: says("hi") });
-  const ofThread = await crons.createForThread(threadId, assistantId, { schedule: NEVER, input: says("hi") });
+  const created = await crons.create(assistantId, { schedule: NEVER, input: userInput("hi") });
+  const ofThread = await crons.createForThread(threadId, assistantId, { schedule: NEVER, input: userInput("hi") });
   assert.equal(ofThread.thread_id, threadId);
-  assert.equal((await crons.update(made.cron_id, { enabled: false })).enabled, false);
+  assert.equal((await crons.update(created.cron_id, { enabled: false })).enabled, false);
   assert.equal((await crons.search({ assistantId })).length, 2);
   assert.equal(await crons.count({ assistantId }), 2);
-  await crons.delete(made.cron_id);
+  await crons.delete(created.cron_id);
   assert.equal(await crons.count({ assistantId }), 1);
 });
 

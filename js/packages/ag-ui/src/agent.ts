@@ -12,15 +12,15 @@ import {
 } from "@ag-ui/client";
 
 import { Connection } from "./connection.js";
-import { Following } from "./following.js";
-import { isEnd, isSnapshot, isStart } from "./openings.js";
-import { PATIENT, reasonOf, type RetryPolicy } from "./retry.js";
+import { ThreadFollower } from "./follower.js";
+import { isRunEnd, isRunStart, isSnapshot } from "./open-parts.js";
+import { DEFAULT_RETRY_POLICY, reasonOf, type RetryPolicy } from "./retry.js";
 import { type Frame, writeFrame } from "./sse.js";
-import { parse } from "./stitch.js";
-import { framesOf, responseOf, type Sink, type Source } from "./stream.js";
+import { parseEvent } from "./stitcher.js";
+import { type Source, streamFrames, type StreamOptions, toResponse } from "./stream.js";
 
 export interface ThreadwireAgentConfig extends HttpAgentConfig {
-  /** When to try again after a lost connection, and when to give up. */
+  /** When to retry after a lost connection, and when to give up. */
   retry?: Partial<RetryPolicy>;
 }
 
@@ -29,29 +29,30 @@ type Events = ReturnType<HttpAgent["run"]>;
 /**
  * An `HttpAgent` for a Threadwire server.
  *
- * Its streams outlive their connections: after a drop they go on behind the last event, whether they were a run's own or
- * connected to. A run is never posted twice. `connectAgent` shows a thread as it is and then live, `follow` over all its
- * runs, whoever starts them.
+ * Its streams survive dropped connections: after a drop, the stream of a run or a connect resumes after the last event.
+ * A run is never posted twice. `connectAgent` loads a thread and streams its active run. `follow` streams all runs of
+ * the thread, including those that other clients start.
  */
 export class ThreadwireAgent extends HttpAgent {
-  /** How it stands with the server. */
+  /** The status of the connection to the server. */
   connection: Connection;
   private retry: Partial<RetryPolicy>;
-  private request: HttpAgentFetchFn;
-  private leaving = new AbortController();
-  private following: Following | undefined;
+  private baseFetch: HttpAgentFetchFn;
+  private detachController = new AbortController();
+  private follower: ThreadFollower | undefined;
+  /** Resolves once the previous follower has stopped. */
   private unfollowed: Promise<void> = Promise.resolve();
-  /** Whether something of the agent's own is under way. */
+  /** Whether a run, connect or sync of this agent is in progress. */
   private busy = false;
   private cursor: string | undefined;
-  /** The runs that are being followed, until they are applied. */
-  private followed = new Map<string, Response>();
+  /** The followed runs that are not fully applied yet, by run id. */
+  private followedRuns = new Map<string, Response>();
 
   constructor(config: ThreadwireAgentConfig) {
     super(config);
     this.connection = new Connection();
     this.retry = config.retry ?? {};
-    this.request = this.fetch;
+    this.baseFetch = this.fetch;
     this.fetch = (url, init) => this.post(url, init);
   }
 
@@ -59,13 +60,13 @@ export class ThreadwireAgent extends HttpAgent {
     const cloned = super.clone() as ThreadwireAgent;
     cloned.connection = new Connection();
     cloned.retry = this.retry;
-    cloned.request = this.request;
-    cloned.leaving = new AbortController();
-    cloned.following = undefined;
+    cloned.baseFetch = this.baseFetch;
+    cloned.detachController = new AbortController();
+    cloned.follower = undefined;
     cloned.unfollowed = Promise.resolve();
     cloned.busy = false;
     cloned.cursor = undefined;
-    cloned.followed = new Map();
+    cloned.followedRuns = new Map();
     cloned.fetch = (url, init) => cloned.post(url, init);
     return cloned;
   }
@@ -73,24 +74,24 @@ export class ThreadwireAgent extends HttpAgent {
   // -- runs ------------------------------------------------------------------------------------------------------
 
   override runAgent(...args: Parameters<HttpAgent["runAgent"]>): Promise<RunAgentResult> {
-    return this.alone(() => super.runAgent(...args));
+    return this.exclusively(() => super.runAgent(...args));
   }
 
   override connectAgent(parameters?: RunAgentParameters, subscriber?: AgentSubscriber): Promise<RunAgentResult> {
-    return this.alone(() => {
+    return this.exclusively(() => {
       this.abortController = new AbortController();
       return super.connectAgent(parameters, subscriber);
     });
   }
 
-  /** Stop looking at the run. It goes on: a run belongs to the server. */
+  /** Stop streaming the run. The run itself continues on the server. */
   override async detachActiveRun(): Promise<void> {
     const detached = super.detachActiveRun();
-    this.leaving.abort();
+    this.detachController.abort();
     await detached;
   }
 
-  /** Stop the thread's run on the server; the stream then ends by itself. */
+  /** Stop the thread's run on the server. The stream then ends with the run. */
   override abortRun(): void {
     this.stop().then(
       (stopped) => stopped || super.abortRun(),
@@ -98,10 +99,10 @@ export class ThreadwireAgent extends HttpAgent {
     );
   }
 
-  /** Stop the thread's run on the server, or only if it is the run `runId`. Whether there was one to stop. */
+  /** Stop the thread's run on the server, or only the run `runId`. Returns whether there was a run to stop. */
   async stop(runId?: string): Promise<boolean> {
-    const init = this.init({ method: "POST", body: JSON.stringify(runId === undefined ? {} : { runId }) });
-    const response = await this.request(this.at(`/stop/${encodeURIComponent(this.threadId)}`), init);
+    const init = this.buildInit({ method: "POST", body: JSON.stringify(runId === undefined ? {} : { runId }) });
+    const response = await this.baseFetch(this.endpoint(`/stop/${encodeURIComponent(this.threadId)}`), init);
     if (!response.ok) throw new Error(`HTTP ${response.status}: ${await response.text()}`);
     const { stopped } = (await response.json()) as { stopped: boolean };
     return stopped;
@@ -110,177 +111,180 @@ export class ThreadwireAgent extends HttpAgent {
   // -- the thread ------------------------------------------------------------------------------------------------
 
   /**
-   * Stay with the thread over all its runs, whoever starts them: another page, a schedule, an API call. Returns how to
-   * stop. The agent's own runs go on working beside it.
+   * Stream all runs of the thread, including those started by other clients, crons or API calls. Returns a function
+   * that stops following. The agent can still start runs of its own.
    */
   follow(subscriber?: AgentSubscriber): () => void {
     this.unfollow();
-    const following = new Following({
+    const follower = new ThreadFollower({
       frames: (cursor, signal) => this.threadFrames(cursor, signal),
-      apply: (run) => this.applyFollowed(run, subscriber),
-      failed: (error) => this.connection.report({ state: "error", reason: reasonOf(error) }),
+      apply: (run) => this.applyFollowedRun(run, subscriber),
+      onError: (error) => this.connection.report({ state: "error", reason: reasonOf(error) }),
     });
-    this.following = following;
+    this.follower = follower;
     void this.unfollowed.then(() => {
-      if (this.following === following && !this.busy) following.resume(undefined);
+      if (this.follower === follower && !this.busy) follower.resume(undefined);
     });
     return () => {
-      if (this.following === following) this.unfollow();
+      if (this.follower === follower) this.unfollow();
     };
   }
 
   private unfollow(): void {
-    const { following } = this;
-    if (!following) return;
-    this.following = undefined;
-    this.unfollowed = following.pause().then(() => this.close());
+    const { follower } = this;
+    if (!follower) return;
+    this.follower = undefined;
+    this.unfollowed = follower.pause().then(() => this.reportClosed());
   }
 
   /**
-   * Read the thread's state and messages anew, and put them in the place of what is there: nothing is reset in between,
-   * and what did not change is not touched. While the agent's own stream is open there is nothing to do.
+   * Reload the thread's state and messages, and replace the current ones with them. Nothing is reset in between, and
+   * unchanged values are not touched. A no-op while a run or connect of this agent is in progress.
    */
   async sync(): Promise<void> {
     if (this.busy) return;
-    await this.alone(async () => {
+    await this.exclusively(async () => {
       const input = this.prepareRunAgentInput();
-      await this.applyQuietly(input, await this.readSnapshot(input));
+      await this.applySnapshot(input, await this.readSnapshot(input));
     });
   }
 
   protected override connect(input: RunAgentInput): Events {
-    const followed = this.followed.get(input.runId);
-    return eventsOf(() => (followed ? Promise.resolve(followed) : this.connected(input)));
+    const followed = this.followedRuns.get(input.runId);
+    return toEvents(() => (followed ? Promise.resolve(followed) : this.openConnect(input)));
   }
 
   // -- requests --------------------------------------------------------------------------------------------------
 
-  /** The fetch of `HttpAgent.run`: the run is posted once; after that the thread is connected to. */
+  /** The `fetch` of `HttpAgent.run`. Posts the run once; every later attempt connects to the thread. */
   private post(url: string, init: RequestInit): Promise<Response> {
     const connect = (cursor: string | undefined, signal: AbortSignal) =>
-      this.request(this.at("/connect"), { ...withCursor(init, cursor), body: forConnect(init.body), signal });
-    return this.respond(init.signal, {
+      this.baseFetch(this.endpoint("/connect"), { ...withCursor(init, cursor), body: connectBody(init.body), signal });
+    return this.openResponse(init.signal, {
       open: (cursor, attempt, signal) =>
-        attempt === 0 ? this.request(url, { ...init, signal }) : connect(cursor, signal),
+        attempt === 0 ? this.baseFetch(url, { ...init, signal }) : connect(cursor, signal),
       until: "first end",
-      repeatable: false,
+      idempotent: false,
     });
   }
 
-  private connected(input: RunAgentInput): Promise<Response> {
-    return this.respond(this.abortController.signal, this.connectSource(input));
+  private openConnect(input: RunAgentInput): Promise<Response> {
+    return this.openResponse(this.abortController.signal, this.connectSource(input));
   }
 
   private connectSource(input: RunAgentInput): Source {
     const init = this.requestInit(input);
-    const body = forConnect(init.body);
+    const body = connectBody(init.body);
     return {
       open: (cursor, _attempt, signal) =>
-        this.request(this.at("/connect"), { ...withCursor(init, cursor), body, signal }),
+        this.baseFetch(this.endpoint("/connect"), { ...withCursor(init, cursor), body, signal }),
       until: "close",
-      repeatable: true,
+      idempotent: true,
     };
   }
 
   private threadFrames(after: string | undefined, signal: AbortSignal): AsyncGenerator<Frame, void> {
-    const url = this.at(`/threads/${encodeURIComponent(this.threadId)}/events`);
-    const init = this.init({ method: "GET" });
+    const url = this.endpoint(`/threads/${encodeURIComponent(this.threadId)}/events`);
+    const init = this.buildInit({ method: "GET" });
     const source: Source = {
-      open: (cursor, _attempt, signal) => this.request(url, { ...withCursor(init, cursor), signal }),
+      open: (cursor, _attempt, signal) => this.baseFetch(url, { ...withCursor(init, cursor), signal }),
       cursor: after,
       until: "forever",
-      repeatable: true,
+      idempotent: true,
     };
-    // Somebody who follows wants to see whatever comes, also after a night without a network.
-    return framesOf(source, this.sink(signal, Infinity));
+    // Following outlasts any outage, even a night without a network.
+    return streamFrames(source, this.streamOptions(signal, Infinity));
   }
 
-  private respond(aborted: AbortSignal | null | undefined, source: Source): Promise<Response> {
-    const leaving = this.leaving;
-    const signal = aborted ? AbortSignal.any([aborted, leaving.signal]) : leaving.signal;
-    return responseOf(framesOf(source, this.sink(signal)), () => leaving.abort());
+  private openResponse(aborted: AbortSignal | null | undefined, source: Source): Promise<Response> {
+    const controller = this.detachController;
+    const signal = aborted ? AbortSignal.any([aborted, controller.signal]) : controller.signal;
+    return toResponse(streamFrames(source, this.streamOptions(signal)), () => controller.abort());
   }
 
-  private sink(signal: AbortSignal, attempts: number = PATIENT.attempts): Sink {
-    const policy = { ...PATIENT, attempts, ...this.retry };
-    return { policy, connection: this.connection, signal, moved: (cursor) => void (this.cursor = cursor) };
+  private streamOptions(signal: AbortSignal, attempts: number = DEFAULT_RETRY_POLICY.attempts): StreamOptions {
+    const policy = { ...DEFAULT_RETRY_POLICY, attempts, ...this.retry };
+    return { policy, connection: this.connection, signal, onCursor: (cursor) => void (this.cursor = cursor) };
   }
 
-  /** As `requestInit`, which a subclass may have given credentials or a cache mode, but for another request. */
-  private init(request: RequestInit): RequestInit {
+  /** Build another request from `requestInit`, to which a subclass may have added credentials or a cache mode. */
+  private buildInit(request: RequestInit): RequestInit {
     const { signal: _signal, body: _body, ...init } = this.requestInit(this.prepareRunAgentInput());
     return { ...init, ...request };
   }
 
-  private at(path: string): string {
+  private endpoint(path: string): string {
     const [address, query] = this.url.split("?");
     return `${address!.replace(/\/$/, "")}${path}${query === undefined ? "" : `?${query}`}`;
   }
 
   // -- following -------------------------------------------------------------------------------------------------
 
-  /** Do something with the thread while nobody else changes the messages; then go on following behind it. */
-  private async alone<T>(work: () => Promise<T>): Promise<T> {
-    const { following } = this;
+  /** Run `work` while following is paused, so that nothing else changes the messages. Then resume following after the
+   * last event that `work` received. */
+  private async exclusively<T>(work: () => Promise<T>): Promise<T> {
+    const { follower } = this;
     this.busy = true;
-    if (following) await this.pauseFollowing(following);
-    const leaving = (this.leaving = new AbortController());
+    if (follower) await this.pauseFollower(follower);
+    const controller = (this.detachController = new AbortController());
     this.cursor = undefined;
     try {
       return await work();
     } finally {
       this.busy = false;
-      leaving.abort();
-      this.following?.resume(this.cursor);
-      this.close();
+      controller.abort();
+      this.follower?.resume(this.cursor);
+      this.reportClosed();
     }
   }
 
-  /** A message that was added while a followed run was still being applied must not be lost to that run's copy. */
-  private async pauseFollowing(following: Following): Promise<void> {
-    const mine = this.messages;
-    await following.pause();
+  /** A run that is being applied replaces the messages with its own copy. Messages that were added in the meantime are
+   * kept. */
+  private async pauseFollower(follower: ThreadFollower): Promise<void> {
+    const before = this.messages;
+    await follower.pause();
     const known = new Set(this.messages.map(({ id }) => id));
-    this.messages.push(...mine.filter(({ id }) => !known.has(id)));
+    this.messages.push(...before.filter(({ id }) => !known.has(id)));
   }
 
-  private async applyFollowed(run: Response, subscriber: AgentSubscriber | undefined): Promise<void> {
+  private async applyFollowedRun(run: Response, subscriber: AgentSubscriber | undefined): Promise<void> {
     const runId = randomUUID();
-    this.followed.set(runId, run);
+    this.followedRuns.set(runId, run);
     try {
       await super.connectAgent({ runId }, subscriber);
     } finally {
-      this.followed.delete(runId);
+      this.followedRuns.delete(runId);
     }
   }
 
-  private close(): void {
+  private reportClosed(): void {
     const { state } = this.connection.status;
-    if (!this.following && !this.busy && state !== "error") this.connection.report({ state: "closed" });
+    if (!this.follower && !this.busy && state !== "error") this.connection.report({ state: "closed" });
   }
 
   // -- the snapshot ----------------------------------------------------------------------------------------------
 
   private async readSnapshot(input: RunAgentInput): Promise<Frame[]> {
+    const options = this.streamOptions(this.detachController.signal);
     const snapshot: Frame[] = [];
-    for await (const frame of framesOf(this.connectSource(input), this.sink(this.leaving.signal))) {
-      const event = parse(frame);
+    for await (const frame of streamFrames(this.connectSource(input), options)) {
+      const event = parseEvent(frame);
       if (event.type === "RUN_ERROR") throw new Error(String(event["message"]));
       if (isSnapshot(event)) snapshot.push(frame);
-      if (event.type === "MESSAGES_SNAPSHOT" || isEnd(event) || !(isStart(event) || isSnapshot(event))) break;
+      if (event.type === "MESSAGES_SNAPSHOT" || isRunEnd(event) || !(isRunStart(event) || isSnapshot(event))) break;
     }
     return snapshot;
   }
 
-  /** By the client's own reducer, but as no run: nobody is told that one began or ended. */
-  private applyQuietly(input: RunAgentInput, frames: Frame[]): Promise<void> {
-    const events = eventsOf(async () => new Response(frames.map(writeFrame).join("")));
+  /** Apply the frames with the client's own reducer, but not as a run: subscribers see no run start or end. */
+  private applySnapshot(input: RunAgentInput, frames: Frame[]): Promise<void> {
+    const events = toEvents(async () => new Response(frames.map(writeFrame).join("")));
     const changes = this.processApplyEvents(input, this.apply(input, events, this.subscribers), this.subscribers);
     return new Promise((resolve, reject) => void changes.subscribe({ complete: resolve, error: reject }));
   }
 }
 
-const eventsOf = (respond: () => Promise<Response>): Events => transformHttpEventStream(runHttpRequest(respond));
+const toEvents = (respond: () => Promise<Response>): Events => transformHttpEventStream(runHttpRequest(respond));
 
 function withCursor(init: RequestInit, cursor: string | undefined): RequestInit {
   if (cursor === undefined) return init;
@@ -289,7 +293,7 @@ function withCursor(init: RequestInit, cursor: string | undefined): RequestInit 
   return { ...init, headers };
 }
 
-/** Connecting changes nothing, so the conversation and the state need not be sent. */
-function forConnect(body: RequestInit["body"]): string {
+/** Connecting is read-only, so the body leaves out the messages and the state. */
+function connectBody(body: RequestInit["body"]): string {
   return JSON.stringify({ ...JSON.parse(String(body)), messages: [], state: {}, tools: [], context: [] });
 }

@@ -1,17 +1,17 @@
-/** How it stands with the server. */
+/** The state of the connection to the server. */
 export type ConnectionStatus =
   | { readonly state: "connecting" }
   | { readonly state: "connected" }
-  /** The connection was lost, or could not be made, for the `attempt`th time in a row; it is tried again. */
+  /** Connecting failed, or the connection was lost, `attempt` times in a row. Another attempt follows. */
   | { readonly state: "reconnecting"; readonly attempt: number; readonly reason: string }
-  /** It was given up. */
+  /** The agent gave up. */
   | { readonly state: "error"; readonly reason: string }
-  /** There is no stream: none was asked for, or it came to its end. */
+  /** No stream is open: none was requested, or it has ended. */
   | { readonly state: "closed" };
 
 export type StatusListener = (status: ConnectionStatus) => void;
 
-/** The status of an agent's connection, and who wants to hear of it. Fits React's `useSyncExternalStore`. */
+/** The status of an agent's connection, and its listeners. Works with React's `useSyncExternalStore`. */
 export class Connection {
   private current: ConnectionStatus = { state: "closed" };
   private readonly listeners = new Set<StatusListener>();
@@ -29,13 +29,13 @@ export class Connection {
 
   /** @internal */
   report(status: ConnectionStatus): void {
-    if (this.isNoNews(status)) return;
+    if (this.isUnchanged(status)) return;
     this.current = status;
     for (const listener of [...this.listeners]) listener(status);
   }
 
-  /** One stream taking the place of another is none. */
-  private isNoNews({ state }: ConnectionStatus): boolean {
+  /** Replacing one stream with another is not a change either. */
+  private isUnchanged({ state }: ConnectionStatus): boolean {
     if (state === "connecting") return this.current.state === "connecting" || this.current.state === "connected";
     return state === this.current.state && (state === "connected" || state === "closed");
   }

@@ -1,45 +1,51 @@
 import type { AbstractAgent, Message } from "@ag-ui/client";
 
-type Mirrored = Pick<AbstractAgent, "threadId" | "messages" | "state" | "isRunning" | "setMessages" | "setState" | "subscribe">;
+type MirroredAgent = Pick<
+  AbstractAgent,
+  "threadId" | "messages" | "state" | "isRunning" | "setMessages" | "setState" | "subscribe"
+>;
 
-/** What a page says, and the server may not know yet. An answer that the server does not know, it has taken back. */
-const isOwn = ({ role }: Message): boolean => role === "user" || role === "tool";
+/** The client writes these messages, so the server may not have them yet. Any other message that the server does not
+ * have was rolled back. */
+const isClientMessage = ({ role }: Message): boolean => role === "user" || role === "tool";
 
 /**
- * Show on `page`, an agent that only knows of its own runs, as CopilotKit's does, what `followed` learns of the same
- * thread: runs that others start, and the rest of a run whose connection was lost. Returns how to stop.
+ * Copy the messages and the state of `source` to `target`, an agent of the same thread that only sees its own runs,
+ * such as CopilotKit's. `target` then also shows runs started elsewhere, and the rest of a run whose connection it
+ * lost. Returns a function that stops mirroring.
  *
- * While `page` is busy it is left alone, and so is a message of its own that has not reached the server yet.
+ * `target` is not changed while it is running, nor while it has a message that has not reached the server yet.
  */
-export function mirror(followed: Mirrored, page: Mirrored): () => void {
-  // After a run of the page's own, what is followed may still be on its way there; meanwhile it would show less.
-  let behind = false;
+export function mirror(source: MirroredAgent, target: MirroredAgent): () => void {
+  // After a run of `target`, `source` may not have received all of it yet. Copying would then remove messages.
+  let sourceIsBehind = false;
 
-  const missing = (): Message[] => {
-    const known = new Set(followed.messages.map(({ id }) => id));
-    return page.messages.filter(({ id }) => !known.has(id));
+  const missingFromSource = (): Message[] => {
+    const known = new Set(source.messages.map(({ id }) => id));
+    return target.messages.filter(({ id }) => !known.has(id));
   };
-  const show = (): void => {
-    if (page.isRunning || behind || page.threadId !== followed.threadId || missing().some(isOwn)) return;
-    page.setMessages(followed.messages);
-    page.setState(followed.state);
+  const copy = (): void => {
+    if (target.isRunning || sourceIsBehind || target.threadId !== source.threadId) return;
+    if (missingFromSource().some(isClientMessage)) return;
+    target.setMessages(source.messages);
+    target.setState(source.state);
   };
-  const caughtUp = (): void => {
-    behind &&= missing().length > 0;
-    show();
+  const onSourceFinalized = (): void => {
+    sourceIsBehind &&= missingFromSource().length > 0;
+    copy();
   };
-  const lost = (): void => {
-    behind = false;
-    show();
+  const onTargetFailed = (): void => {
+    sourceIsBehind = false;
+    copy();
   };
 
   const subscriptions = [
-    followed.subscribe({ onMessagesChanged: show, onStateChanged: show, onRunFinalized: caughtUp }),
-    page.subscribe({
-      onRunFinishedEvent: () => void (behind = followed.isRunning || missing().length > 0),
-      onRunFailed: lost,
+    source.subscribe({ onMessagesChanged: copy, onStateChanged: copy, onRunFinalized: onSourceFinalized }),
+    target.subscribe({
+      onRunFinishedEvent: () => void (sourceIsBehind = source.isRunning || missingFromSource().length > 0),
+      onRunFailed: onTargetFailed,
     }),
   ];
-  show();
+  copy();
   return () => subscriptions.forEach((each) => each.unsubscribe());
 }

@@ -1,35 +1,41 @@
-/** When to try again, and when to stop trying. */
+/** When to retry, and when to give up. */
 export interface RetryPolicy {
-  /** Milliseconds before the first new attempt; doubled for each further one. */
+  /** Milliseconds before the first retry. Doubles with every further one. */
   readonly firstDelay: number;
   readonly maxDelay: number;
-  /** How many attempts in a row may fail. One that brings something new begins the count anew. */
+  /** How many attempts in a row may fail. An attempt that delivers something new resets the count. */
   readonly attempts: number;
-  /** Milliseconds of silence after which a connection is taken for dead. The server speaks at least every 15 s. */
-  readonly silence: number;
+  /** Milliseconds without data after which a connection counts as lost. The server sends something at least every
+   * 15 s. */
+  readonly idleTimeout: number;
 }
 
-export const PATIENT: RetryPolicy = { firstDelay: 250, maxDelay: 10_000, attempts: 10, silence: 45_000 };
+export const DEFAULT_RETRY_POLICY: RetryPolicy = {
+  firstDelay: 250,
+  maxDelay: 10_000,
+  attempts: 10,
+  idleTimeout: 45_000,
+};
 
-/** The answer was no, and asking again would not change it. */
-export class Refused extends Error {
+/** The server rejected the request, and a retry would not change that. */
+export class RequestRejected extends Error {
   constructor(
     readonly response: Response,
     reason: string,
   ) {
     super(reason);
-    this.name = "Refused";
+    this.name = "RequestRejected";
   }
 }
 
-/** Half of the delay is random, so that pages that lost the same server do not all come back at once. */
-export function delayBefore(attempt: number, { firstDelay, maxDelay }: RetryPolicy): number {
+/** Half of the delay is random, so that clients of the same server do not all reconnect at the same time. */
+export function retryDelay(attempt: number, { firstDelay, maxDelay }: RetryPolicy): number {
   const delay = Math.min(maxDelay, firstDelay * 2 ** (attempt - 1));
   return delay / 2 + (Math.random() * delay) / 2;
 }
 
-/** Wait, but no longer than until the machine is online again. */
-export function pause(milliseconds: number, signal: AbortSignal): Promise<void> {
+/** Sleep, but wake up early when the machine comes back online. */
+export function sleep(milliseconds: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     const done = (): void => {
       clearTimeout(timer);
@@ -45,27 +51,28 @@ export function pause(milliseconds: number, signal: AbortSignal): Promise<void> 
   });
 }
 
-const TRY_AGAIN = [408, 425, 429];
+const RETRYABLE_STATUSES = [408, 425, 429];
 
 const isStream = ({ headers }: Response): boolean =>
   headers.get("content-type")?.startsWith("text/event-stream") ?? false;
 
-/** Whether another attempt may be answered differently. */
-const mayPass = ({ status }: Response): boolean => status >= 500 || TRY_AGAIN.includes(status);
+/** Whether a retry may succeed. */
+const isTransient = ({ status }: Response): boolean => status >= 500 || RETRYABLE_STATUSES.includes(status);
 
-/** The response, if it is a stream. Otherwise throws: `Refused`, unless the request is to be made again. */
-export async function checked(response: Response, repeatable: boolean): Promise<Response> {
+/** Return the response if it is a stream. Throws a plain error if the request should be retried, and `RequestRejected`
+ * otherwise. */
+export async function ensureStream(response: Response, retryable: boolean): Promise<Response> {
   if (response.ok && isStream(response)) return response;
-  if (!response.ok && repeatable && mayPass(response)) {
+  if (!response.ok && retryable && isTransient(response)) {
     void response.body?.cancel();
     throw new Error(`HTTP ${response.status}`);
   }
-  throw new Refused(response, await explain(response.clone()));
+  throw new RequestRejected(response, await describeFailure(response.clone()));
 }
 
-/** What the server says, in the shape of any of its wires. */
-async function explain(response: Response): Promise<string> {
-  if (response.ok) return `Not an event stream but ${response.headers.get("content-type")}`;
+/** The reason that the server gives, in the format of any of its protocols. */
+async function describeFailure(response: Response): Promise<string> {
+  if (response.ok) return `Expected an event stream, got ${response.headers.get("content-type")}`;
   const text = await response.text();
   try {
     const { detail, message, error } = JSON.parse(text) as Record<string, unknown>;

@@ -5,10 +5,10 @@ export interface Frame {
 }
 
 /**
- * Cuts bytes into frames, as Threadwire sends them: lines ended by LF, a frame by an empty line.
+ * Splits bytes into frames, as Threadwire sends them: lines end with LF, and a frame with an empty line.
  *
- * What comes after the last empty line is no frame yet. If the connection drops there, it never becomes one, and is
- * sent again after the last id.
+ * Bytes after the last empty line are an incomplete frame. If the connection drops there, the reader never returns it;
+ * the server sends it again after the last id.
  */
 export class FrameReader {
   private readonly decoder = new TextDecoder();
@@ -32,18 +32,18 @@ export class FrameReader {
   }
 }
 
-/** Nothing for a block of comments alone. */
+/** Return `undefined` for a block that contains only comments. */
 function readFrame(block: string): Frame | undefined {
   const data: string[] = [];
   let id: string | undefined;
   for (const line of block.split("\n")) {
-    if (line.startsWith("data:")) data.push(value(line, "data:"));
-    else if (line.startsWith("id:")) id = value(line, "id:");
+    if (line.startsWith("data:")) data.push(fieldValue(line, "data:"));
+    else if (line.startsWith("id:")) id = fieldValue(line, "id:");
   }
   return data.length === 0 ? undefined : { id, data: data.join("\n") };
 }
 
-function value(line: string, field: string): string {
+function fieldValue(line: string, field: string): string {
   const text = line.slice(field.length);
   return text.startsWith(" ") ? text.slice(1) : text;
 }

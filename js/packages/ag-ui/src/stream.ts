@@ -1,136 +1,144 @@
 import type { Connection } from "./connection.js";
-import { checked, delayBefore, pause, reasonOf, Refused, type RetryPolicy } from "./retry.js";
+import { ensureStream, reasonOf, RequestRejected, retryDelay, type RetryPolicy, sleep } from "./retry.js";
 import { type Frame, FrameReader, writeFrame } from "./sse.js";
-import { Stitch } from "./stitch.js";
+import { StreamStitcher } from "./stitcher.js";
 
-/** Where a stream comes from, and when it is over. */
+/** Where a stream comes from, and when it ends. */
 export interface Source {
-  /** Ask for the stream; with a cursor, for what follows it. `attempt` is 0 the first time. */
+  /** Request the stream: all of it, or with a cursor what follows the cursor. `attempt` is 0 the first time. */
   open(cursor: string | undefined, attempt: number, signal: AbortSignal): Promise<Response>;
   readonly cursor?: string | undefined;
-  /** A run that was posted is over with its first end; what was connected to, when the server closes; what is followed,
-   * never. */
+  /** A posted run ends with its first end event, a connect when the server closes the stream, following never. */
   readonly until: "first end" | "close" | "forever";
-  /** Whether a first request that failed may be made again. That of a run may not: it could have arrived. */
-  readonly repeatable: boolean;
+  /** Whether the first request may be retried after a failure. Posting a run may not: the server may have accepted
+   * it. */
+  readonly idempotent: boolean;
 }
 
-export interface Sink {
+export interface StreamOptions {
   readonly policy: RetryPolicy;
   readonly connection: Connection;
   readonly signal: AbortSignal;
-  /** Told of each new cursor. */
-  moved?(cursor: string): void;
+  /** Called with each new cursor. */
+  onCursor?(cursor: string): void;
 }
 
-const CUT_OFF = "The stream ended before the run did.";
+const CUT_OFF = "The stream ended before the run ended.";
 
 /**
- * The frames of a source over as many connections as it takes. Throws when it is given up, refused or aborted.
+ * Yield the frames of a source over as many connections as it takes. Throws when retries are exhausted, the server
+ * rejects the request or the signal is aborted.
  *
- * Says of the connection how it stands, but not that it is closed: another stream may be about to take its place.
+ * Reports the status of the connection, except `closed`: another stream may be about to replace this one.
  */
-export async function* framesOf(source: Source, sink: Sink): AsyncGenerator<Frame, void, undefined> {
-  const stitch = new Stitch(source.cursor);
+export async function* streamFrames(source: Source, options: StreamOptions): AsyncGenerator<Frame, void, undefined> {
+  const stitcher = new StreamStitcher(source.cursor);
   let failures = 0;
   for (let attempt = 0; ; attempt++) {
-    const began = performance.now();
-    const before = stitch.cursor;
+    const startedAt = performance.now();
+    const cursorBefore = stitcher.cursor;
     let reason: string;
     try {
-      if (attempt === 0) sink.connection.report({ state: "connecting" });
-      yield* connectOnce(source, sink, stitch, attempt);
-      if (isComplete(source, stitch)) return;
+      if (attempt === 0) options.connection.report({ state: "connecting" });
+      yield* connectOnce(source, options, stitcher, attempt);
+      if (isComplete(source, stitcher)) return;
       reason = CUT_OFF;
     } catch (error) {
-      if (isComplete(source, stitch)) return;
-      if (sink.signal.aborted || isFinal(error, source, attempt)) throw fail(error, sink);
+      if (isComplete(source, stitcher)) return;
+      if (options.signal.aborted || isFatal(error, source, attempt)) throw reportFailure(error, options);
       reason = reasonOf(error);
     }
-    const progressed = stitch.cursor !== before || performance.now() - began > sink.policy.maxDelay;
+    const progressed = stitcher.cursor !== cursorBefore || performance.now() - startedAt > options.policy.maxDelay;
     failures = progressed ? 1 : failures + 1;
-    if (failures > sink.policy.attempts) throw fail(new Error(`Gave up after ${failures} attempts: ${reason}`), sink);
-    sink.connection.report({ state: "reconnecting", attempt: failures, reason });
-    await pause(delayBefore(failures, sink.policy), sink.signal).catch((error) => {
-      throw fail(error, sink);
+    if (failures > options.policy.attempts) {
+      throw reportFailure(new Error(`Gave up after ${failures} attempts: ${reason}`), options);
+    }
+    options.connection.report({ state: "reconnecting", attempt: failures, reason });
+    await sleep(retryDelay(failures, options.policy), options.signal).catch((error) => {
+      throw reportFailure(error, options);
     });
   }
 }
 
-async function* connectOnce(source: Source, sink: Sink, stitch: Stitch, attempt: number): AsyncGenerator<Frame, void> {
-  const repeatable = attempt > 0 || source.repeatable;
-  const response = await checked(await source.open(stitch.cursor, attempt, sink.signal), repeatable);
-  sink.connection.report({ state: "connected" });
-  if (attempt > 0) stitch.reconnected();
-  for await (const frame of read(response, sink.policy.silence, sink.signal)) {
-    for (const fresh of stitch.take(frame)) {
-      yield fresh;
-      if (fresh.id !== undefined) sink.moved?.(fresh.id);
+async function* connectOnce(
+  source: Source,
+  { policy, connection, signal, onCursor }: StreamOptions,
+  stitcher: StreamStitcher,
+  attempt: number,
+): AsyncGenerator<Frame, void> {
+  const retryable = attempt > 0 || source.idempotent;
+  const response = await ensureStream(await source.open(stitcher.cursor, attempt, signal), retryable);
+  connection.report({ state: "connected" });
+  if (attempt > 0) stitcher.reconnected();
+  for await (const received of readFrames(response, policy.idleTimeout, signal)) {
+    for (const frame of stitcher.push(received)) {
+      yield frame;
+      if (frame.id !== undefined) onCursor?.(frame.id);
     }
-    if (source.until === "first end" && stitch.isOver) return;
+    if (source.until === "first end" && stitcher.isFinished) return;
   }
 }
 
-const isComplete = ({ until }: Source, stitch: Stitch): boolean => until !== "forever" && stitch.isOver;
+const isComplete = ({ until }: Source, stitcher: StreamStitcher): boolean => until !== "forever" && stitcher.isFinished;
 
-/** What no new attempt would mend: a no, an event that is none, and a run of which nobody knows whether it arrived. */
-function isFinal(error: unknown, source: Source, attempt: number): boolean {
-  return error instanceof Refused || error instanceof SyntaxError || (attempt === 0 && !source.repeatable && !isLoss(error));
+/** Whether a retry is pointless (the server rejected the request, or sent an invalid event) or unsafe (a run's POST
+ * failed, and the server may have accepted it). */
+function isFatal(error: unknown, source: Source, attempt: number): boolean {
+  if (error instanceof RequestRejected || error instanceof SyntaxError) return true;
+  return attempt === 0 && !source.idempotent && !(error instanceof ConnectionLost);
 }
 
-/** A connection that was made and then lost. */
-class Lost extends Error {}
+/** A connection was established and then lost. */
+class ConnectionLost extends Error {}
 
-const isLoss = (error: unknown): boolean => error instanceof Lost;
-
-async function* read(response: Response, silence: number, signal: AbortSignal): AsyncGenerator<Frame, void> {
+async function* readFrames(response: Response, idleTimeout: number, signal: AbortSignal): AsyncGenerator<Frame, void> {
   const reader = response.body!.getReader();
   const frames = new FrameReader();
-  const dead = new Lost(`Nothing was heard for ${silence} ms.`);
-  let cut: unknown;
-  // A cancelled reader has nothing more to read, so the loop below ends.
-  const cutOff = (reason: unknown): void => {
-    cut = reason;
+  const timeoutError = new ConnectionLost(`No data received for ${idleTimeout} ms.`);
+  let stopReason: unknown;
+  // A cancelled reader reports `done`, so the loop below ends.
+  const stop = (reason: unknown): void => {
+    stopReason = reason;
     reader.cancel().catch(() => {});
   };
-  const leave = (): void => cutOff(signal.reason);
-  signal.addEventListener("abort", leave);
-  if (signal.aborted) leave();
+  const onAbort = (): void => stop(signal.reason);
+  signal.addEventListener("abort", onAbort);
+  if (signal.aborted) onAbort();
   try {
     for (;;) {
-      const timer = setTimeout(cutOff, silence, dead);
-      const { done, value } = await reader.read().catch(lose).finally(() => clearTimeout(timer));
-      if (cut !== undefined) throw cut;
+      const timer = setTimeout(stop, idleTimeout, timeoutError);
+      const { done, value } = await reader.read().catch(throwLost).finally(() => clearTimeout(timer));
+      if (stopReason !== undefined) throw stopReason;
       if (done) return;
       yield* frames.push(value);
     }
   } finally {
-    signal.removeEventListener("abort", leave);
+    signal.removeEventListener("abort", onAbort);
     reader.cancel().catch(() => {});
   }
 }
 
-function lose(error: unknown): never {
-  throw new Lost(reasonOf(error), { cause: error });
+function throwLost(error: unknown): never {
+  throw new ConnectionLost(reasonOf(error), { cause: error });
 }
 
-/** Whoever aborts has left; that is no error. */
-function fail(error: unknown, { connection, signal }: Sink): unknown {
+/** Report the error as the connection's status, and return what to throw. An abort is not an error. */
+function reportFailure(error: unknown, { connection, signal }: StreamOptions): unknown {
   if (signal.aborted) return signal.reason;
   connection.report({ state: "error", reason: reasonOf(error) });
   return error;
 }
 
 /**
- * The frames as the answer to one request, for a client that knows nothing of all this. A refusal is handed on as it
- * came, so that the client reports it in its own way.
+ * Present the frames as the response to a single request, for a client that knows nothing about reconnecting. An error
+ * response is passed on unchanged, so that the client reports it in its own way.
  */
-export async function responseOf(frames: AsyncGenerator<Frame, void>, leave: () => void): Promise<Response> {
+export async function toResponse(frames: AsyncGenerator<Frame, void>, onCancel: () => void): Promise<Response> {
   const first = frames.next();
   try {
     await first;
   } catch (error) {
-    if (error instanceof Refused && !error.response.ok) return error.response;
+    if (error instanceof RequestRejected && !error.response.ok) return error.response;
     throw error;
   }
   const encoder = new TextEncoder();
@@ -142,7 +150,7 @@ export async function responseOf(frames: AsyncGenerator<Frame, void>, leave: () 
       return done ? { done: true } : { done: false, value: encoder.encode(writeFrame(value)) };
     },
     async cancel() {
-      leave();
+      onCancel();
     },
   });
 }
@@ -153,8 +161,8 @@ interface Reader {
 }
 
 /**
- * A response read by `reader`. With a real stream, the client's `cancel()` after a failed `read()` would be rejected
- * too, and the client does not catch that: in Node it ends the process.
+ * Create a response that is read through `reader`. With a real stream, the client's `cancel()` after a failed `read()`
+ * would also be rejected. The client does not handle that rejection, which terminates a Node process.
  */
 function responseFrom(reader: Reader): Response {
   const response = new Response(null, { headers: { "content-type": "text/event-stream" } });

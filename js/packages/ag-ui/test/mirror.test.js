@@ -6,108 +6,108 @@ import { describe, it } from "node:test";
 import { HttpAgent } from "@ag-ui/client";
 
 import { mirror } from "../dist/index.js";
-import { openPage, until } from "./support/page.js";
-import { shortRun } from "./support/story.js";
+import { openAgent, until } from "./support/agent.js";
+import { shortRun } from "./support/sample-run.js";
 import { entryFrames, FakeThread } from "./support/thread.js";
 
-const says = (/** @type {string} */ name) => ({ id: name, role: /** @type {const} */ ("assistant"), content: `hello ${name}` });
+const reply = (/** @type {string} */ name) => ({ id: name, role: /** @type {const} */ ("assistant"), content: `hello ${name}` });
 const runs = [...shortRun("one", 1), ...shortRun("two", 6)];
 
-/** A page that only knows of its own runs. @param {(url: string, init: any) => Promise<Response>} [fetch] */
-const stockPage = (fetch) => new HttpAgent({ url: "/ag-ui/a", threadId: "thread-1", ...(fetch && { fetch }) });
+/** An agent that only sees its own runs. @param {(url: string, init: any) => Promise<Response>} [fetch] */
+const stockAgent = (fetch) => new HttpAgent({ url: "/ag-ui/a", threadId: "thread-1", ...(fetch && { fetch }) });
 
-/** A followed thread on which the first run has been. */
+/** A followed thread on which one run has ended. */
 async function followedThread() {
   const thread = new FakeThread(runs.slice(0, 5));
   thread.closes = false;
   thread.now = 5;
-  const { agent } = openPage(thread);
+  const { agent } = openAgent(thread);
   const unfollow = agent.follow();
-  await until(() => agent.state.last === "one" && !agent.isRunning, "the first run is there");
+  await until(() => agent.state.last === "one" && !agent.isRunning, "the first run is complete");
   return { thread, agent, unfollow };
 }
 
-describe("a mirrored page", () => {
-  it("is shown what is there and then what others do", async () => {
+describe("the target of a mirror", () => {
+  it("gets the current thread and then the runs of other clients", async () => {
     const { thread, agent, unfollow } = await followedThread();
-    const page = stockPage();
-    const stop = mirror(agent, page);
-    assert.deepEqual([page.messages, page.state], [[says("one")], { last: "one" }]);
+    const target = stockAgent();
+    const stop = mirror(agent, target);
+    assert.deepEqual([target.messages, target.state], [[reply("one")], { last: "one" }]);
     thread.entries = runs;
     thread.now = 5;
     await agent.sync();
-    await until(() => page.state.last === "two", "the second run is shown");
-    assert.deepEqual(page.messages, [says("one"), says("two")]);
+    await until(() => target.state.last === "two", "the second run is copied");
+    assert.deepEqual(target.messages, [reply("one"), reply("two")]);
     stop();
     agent.setState({ last: "later" });
     await new Promise((resolve) => setTimeout(resolve, 5));
-    assert.deepEqual(page.state, { last: "two" });
+    assert.deepEqual(target.state, { last: "two" });
     unfollow();
   });
 
-  it("keeps a message of its own that has not been sent, and is left alone while it is busy", async () => {
+  it("keeps its unsent messages, and is not changed while it is running", async () => {
     const { agent, unfollow } = await followedThread();
-    const page = stockPage();
-    page.addMessage({ id: "u", role: "user", content: "hi" });
-    mirror(agent, page);
-    agent.setMessages([says("one"), says("two")]);
+    const target = stockAgent();
+    target.addMessage({ id: "u", role: "user", content: "hi" });
+    mirror(agent, target);
+    agent.setMessages([reply("one"), reply("two")]);
     await new Promise((resolve) => setTimeout(resolve, 5));
-    assert.deepEqual(page.messages.map(({ id }) => id), ["u"]);
-    page.setMessages([]);
-    page.isRunning = true;
-    agent.setMessages([says("one"), says("two")]);
+    assert.deepEqual(target.messages.map(({ id }) => id), ["u"]);
+    target.setMessages([]);
+    target.isRunning = true;
+    agent.setMessages([reply("one"), reply("two")]);
     await new Promise((resolve) => setTimeout(resolve, 5));
-    assert.deepEqual(page.messages, []);
+    assert.deepEqual(target.messages, []);
     unfollow();
   });
 
-  it("drops an answer that the server has taken back, once its own run was cut off", async () => {
+  it("drops a reply that the server rolled back after its own run was cut off", async () => {
     const { agent, unfollow } = await followedThread();
-    const page = stockPage(() => Promise.reject(new TypeError("terminated")));
-    page.setMessages([says("one"), says("half an answer")]);
-    mirror(agent, page);
-    await assert.rejects(page.runAgent(), /terminated/);
-    assert.deepEqual(page.messages, [says("one")]);
+    const target = stockAgent(() => Promise.reject(new TypeError("terminated")));
+    target.setMessages([reply("one"), reply("half a reply")]);
+    mirror(agent, target);
+    await assert.rejects(target.runAgent(), /terminated/);
+    assert.deepEqual(target.messages, [reply("one")]);
     unfollow();
   });
 
-  it("is left alone on another thread", async () => {
+  it("is not changed while it is on another thread", async () => {
     const { agent, unfollow } = await followedThread();
-    const page = stockPage();
-    page.threadId = "thread-2";
-    mirror(agent, page);
-    assert.deepEqual(page.messages, []);
+    const target = stockAgent();
+    target.threadId = "thread-2";
+    mirror(agent, target);
+    assert.deepEqual(target.messages, []);
     unfollow();
   });
 
-  it("never shows less of its own run because the other is behind", async () => {
+  it("keeps all of its own run while the source is behind", async () => {
     const { thread, agent, unfollow } = await followedThread();
     const second = runs.slice(5).map(entryFrames).join("");
-    const page = stockPage(async () => new Response(second, { headers: { "content-type": "text/event-stream" } }));
-    mirror(agent, page);
+    const target = stockAgent(async () => new Response(second, { headers: { "content-type": "text/event-stream" } }));
+    mirror(agent, target);
     /** @type {string[]} */
     const shown = [];
-    page.subscribe({ onMessagesChanged: ({ messages }) => void shown.push(String(messages.find(({ id }) => id === "two")?.content ?? "")) });
-    await page.runAgent();
+    target.subscribe({ onMessagesChanged: ({ messages }) => void shown.push(String(messages.find(({ id }) => id === "two")?.content ?? "")) });
+    await target.runAgent();
     thread.entries = runs;
     thread.now = 5;
     await agent.sync();
-    await until(() => agent.state.last === "two" && !agent.isRunning, "the follower has caught up");
+    await until(() => agent.state.last === "two" && !agent.isRunning, "the source has caught up");
     assert.deepEqual(shown.toSorted((one, other) => one.length - other.length), shown);
-    assert.deepEqual([page.messages, page.state], [agent.messages, agent.state]);
+    assert.deepEqual([target.messages, target.state], [agent.messages, agent.state]);
     unfollow();
   });
 
-  it("is shown the rest of a run whose connection it lost", async () => {
+  it("gets the rest of a run whose connection it lost", async () => {
     const { thread, agent, unfollow } = await followedThread();
-    const page = stockPage(() => Promise.reject(new TypeError("terminated")));
-    mirror(agent, page);
-    await assert.rejects(page.runAgent(), /terminated/);
+    const target = stockAgent(() => Promise.reject(new TypeError("terminated")));
+    mirror(agent, target);
+    await assert.rejects(target.runAgent(), /terminated/);
     thread.entries = runs;
     thread.now = 5;
     await agent.sync();
-    await until(() => page.state.last === "two", "the rest is shown");
-    assert.deepEqual(page.messages, [says("one"), says("two")]);
+    await until(() => target.state.last === "two", "the rest is copied");
+    assert.deepEqual(target.messages, [reply("one"), reply("two")]);
     unfollow();
   });
 });

@@ -5,22 +5,26 @@ import { before, describe, it } from "node:test";
 
 import { Connection } from "../dist/connection.js";
 import { ThreadwireAgent } from "../dist/index.js";
-import { PATIENT } from "../dist/retry.js";
-import { framesOf } from "../dist/stream.js";
-import { story } from "./support/story.js";
+import { DEFAULT_RETRY_POLICY } from "../dist/retry.js";
+import { streamFrames } from "../dist/stream.js";
+import { sampleRun } from "./support/sample-run.js";
 import { entryFrames, FakeThread, fold } from "./support/thread.js";
 
 const retry = { firstDelay: 0, attempts: 3 };
-const sink = { policy: { ...PATIENT, ...retry }, connection: new Connection(), signal: new AbortController().signal };
-const whole = story.flatMap((entry) => entry.events);
-const recorded = story.map(entryFrames).join("");
+const options = {
+  policy: { ...DEFAULT_RETRY_POLICY, ...retry },
+  connection: new Connection(),
+  signal: new AbortController().signal,
+};
+const allEvents = sampleRun.flatMap((entry) => entry.events);
+const recorded = sampleRun.map(entryFrames).join("");
 const length = bytesIn(recorded);
-/** Before, at and after the end of every frame, and in its middle. */
+/** Positions before, at and after the end of every frame, and in its middle. */
 const cuts = cutsOf(recorded);
 
 /** @type {Awaited<ReturnType<typeof fold>>} */
 let expected;
-before(async () => void (expected = await fold(whole)));
+before(async () => void (expected = await fold(allEvents)));
 
 /** @param {FakeThread} thread */
 function open(thread) {
@@ -33,137 +37,138 @@ function open(thread) {
   return { agent, events, failures };
 }
 
-/** @param {{ agent: ThreadwireAgent }} page @param {string} [hint] */
+/** @param {{ agent: ThreadwireAgent }} client @param {string} [hint] */
 function assertComplete({ agent: { messages, state } }, hint) {
   assert.deepEqual({ messages, state }, expected, hint);
 }
 
 /**
- * As above after a second snapshot: the client's reducer keeps its own order of the messages it knew before one.
+ * Like `assertComplete`, for use after a second snapshot: the client's reducer keeps its own order of messages that it
+ * already had.
  *
- * @param {{ agent: ThreadwireAgent }} page
+ * @param {{ agent: ThreadwireAgent }} client
  * @param {string} [hint]
  */
 function assertCompleteInAnyOrder({ agent: { messages, state } }, hint) {
-  const place = (/** @type {{ id: string }} */ { id }) => expected.messages.findIndex((each) => each.id === id);
-  const sorted = messages.toSorted((one, other) => place(one) - place(other));
+  const position = (/** @type {{ id: string }} */ { id }) => expected.messages.findIndex((each) => each.id === id);
+  const sorted = messages.toSorted((one, other) => position(one) - position(other));
   assert.deepEqual({ messages: sorted, state }, expected, hint);
 }
 
 describe("a stream whose connection drops", () => {
-  it("says every event once and in order, whatever the byte it drops at", async () => {
-    for (let cut = bytesOf(story[0]); cut < length; cut++) {
-      const thread = new FakeThread(story);
+  it("delivers every event once and in order, whatever byte it drops at", async () => {
+    for (let cut = bytesOf(sampleRun[0]); cut < length; cut++) {
+      const thread = new FakeThread(sampleRun);
       thread.cuts = [cut];
-      const said = [];
-      for await (const { data } of framesOf(posted(thread), sink)) said.push(JSON.parse(data));
-      assert.deepEqual(said, whole, `cut at ${cut}`);
+      const events = [];
+      for await (const { data } of streamFrames(postSource(thread), options)) events.push(JSON.parse(data));
+      assert.deepEqual(events, allEvents, `cut at ${cut}`);
     }
   });
 });
 
 describe("a run whose connection drops", () => {
-  it("is whole wherever it drops, and is posted once", async () => {
+  it("is complete wherever it drops, and is posted once", async () => {
     for (const cut of cuts) {
-      const thread = new FakeThread(story);
+      const thread = new FakeThread(sampleRun);
       thread.cuts = [cut];
-      const page = open(thread);
-      await page.agent.runAgent();
-      assertComplete(page, `cut at ${cut}`);
-      assert.deepEqual(page.failures, []);
+      const client = open(thread);
+      await client.agent.runAgent();
+      assertComplete(client, `cut at ${cut}`);
+      assert.deepEqual(client.failures, []);
       const paths = thread.requests.map(({ path }) => path);
       assert.deepEqual(paths, ["/ag-ui/a", "/ag-ui/a/connect"], `cut at ${cut}`);
     }
   });
 
-  it("is whole when the run is still going on when the page comes back", async () => {
-    for (const { seq } of story) {
+  it("is complete when the run is still active after the client reconnects", async () => {
+    for (const { seq } of sampleRun) {
       for (const cut of [0, 40]) {
-        const thread = new FakeThread(story);
+        const thread = new FakeThread(sampleRun);
         thread.cuts = [cut];
         thread.now = seq;
-        const page = open(thread);
-        await page.agent.runAgent();
-        assertComplete(page, `rejoined at ${seq}`);
+        const client = open(thread);
+        await client.agent.runAgent();
+        assertComplete(client, `rejoined at ${seq}`);
       }
     }
   });
 
-  it("is whole after many drops", async () => {
+  it("is complete after many drops", async () => {
     for (let seed = 1; seed <= 300; seed++) {
-      const random = numbers(seed);
-      const thread = new FakeThread(story);
-      thread.now = story[random(story.length)]?.seq ?? 0;
-      // Within reach of what is new, or it would count as an attempt in vain.
+      const random = randomNumbers(seed);
+      const thread = new FakeThread(sampleRun);
+      thread.now = sampleRun[random(sampleRun.length)]?.seq ?? 0;
+      // Long enough to deliver something new. Otherwise it would count as a failed attempt.
       thread.cuts = Array.from({ length: 1 + random(12) }, () => 600 + random(1500));
-      const page = open(thread);
-      await page.agent.runAgent();
-      assertCompleteInAnyOrder(page, `seed ${seed}`);
-      assert.deepEqual(page.failures, [], `seed ${seed}`);
+      const client = open(thread);
+      await client.agent.runAgent();
+      assertCompleteInAnyOrder(client, `seed ${seed}`);
+      assert.deepEqual(client.failures, [], `seed ${seed}`);
     }
   });
 
-  it("is whole when the server no longer knows the cursor", async () => {
+  it("is complete when the server no longer knows the cursor", async () => {
     for (const cut of cuts) {
-      for (const now of [story.at(-1)?.seq ?? 0, story[cut % story.length]?.seq ?? 0]) {
-        const thread = new FakeThread(story);
+      for (const now of [sampleRun.at(-1)?.seq ?? 0, sampleRun[cut % sampleRun.length]?.seq ?? 0]) {
+        const thread = new FakeThread(sampleRun);
         thread.cuts = [cut];
-        thread.forgetful = true;
+        thread.forgetsCursors = true;
         thread.now = now;
-        const page = open(thread);
-        await page.agent.runAgent();
-        assertCompleteInAnyOrder(page, `cut at ${cut}, rejoined at ${now}`);
-        assert.deepEqual(page.failures, []);
+        const client = open(thread);
+        await client.agent.runAgent();
+        assertCompleteInAnyOrder(client, `cut at ${cut}, rejoined at ${now}`);
+        assert.deepEqual(client.failures, []);
       }
     }
   });
 
-  it("begins once when the drop came before the server had begun with it", async () => {
-    const begun = { seq: 8, events: [{ type: "RUN_STARTED", threadId: "thread-1", runId: "other" }] };
-    const connects = (/** @type {number} */ after) => [begun, ...story.slice(1)].filter(({ seq }) => seq > after);
-    const [first, second] = [bytesOf(story[0]), bytesOf(begun)];
-    // Also when it is cut again among events that had come already.
+  it("starts once when the connection dropped before the server started it", async () => {
+    const startEntry = { seq: 8, events: [{ type: "RUN_STARTED", threadId: "thread-1", runId: "other" }] };
+    const entriesAfter = (/** @type {number} */ after) => [startEntry, ...sampleRun.slice(1)].filter(({ seq }) => seq > after);
+    const [first, second] = [bytesOf(sampleRun[0]), bytesOf(startEntry)];
+    // Including a second cut, among events that were received before.
     for (const cuts of [[first], [first + 120, second], [first + 120, second + 120], [first + 120, second + 300]]) {
-      const thread = new FakeThread(story);
+      const thread = new FakeThread(sampleRun);
       thread.cuts = cuts;
-      thread.answer = async ({ path, cursor }) => ({ begin: "", entries: path.endsWith("/connect") ? connects(Number(cursor)) : story });
-      const page = open(thread);
-      await page.agent.runAgent();
-      assert.deepEqual(page.events, whole, `cut at ${cuts}`);
+      thread.respond = async ({ path, cursor }) => ({ preamble: "", entries: path.endsWith("/connect") ? entriesAfter(Number(cursor)) : sampleRun });
+      const client = open(thread);
+      await client.agent.runAgent();
+      assert.deepEqual(client.events, allEvents, `cut at ${cuts}`);
     }
   });
 
-  it("goes on when the stream ends without the end of the run", async () => {
-    const thread = new FakeThread(story);
-    thread.instead = [async () => thread.stream({ begin: "", entries: story.slice(0, 6) })];
-    const page = open(thread);
-    await page.agent.runAgent();
-    assertComplete(page);
-    assert.equal(thread.requests[1]?.cursor, String(story[5]?.seq));
+  it("resumes when the stream ends before the run", async () => {
+    const thread = new FakeThread(sampleRun);
+    thread.overrides = [async () => thread.stream({ preamble: "", entries: sampleRun.slice(0, 6) })];
+    const client = open(thread);
+    await client.agent.runAgent();
+    assertComplete(client);
+    assert.equal(thread.requests[1]?.cursor, String(sampleRun[5]?.seq));
   });
 });
 
 describe("a connected thread", () => {
-  it("is whole wherever the connection drops", async () => {
-    for (const { seq: now } of story) {
-      let thread = new FakeThread(story);
+  it("is complete wherever the connection drops", async () => {
+    for (const { seq: now } of sampleRun) {
+      let thread = new FakeThread(sampleRun);
       thread.now = now;
-      const { begin, entries } = await thread.connect(undefined);
-      const stream = begin + entries.map(entryFrames).join("");
+      const { preamble, entries } = await thread.connect(undefined);
+      const stream = preamble + entries.map(entryFrames).join("");
       for (const cut of cutsOf(stream).filter((_, index) => index % 7 === now % 7)) {
-        thread = new FakeThread(story);
+        thread = new FakeThread(sampleRun);
         thread.now = now;
         thread.cuts = [cut];
-        const page = open(thread);
-        await page.agent.connectAgent();
-        assertCompleteInAnyOrder(page, `joined at ${now}, cut at ${cut}`);
-        assert.deepEqual(page.failures, []);
+        const client = open(thread);
+        await client.agent.connectAgent();
+        assertCompleteInAnyOrder(client, `joined at ${now}, cut at ${cut}`);
+        assert.deepEqual(client.failures, []);
       }
     }
   });
 
-  it("is asked for without the conversation", async () => {
-    const thread = new FakeThread(story);
+  it("is requested without messages and state", async () => {
+    const thread = new FakeThread(sampleRun);
     const agent = open(thread).agent;
     agent.setMessages([{ id: "u", role: "user", content: "hi" }]);
     agent.setState({ big: "x" });
@@ -191,17 +196,17 @@ function cutsOf(text) {
 }
 
 /** @param {FakeThread} thread */
-function posted(thread) {
+function postSource(thread) {
   return {
     open: (/** @type {string | undefined} */ cursor, /** @type {number} */ attempt) =>
       thread.fetch(attempt === 0 ? "/ag-ui/a" : "/ag-ui/a/connect", cursor ? { headers: { "Last-Event-ID": cursor } } : {}),
     until: /** @type {const} */ ("first end"),
-    repeatable: false,
+    idempotent: false,
   };
 }
 
 /** @param {number} seed */
-function numbers(seed) {
+function randomNumbers(seed) {
   let state = seed * 2654435761;
   return (/** @type {number} */ below) => {
     state = (Math.imul(state ^ (state >>> 15), 2246822519) + 374761393) | 0;

@@ -1,5 +1,5 @@
 /**
- * With CLIENT set to another installed version, the package under test gets that for `@ag-ui/client`.
+ * Resolves `@ag-ui/client` to the installed package that the environment variable CLIENT names, if it is set.
  */
 import { register } from "node:module";
 

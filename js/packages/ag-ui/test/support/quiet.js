@@ -1,7 +1,7 @@
 /**
- * The client reports on the console what the tests provoke. What it warns of is kept, to be looked at.
+ * Silences the console: the client logs the errors that the tests provoke. Warnings are collected for inspection.
  */
 /** @type {string[]} */
 export const warnings = [];
-console.warn = (...words) => void warnings.push(words.map(String).join(" "));
+console.warn = (...args) => void warnings.push(args.map(String).join(" "));
 console.error = () => {};

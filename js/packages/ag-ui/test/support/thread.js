@@ -1,6 +1,6 @@
 /**
- * A thread as a Threadwire server has it, in a few lines: entries with numbers, each told in one or several events of
- * which the last carries the number. It answers as the server does, and hangs up in mid-sentence when told to.
+ * A minimal thread of a Threadwire server: numbered entries, each with one or more events, of which the last carries
+ * the number. It responds as the server does, and can drop connections at any byte.
  */
 import { HttpAgent } from "@ag-ui/client";
 
@@ -25,17 +25,17 @@ export const entryFrames = ({ seq, events }) =>
   events.map((event, index) => frame(event, index === events.length - 1 ? seq : undefined)).join("");
 
 /**
- * What a client that has seen `events` has. The oracle is the stock client.
+ * The messages and state of a client that received `events`, computed by the stock client.
  *
  * @param {Event[]} events
  */
 export async function fold(events) {
   const isOpen = events.some(({ type }) => type === "RUN_STARTED") && !/RUN_(FINISHED|ERROR)/.test(events.at(-1)?.type ?? "");
-  // A stream may end anywhere but with a RUN_FINISHED while something is open, so this one ends in an error.
-  const whole = isOpen ? [...events, { type: "RUN_ERROR", message: "cut" }] : events;
+  // RUN_FINISHED is invalid while a part is open, so an unfinished stream ends with an error.
+  const complete = isOpen ? [...events, { type: "RUN_ERROR", message: "cut" }] : events;
   const agent = new HttpAgent({
     url: "http://fold.invalid",
-    fetch: async () => new Response(whole.map((event) => frame(event)).join(""), { headers: STREAM }),
+    fetch: async () => new Response(complete.map((event) => frame(event)).join(""), { headers: STREAM }),
   });
   await agent.runAgent();
   return { messages: agent.messages, state: agent.state };
@@ -55,11 +55,11 @@ const CLOSES = {
 const idOf = (event) => event["toolCallId"] ?? event["messageId"] ?? event["stepName"] ?? event["subagentRunId"];
 
 /**
- * The events that opened what is still open, and the run they are in.
+ * The events that opened the parts that are still open, and whether a run is active.
  *
  * @param {Event[]} events
  */
-function openIn(events) {
+function openAfter(events) {
   /** @type {Event[]} */
   let open = [];
   let running = false;
@@ -73,25 +73,25 @@ function openIn(events) {
   return { open, running };
 }
 
-/** Folding takes longer than everything else here. @type {WeakMap<Entry[], Map<number, any>>} */
+/** A cache, because folding takes longer than everything else here. @type {WeakMap<Entry[], Map<number, any>>} */
 const snapshots = new WeakMap();
 
 export class FakeThread {
   /** @param {Entry[]} entries */
   constructor(entries) {
     this.entries = entries;
-    /** How many bytes each coming connection carries before it breaks; the ones after are whole. @type {number[]} */
+    /** After how many bytes each of the next connections drops. Later ones do not. @type {number[]} */
     this.cuts = [];
-    /** The number up to which the run has come when somebody joins it without a cursor. */
+    /** The current sequence number, at which a client without a cursor joins. */
     this.now = entries.at(-1)?.seq ?? 0;
-    /** Whether it has lost all old cursors. */
-    this.forgetful = false;
-    /** Whether a followed stream is ended by the server once it has said everything, or stays open. */
+    /** Whether all old cursors are unknown. */
+    this.forgetsCursors = false;
+    /** Whether the server ends a stream after the last entry, or keeps it open. */
     this.closes = true;
     /** @type {Request[]} */
     this.requests = [];
-    /** What to answer instead, once each. @type {(() => Promise<Response>)[]} */
-    this.instead = [];
+    /** Responses to send instead, once each. @type {(() => Promise<Response>)[]} */
+    this.overrides = [];
   }
 
   /** @param {string} url @param {RequestInit} init */
@@ -107,28 +107,28 @@ export class FakeThread {
     };
     this.requests.push(request);
     init.signal?.throwIfAborted();
-    const answer = this.instead.shift();
-    if (answer) return answer();
+    const override = this.overrides.shift();
+    if (override) return override();
     if (path.includes("/stop/")) return Response.json({ stopped: true });
-    return this.stream(await this.answer(request), init.signal ?? undefined);
+    return this.stream(await this.respond(request), init.signal ?? undefined);
   };
 
   /** @param {Request} request */
-  async answer({ path, cursor }) {
-    const at = this.forgetful || cursor === null ? undefined : Number(cursor);
+  async respond({ path, cursor }) {
+    const at = this.forgetsCursors || cursor === null ? undefined : Number(cursor);
     if (path.endsWith("/connect")) return this.connect(at);
     if (path.endsWith("/events")) return this.follow(at);
-    return { begin: "", entries: this.entries };
+    return { preamble: "", entries: this.entries };
   }
 
   /** @param {number} seq */
-  upTo = (seq) => this.entries.filter((entry) => entry.seq <= seq).flatMap((entry) => entry.events);
+  eventsUpTo = (seq) => this.entries.filter((entry) => entry.seq <= seq).flatMap((entry) => entry.events);
   /** @param {number} seq */
-  after = (seq) => this.entries.filter((entry) => entry.seq > seq);
+  entriesAfter = (seq) => this.entries.filter((entry) => entry.seq > seq);
 
-  /** What has been sent is written: no later snapshot is older. @param {string} begin @param {Entry[]} entries @param {number} cut */
-  commit(begin, entries, cut) {
-    let at = encoder.encode(begin).length;
+  /** Everything sent is committed: later snapshots include it. @param {string} preamble @param {Entry[]} entries @param {number} cut */
+  commit(preamble, entries, cut) {
+    let at = encoder.encode(preamble).length;
     for (const entry of entries) {
       if (at < cut) this.now = Math.max(this.now, entry.seq);
       at += encoder.encode(entryFrames(entry)).length;
@@ -138,45 +138,45 @@ export class FakeThread {
   /** @param {number | undefined} cursor */
   async connect(cursor) {
     const at = cursor ?? this.now;
-    const { open, running } = openIn(this.upTo(at));
+    const { open, running } = openAfter(this.eventsUpTo(at));
     const snapshot = cursor === undefined ? await this.snapshot(at) : [];
-    const begin = [started(), ...snapshot, ...open, ...(running ? [] : [finished()])];
-    return { begin: begin.map((each) => frame(each)).join(""), entries: running ? this.after(at) : [] };
+    const events = [started(), ...snapshot, ...open, ...(running ? [] : [finished()])];
+    return { preamble: events.map((each) => frame(each)).join(""), entries: running ? this.entriesAfter(at) : [] };
   }
 
   /** @param {number | undefined} cursor */
   async follow(cursor) {
     const at = cursor ?? this.now;
-    const { open, running } = openIn(this.upTo(at));
+    const { open, running } = openAfter(this.eventsUpTo(at));
     const snapshot = cursor === undefined ? await this.snapshot(at) : [];
-    const begin = running ? [started(), ...snapshot, ...open] : snapshot.length ? [started(), ...snapshot, finished()] : [];
-    return { begin: begin.map((each) => frame(each)).join(""), entries: this.after(at) };
+    const events = running ? [started(), ...snapshot, ...open] : snapshot.length ? [started(), ...snapshot, finished()] : [];
+    return { preamble: events.map((each) => frame(each)).join(""), entries: this.entriesAfter(at) };
   }
 
   /** @param {number} seq */
   async snapshot(seq) {
-    const known = snapshots.get(this.entries) ?? new Map();
-    snapshots.set(this.entries, known);
-    const { messages, state } = known.get(seq) ?? (await fold(this.upTo(seq)));
-    known.set(seq, { messages, state });
+    const cached = snapshots.get(this.entries) ?? new Map();
+    snapshots.set(this.entries, cached);
+    const { messages, state } = cached.get(seq) ?? (await fold(this.eventsUpTo(seq)));
+    cached.set(seq, { messages, state });
     return [
       { type: "STATE_SNAPSHOT", snapshot: state },
       { type: "MESSAGES_SNAPSHOT", messages },
     ];
   }
 
-  /** @param {{ begin: string, entries: Entry[] }} answer @param {AbortSignal} [signal] */
-  stream({ begin, entries }, signal) {
-    const bytes = encoder.encode(begin + entries.map(entryFrames).join(""));
+  /** @param {{ preamble: string, entries: Entry[] }} content @param {AbortSignal} [signal] */
+  stream({ preamble, entries }, signal) {
+    const bytes = encoder.encode(preamble + entries.map(entryFrames).join(""));
     const cut = this.cuts.shift() ?? Infinity;
-    this.commit(begin, entries, cut);
+    this.commit(preamble, entries, cut);
     const { closes } = this;
     const body = new ReadableStream({
       start(controller) {
         signal?.addEventListener("abort", () => controller.error(signal.reason));
         if (cut > 0) controller.enqueue(bytes.subarray(0, cut));
       },
-      // An error takes what is still queued with it, so it comes when that has been read.
+      // An error discards the queue, so raise it only after the queue has been read.
       pull(controller) {
         if (cut < bytes.length) controller.error(new TypeError("terminated"));
         else if (closes) controller.close();

@@ -1,5 +1,5 @@
 /**
- * A page with an agent, and everything it was ever told.
+ * An agent, and a record of everything it reported.
  */
 import { ThreadwireAgent } from "../../dist/index.js";
 
@@ -7,7 +7,7 @@ import { ThreadwireAgent } from "../../dist/index.js";
  * @param {{ fetch: any }} thread
  * @param {Partial<import("../../dist/index.js").RetryPolicy>} [retry]
  */
-export function openPage(thread, retry) {
+export function openAgent(thread, retry) {
   const agent = new ThreadwireAgent({
     url: "/ag-ui/a",
     threadId: "thread-1",
@@ -23,11 +23,11 @@ export function openPage(thread, retry) {
   const busy = [];
   /** @type {any[]} */
   const statuses = [];
-  const show = () => void shown.push(structuredClone({ messages: agent.messages, state: agent.state }));
+  const record = () => void shown.push(structuredClone({ messages: agent.messages, state: agent.state }));
   agent.subscribe({
     onEvent: ({ event }) => void events.push(event),
-    onMessagesChanged: show,
-    onStateChanged: show,
+    onMessagesChanged: record,
+    onStateChanged: record,
     onRunInitialized: () => void busy.push(true),
     onRunFinalized: () => void busy.push(false),
   });
@@ -35,13 +35,13 @@ export function openPage(thread, retry) {
   return { agent, events, shown, busy, statuses, states: () => statuses.map(({ state }) => state) };
 }
 
-/** @template T @param {() => T | Promise<T>} look @param {string} what @returns {Promise<NonNullable<T>>} */
-export async function until(look, what) {
+/** @template T @param {() => T | Promise<T>} condition @param {string} what @returns {Promise<NonNullable<T>>} */
+export async function until(condition, what) {
   const deadline = performance.now() + 10_000;
   for (;;) {
-    const found = await look();
-    if (found) return found;
-    if (performance.now() > deadline) throw new Error(`Waited in vain until ${what}`);
+    const result = await condition();
+    if (result) return result;
+    if (performance.now() > deadline) throw new Error(`Timed out waiting until ${what}`);
     await new Promise((resolve) => setTimeout(resolve, 2));
   }
 }

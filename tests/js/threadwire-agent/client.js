@@ -1,5 +1,5 @@
 /**
- * A page with a `ThreadwireAgent`, built by `make test`, on a thread of its own.
+ * A client with a `ThreadwireAgent`, built by `make test`, on its own thread.
  */
 import { randomUUID } from "node:crypto";
 
@@ -9,7 +9,7 @@ const url = process.env["SERVER_URL"];
 if (!url) throw new Error("SERVER_URL is not set: run these tests with pytest tests/e2e/test_threadwire_agent.py");
 
 /** @param {{ threadId?: string, fetch?: any }} [options] */
-export function openPage({ threadId = randomUUID(), fetch } = {}) {
+export function openClient({ threadId = randomUUID(), fetch } = {}) {
   const agent = new ThreadwireAgent({ url: `${url}/ag-ui/chat`, threadId, fetch, retry: { firstDelay: 20 } });
   /** @type {any[]} */
   const events = [];
@@ -22,10 +22,10 @@ export function openPage({ threadId = randomUUID(), fetch } = {}) {
     events,
     states,
     threadId,
-    /** The last thing the assistant said. */
-    answer: () => String(agent.messages.findLast(({ role }) => role === "assistant")?.content ?? ""),
-    /** @param {string} text @param {number} [delay] seconds before each word of the answer */
-    say(text, delay = 0) {
+    /** The last message of the assistant. */
+    reply: () => String(agent.messages.findLast(({ role }) => role === "assistant")?.content ?? ""),
+    /** @param {string} text @param {number} [delay] seconds before each word of the reply */
+    send(text, delay = 0) {
       agent.addMessage({ id: randomUUID(), role: "user", content: text });
       agent.setState({ ...agent.state, delay });
       return agent.runAgent();
@@ -34,7 +34,7 @@ export function openPage({ threadId = randomUUID(), fetch } = {}) {
 }
 
 /**
- * Start a run as a program would, with no page involved.
+ * Start a run through the API, without an agent.
  *
  * @param {string} threadId
  * @param {any} input
@@ -50,31 +50,31 @@ export async function runInBackground(threadId, input) {
 }
 
 /**
- * A network that breaks each connection after so many bytes; once they are used up it holds.
+ * A network that drops the first connections, each after the next number of bytes in `limits`.
  *
  * @param {number[]} limits
  */
-export function brittle(limits) {
+export function unreliableNetwork(limits) {
   /** @type {{ method: string, path: string, cursor: string | null }[]} */
   const requests = [];
-  const brittleFetch = async (/** @type {string} */ address, /** @type {RequestInit} */ init) => {
+  const unreliableFetch = async (/** @type {string} */ address, /** @type {RequestInit} */ init) => {
     const headers = new Headers(init.headers);
     requests.push({ method: init.method ?? "GET", path: new URL(address).pathname, cursor: headers.get("last-event-id") });
     const connection = new AbortController();
     const signal = init.signal ? AbortSignal.any([init.signal, connection.signal]) : connection.signal;
     const response = await fetch(address, { ...init, signal });
-    let left = limits.shift() ?? Infinity;
+    let remaining = limits.shift() ?? Infinity;
     const cut = new TransformStream({
       transform(chunk, controller) {
-        controller.enqueue(chunk.subarray(0, left));
-        left -= chunk.length;
-        if (left > 0) return;
+        controller.enqueue(chunk.subarray(0, remaining));
+        remaining -= chunk.length;
+        if (remaining > 0) return;
         connection.abort();
-        // What is queued is still read: an error would take it away.
+        // Unlike an error, this does not discard the queue.
         controller.terminate();
       },
     });
     return new Response(response.body?.pipeThrough(cut) ?? null, response);
   };
-  return { fetch: brittleFetch, requests };
+  return { fetch: unreliableFetch, requests };
 }

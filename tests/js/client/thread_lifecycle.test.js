@@ -2,9 +2,9 @@ import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { test } from "node:test";
 
-import { apiUrl, client, says, sdk } from "../support/sdk.js";
+import { apiUrl, client, sdk, userInput } from "../support/sdk.js";
 
-/** What only the current line of the SDK knows: 2.0.0 is an older one. */
+/** Whether the SDK is of the current line, which supports more methods. 2.0.0 is older. */
 const current = sdk === "langgraph-sdk-1";
 
 /** @param {{ values: any }} thread */
@@ -13,12 +13,12 @@ const texts = (thread) => thread.values.messages.map((/** @type {any} */ message
 /** @param {string} threadId */
 const ttlOf = async (threadId) => (await (await fetch(`${apiUrl}/threads/${threadId}?include=ttl`)).json()).ttl;
 
-test("a copy has the state of its source and goes its own way", async () => {
+test("a copy has the state of its source and is independent of it", async () => {
   const { thread_id } = await client.threads.create({ metadata: { topic: "looms" } });
-  await client.runs.wait(thread_id, "chat", { input: says("hi") });
+  await client.runs.wait(thread_id, "chat", { input: userInput("hi") });
 
   const copy = await client.threads.copy(thread_id);
-  await client.runs.wait(copy.thread_id, "chat", { input: says("again") });
+  await client.runs.wait(copy.thread_id, "chat", { input: userInput("again") });
 
   assert.equal(copy.metadata.topic, "looms");
   assert.deepEqual(texts(copy), ["hi", "Hello from the model"]);
@@ -26,16 +26,16 @@ test("a copy has the state of its source and goes its own way", async () => {
   assert.equal(texts(await client.threads.get(thread_id)).length, 2);
 });
 
-test("what is not there cannot be copied", async () => {
+test("an unknown thread cannot be copied", async () => {
   await assert.rejects(client.threads.copy(randomUUID()), { status: 404 });
 });
 
-test("a thread begins with the state that supersteps lead to", async () => {
-  const said = [{ type: "human", content: "May I?" }];
+test("a thread can be created with supersteps", async () => {
+  const messages = [{ type: "human", content: "May I?" }];
   const thread = await client.threads.create({
     graphId: "approve",
     supersteps: [
-      { updates: [{ values: { messages: said }, asNode: "__start__" }] },
+      { updates: [{ values: { messages }, asNode: "__start__" }] },
       { updates: [{ values: { answer: "yes" }, asNode: "ask" }] },
     ],
   });
@@ -47,12 +47,12 @@ test("a thread begins with the state that supersteps lead to", async () => {
   assert.deepEqual(texts({ values: done }), ["May I?", "Done as you said"]);
 });
 
-test("supersteps of a node that does not exist are refused", async () => {
-  const asked = { graphId: "approve", supersteps: [{ updates: [{ values: {}, asNode: "nobody" }] }] };
-  await assert.rejects(client.threads.create(asked), { status: 400 });
+test("supersteps of an unknown node are rejected", async () => {
+  const thread = { graphId: "approve", supersteps: [{ updates: [{ values: {}, asNode: "unknown" }] }] };
+  await assert.rejects(client.threads.create(thread), { status: 400 });
 });
 
-test("a thread says how long it is kept", async () => {
+test("a thread returns its TTL", async () => {
   const { thread_id } = await client.threads.create({ ttl: 60 });
   assert.equal((await ttlOf(thread_id)).ttl_minutes, 60);
   assert.equal((await ttlOf(thread_id)).strategy, "delete");
@@ -62,7 +62,7 @@ test("a thread says how long it is kept", async () => {
   await assert.rejects(client.threads.update(thread_id, { ttl: -1 }), { status: 422 });
 });
 
-test("patching the state patches the metadata of the thread", async () => {
+test("patching the state updates the metadata of the thread", async () => {
   const { thread_id } = await client.threads.create({ metadata: { a: 1, b: 1 } });
 
   await client.threads.patchState(thread_id, { b: 2 });
@@ -72,21 +72,21 @@ test("patching the state patches the metadata of the thread", async () => {
   await assert.rejects(client.threads.patchState(randomUUID(), {}), { status: 404 });
 });
 
-test("a state shows its subgraphs when asked to", async () => {
+test("a state contains its subgraphs if requested", async () => {
   const { thread_id } = await client.threads.create();
-  await client.runs.wait(thread_id, "nested_chat", { input: says("hi") });
-  const [, within] = await client.threads.getHistory(thread_id);
+  await client.runs.wait(thread_id, "nested_chat", { input: userInput("hi") });
+  const [, earlier] = await client.threads.getHistory(thread_id);
 
-  const outside = await client.threads.getState(thread_id, within.checkpoint);
-  const inside = await client.threads.getState(thread_id, within.checkpoint, { subgraphs: true });
+  const without = await client.threads.getState(thread_id, earlier.checkpoint);
+  const withSubgraphs = await client.threads.getState(thread_id, earlier.checkpoint, { subgraphs: true });
 
-  assert.equal(outside.tasks[0].state, null);
-  assert.deepEqual(texts(/** @type {any} */ (inside.tasks[0].state)), ["hi", "Hello from within"]);
+  assert.equal(without.tasks[0].state, null);
+  assert.deepEqual(texts(/** @type {any} */ (withSubgraphs.tasks[0].state)), ["hi", "Hello from within"]);
 });
 
 test("the history is filtered by metadata", async () => {
   const { thread_id } = await client.threads.create();
-  await client.runs.wait(thread_id, "chat", { input: says("hi") });
+  await client.runs.wait(thread_id, "chat", { input: userInput("hi") });
 
   const inputs = await client.threads.getHistory(thread_id, { metadata: { source: "input" } });
 
@@ -95,20 +95,20 @@ test("the history is filtered by metadata", async () => {
 
 if (current) {
   test("threads are pruned", async () => {
-    const made = [await client.threads.create(), await client.threads.create()].map((thread) => thread.thread_id);
-    await client.runs.wait(made[0], "chat", { input: says("hi") });
+    const threadIds = [await client.threads.create(), await client.threads.create()].map((thread) => thread.thread_id);
+    await client.runs.wait(threadIds[0], "chat", { input: userInput("hi") });
 
-    assert.deepEqual(await client.threads.prune([made[0]], { strategy: "keep_latest" }), { pruned_count: 1 });
-    assert.equal((await client.threads.getHistory(made[0])).length, 1);
-    assert.deepEqual(await client.threads.prune([...made, randomUUID()]), { pruned_count: 2 });
-    await assert.rejects(client.threads.get(made[0]), { status: 404 });
+    assert.deepEqual(await client.threads.prune([threadIds[0]], { strategy: "keep_latest" }), { pruned_count: 1 });
+    assert.equal((await client.threads.getHistory(threadIds[0])).length, 1);
+    assert.deepEqual(await client.threads.prune([...threadIds, randomUUID()]), { pruned_count: 2 });
+    await assert.rejects(client.threads.get(threadIds[0]), { status: 404 });
     await assert.rejects(client.threads.prune(["nonsense"]), { status: 422 });
   });
 
-  test("a search takes out what lies at a path", async () => {
+  test("a search extracts values by path", async () => {
     const batch = randomUUID();
     const { thread_id } = await client.threads.create({ metadata: { batch } });
-    await client.runs.wait(thread_id, "chat", { input: says("hi") });
+    await client.runs.wait(thread_id, "chat", { input: userInput("hi") });
 
     const extract = { last: "values.messages[-1].content", nothing: "values.messages[9]" };
     const [found] = await client.threads.search({ metadata: { batch }, select: ["thread_id"], extract });
@@ -117,7 +117,7 @@ if (current) {
     await assert.rejects(client.threads.search({ extract: { a: "nope" } }), { status: 422 });
   });
 
-  test("a thread is read with its ttl, and updated without an answer", async () => {
+  test("a thread is fetched with its TTL, and updated without a response body", async () => {
     const { thread_id } = await client.threads.create({ ttl: 5 });
 
     assert.equal(await client.threads.update(thread_id, { metadata: { a: 1 }, returnMinimal: true }), undefined);

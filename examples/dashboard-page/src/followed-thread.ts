@@ -5,35 +5,35 @@ import { useCallback, useEffect, useMemo, useState, useSyncExternalStore } from 
 import type { Board } from "./board";
 import { server, type Thread } from "./thread";
 
-export interface Followed {
+export interface FollowedThread {
   readonly board: Board;
   readonly status: ConnectionStatus;
-  /** Whether a run is under way, whoever started it. */
+  /** Whether a run is active, including runs that other clients started. */
   readonly running: boolean;
-  /** Follow anew, after it was given up. */
-  again(): void;
+  /** Follow again after the agent gave up. */
+  retry(): void;
 }
 
 /**
- * The thread over all its runs, whoever starts them. CopilotKit's own agent knows only of the runs it starts itself, so
- * it is shown the others'.
+ * Follow the thread across all its runs, including those that other clients start. CopilotKit's own agent only sees
+ * runs that it starts itself, so `mirror` copies the others to it.
  */
-export function useFollowed(thread: Thread, onError: (message: string) => void): Followed {
+export function useFollowedThread(thread: Thread, onError: (message: string) => void): FollowedThread {
   const agent = useMemo(() => new ThreadwireAgent({ url: `${server}/ag-ui/dashboard`, threadId: thread.id }), [thread]);
   const { agent: chat } = useAgent({ agentId: "dashboard" });
   const [attempt, setAttempt] = useState(0);
 
   useEffect(() => {
-    let left = false;
+    let unmounted = false;
     let unfollow = () => {};
     thread.ready.then(
       () => {
-        if (!left) unfollow = agent.follow({ onRunErrorEvent: ({ event }) => onError(event.message) });
+        if (!unmounted) unfollow = agent.follow({ onRunErrorEvent: ({ event }) => onError(event.message) });
       },
       (error: Error) => onError(error.message),
     );
     return () => {
-      left = true;
+      unmounted = true;
       unfollow();
     };
   }, [agent, thread, attempt, onError]);
@@ -41,11 +41,11 @@ export function useFollowed(thread: Thread, onError: (message: string) => void):
   useEffect(() => mirror(agent, chat), [agent, chat]);
 
   const subscribe = useCallback(
-    (changed: () => void) => {
+    (onChange: () => void) => {
       const { unsubscribe } = agent.subscribe({
-        onStateChanged: changed,
-        onRunInitialized: changed,
-        onRunFinalized: changed,
+        onStateChanged: onChange,
+        onRunInitialized: onChange,
+        onRunFinalized: onChange,
       });
       return unsubscribe;
     },
@@ -55,6 +55,6 @@ export function useFollowed(thread: Thread, onError: (message: string) => void):
     board: useSyncExternalStore(subscribe, () => agent.state as Board),
     running: useSyncExternalStore(subscribe, () => agent.isRunning),
     status: useSyncExternalStore(agent.connection.subscribe, agent.connection.getSnapshot),
-    again: () => setAttempt((count) => count + 1),
+    retry: () => setAttempt((count) => count + 1),
   };
 }

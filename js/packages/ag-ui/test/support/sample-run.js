@@ -1,6 +1,6 @@
 /**
- * A run in which everything happens that can be open: text, a tool call, reasoning, steps, a subagent; words of several
- * bytes a letter; entries told in several events.
+ * A run that opens every kind of part: text, a tool call, reasoning, steps, a subagent. It contains multi-byte
+ * characters, and entries with several events.
  */
 import { finished, started } from "./thread.js";
 
@@ -9,7 +9,7 @@ import { finished, started } from "./thread.js";
 const text = (/** @type {string} */ messageId, /** @type {string} */ delta) => ({ type: "TEXT_MESSAGE_CONTENT", messageId, delta });
 
 /** @type {Event[][]} */
-const told = [
+const eventGroups = [
   [started()],
   [{ type: "STATE_SNAPSHOT", snapshot: { count: 0, name: "Zoë" } }, { type: "STEP_STARTED", stepName: "think" }],
   [
@@ -43,15 +43,15 @@ const told = [
     { type: "STATE_DELTA", delta: [{ op: "replace", path: "/count", value: 1 }] },
     { type: "STEP_FINISHED", stepName: "act" },
   ],
-  // The same id once more: a closed message that goes on.
+  // The same id again: a closed message that is continued.
   [{ type: "TEXT_MESSAGE_START", messageId: "answer", role: "assistant" }, text("answer", " Done."), { type: "TEXT_MESSAGE_END", messageId: "answer" }],
   [{ type: "STATE_DELTA", delta: [{ op: "add", path: "/last", value: [1, 2] }] }, finished()],
 ];
 
-/** As in a real log, not every entry is told to this wire, so the numbers have gaps. */
-export const story = told.map((events, index) => ({ seq: 3 * index + 7, events }));
+/** As in a real log, some entries have no events in this protocol, so the sequence numbers have gaps. */
+export const sampleRun = eventGroups.map((events, index) => ({ seq: 3 * index + 7, events }));
 
-/** A short run of its own. @param {string} name @param {number} first */
+/** A short run. @param {string} name @param {number} first */
 export const shortRun = (name, first) =>
   [
     [started(name)],
