@@ -8,8 +8,8 @@
     │   ├── KeyReused           an idempotency key that was used for a different request
     │   └── TooDeep             JSON nested beyond the limit
     ├── NotFound                it does not exist, or belongs to another user
-    │   ├── AgentNotFound       no agent of that name
-    │   └── ThreadNotFound      no thread under the id that a client chose
+    │   ├── AgentNotFound       no agent with that name
+    │   └── ThreadNotFound      no thread with the id that a client chose
     ├── Conflict                it already exists, or conflicts with the current state
     │   ├── ThreadBusy          another run holds the thread
     │   └── RollbackDue         a run that must be rolled back was about to end in another way

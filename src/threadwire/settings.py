@@ -31,7 +31,7 @@ class Settings(BaseSettings):
     host: str = "127.0.0.1"
     """The address to listen on. Any address other than loopback requires `insecure_no_auth`."""
     port: int = Field(2024, ge=0, le=65535)
-    """The port to listen on. 0 picks a free port and prints it."""
+    """The port to listen on. With 0, the server picks a free port and prints it."""
     insecure_no_auth: bool = False
     """Listen on addresses other than loopback without authentication."""
     reload: bool = True
@@ -44,7 +44,7 @@ class Settings(BaseSettings):
     """What happens to a run that an AG-UI or CopilotKit client starts on a busy thread: `reject` (409), `enqueue`,
     `interrupt` or `rollback`."""
     keep_temporary_seconds: float = Field(120.0, ge=0)
-    """How long a stateless run can be read, and its stream resumed, after it has ended and its thread was deleted."""
+    """How long a stateless run can be read, and its stream resumed, after it has ended and its thread was discarded."""
     unknown_thread: Literal["usual", "error", "empty"] = "usual"
     """What a client that connects to an unknown thread receives: an `error`, an `empty` thread, or the `usual` response
     of the protocol: an error on AG-UI, an empty thread on CopilotKit, whose clients connect to ids they have just

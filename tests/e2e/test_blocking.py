@@ -76,17 +76,17 @@ async def test_the_server_responds_while_a_node_blocks(own_sdk, own_server, grap
 async def test_the_log_names_the_node_and_the_line_that_blocks(own_sdk, own_server):
     sdk, before = own_sdk, len(own_server.log())
     await sdk.runs.wait(await sdk.thread(), "blocking", input={"seconds": 1.5})
-    lines = [line for line in own_server.log()[before:].splitlines() if "worker_blocked" in line]
+    lines = [line for line in own_server.log()[before:].splitlines() if "loop_blocked" in line]
     assert len(lines) == 1
     assert "node=wait" in lines[0]
     assert re.search(r"agents\.py:\d+ in block\b", lines[0])
-    own_server.wait_for_log("worker_unblocked")
+    own_server.wait_for_log("loop_unblocked")
 
 
 async def test_a_sync_node_is_not_reported_as_blocking(own_sdk, own_server):
     sdk, before = own_sdk, len(own_server.log())
     await sdk.runs.wait(await sdk.thread(), "slow_sync", input={"seconds": 1.5})
-    assert "worker_blocked" not in own_server.log()[before:]
+    assert "loop_blocked" not in own_server.log()[before:]
 
 
 async def _wait_for_first_step(sdk, run):

@@ -365,7 +365,7 @@ def test_a_file_is_rejected_as_data_directory(project, tmp_path, below):
 
 def test_listening_beyond_loopback_must_be_explicit(project, tmp_path):
     line = startup_error("serve", "--config", project, "--data", tmp_path / "data", "--host", "0.0.0.0", "--port", 0)
-    assert line.startswith("Refusing to listen on 0.0.0.0")
+    assert line.startswith("Cannot listen on 0.0.0.0 without authentication")
     assert "--insecure-no-auth" in line
 
 

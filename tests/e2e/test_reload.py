@@ -130,7 +130,7 @@ async def test_a_running_run_ends_with_the_code_it_started_with_and_its_stream_s
         ("words.py", 'WORD = "bro', r"SyntaxError: .*\(words\.py:1\)"),
         ("agent.py", "raise RuntimeError('not today')", r"RuntimeError: not today \(agent\.py:1\)"),
         ("agent.py", "graph = 3", r"\./agent\.py:graph is an object of type int"),
-        ("langgraph.json", "{", "not JSON at line 1"),
+        ("langgraph.json", "{", "invalid JSON at line 1"),
         ("langgraph.json", '{"graphs": {}}', '"graphs" is empty'),
         ("langgraph.json", '{"graphs": {"agent": "./agent.py:graph"}, "auth": {"path": "./a.py:a"}}', 'uses "auth"'),
     ],

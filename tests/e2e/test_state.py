@@ -301,10 +301,11 @@ async def test_a_run_whose_checkpoint_is_rolled_back_before_it_starts_ends_in_er
 
 async def test_the_checkpoint_of_a_run_must_be_valid(sdk, http):
     thread_id = await thread_after_steps(sdk)
-    for key in ("checkpoint_id", "checkpoint_ns", "checkpoint_map"):
+    kinds = {"checkpoint_id": "a string", "checkpoint_ns": "a string", "checkpoint_map": "an object"}
+    for key, kind in kinds.items():
         for body in ({"checkpoint": {key: 5}}, {"config": {"configurable": {key: 5}}}):
             response = await http.post(f"/threads/{thread_id}/runs/wait", json={"assistant_id": "steps", **body})
-            assert (response.status_code, response.json()) == (422, {"detail": f"{key} has the wrong type"})
+            assert (response.status_code, response.json()) == (422, {"detail": f"{key} must be {kind}"})
 
 
 async def test_an_empty_checkpoint_is_the_newest(sdk):

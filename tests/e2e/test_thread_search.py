@@ -88,7 +88,7 @@ async def test_values_can_be_extracted_without_being_selected(sdk, mark, convers
         ({"a": "values.x["}, "Extract path 'values.x[' is not a path like values.messages[-1].content"),
         ({"a": "values.x[*]"}, "Extract path 'values.x[*]' is not a path like values.messages[-1].content"),
         ({"a": "values" + ".a" * 500}, "Extract path for 'a' is longer than 1000 characters"),
-        ({f"a{at}": "values.x" for at in range(11)}, "extract: at most 10 paths"),
+        ({f"a{at}": "values.x" for at in range(11)}, "extract: must have at most 10 paths"),
     ],
 )
 async def test_invalid_paths_are_rejected(sdk, extract, detail):

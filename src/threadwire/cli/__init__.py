@@ -53,8 +53,8 @@ def dev(
     insecure_no_auth: Insecure = False,
     reload: Reload = True,
 ) -> None:
-    """Serve a project during development: it is reloaded when its files change, and pages from any loopback origin may
-    call it.
+    """Serve a project during development: reload it when its files change, and accept requests from pages of any
+    loopback origin.
 
     If no port is given and the default port is in use, the next free port is used.
     """

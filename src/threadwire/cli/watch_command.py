@@ -44,7 +44,7 @@ async def watch(thread_id: str, url: str, api_key: str | None, show: Show) -> No
     try:
         client = httpx.AsyncClient(base_url=url, headers=headers, timeout=timeout)
     except httpx.InvalidURL as error:
-        raise Invalid(f"{url} is not a URL: {error}") from error
+        raise Invalid(f"Invalid value for --url: {url!r}: {error}") from error
     async with client:
         await Watcher(client, thread_id, show).watch()
 

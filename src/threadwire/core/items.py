@@ -57,14 +57,15 @@ class GetItem:
     namespace: Labels
     key: str
     refresh: bool = True
-    """Whether the read postpones the expiry."""
+    """Whether the read restarts the item's TTL."""
 
 
 @dataclass(frozen=True, slots=True)
 class SearchItems:
     """Items at or below `prefix` that match the filter, the most recently put first.
 
-    With `near`, the items that have vectors come first, ordered by their nearest vector; the others follow as before.
+    With `near`, the items that have vectors come first, ordered by their nearest vector; the others follow in the usual
+    order.
     """
 
     prefix: Labels = ()
@@ -115,7 +116,7 @@ def _starts_with(namespace: Labels, path: Labels) -> bool:
 
 
 def rank_by_score(found: Iterable[tuple[Reference, float | None]]) -> list[tuple[Reference, float | None]]:
-    """Remove duplicates and sort: by best score first, then those without a score in their original order."""
+    """Remove duplicates and sort: the best score first, and those without a score last, in their original order."""
     best: dict[Reference, float | None] = {}
     for reference, score in found:
         known = best.setdefault(reference, score)

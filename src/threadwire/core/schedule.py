@@ -156,7 +156,7 @@ class Schedule:
 
 
 def parse_schedule(text: str) -> Schedule:
-    """Raise `Invalid` with the reason if `text` is not a schedule, or never matches."""
+    """Parse a schedule. Raise `Invalid` with the reason if `text` is not a schedule, or never matches."""
     try:
         schedule = _parse(text)
         if schedule.after(0) is None:

@@ -11,6 +11,6 @@ def to_datetime(milliseconds: int) -> datetime:
 
 
 def to_milliseconds(value: datetime) -> int:
-    """A `datetime` without a time zone is in UTC. Microseconds are truncated, because rounding `datetime.max` up would
-    exceed the calendar."""
+    """Return a timestamp. A `datetime` without a time zone is treated as UTC. Microseconds are truncated, because
+    rounding `datetime.max` up would exceed the calendar."""
     return ((value if value.tzinfo is not None else value.replace(tzinfo=UTC)) - _EPOCH) // timedelta(milliseconds=1)

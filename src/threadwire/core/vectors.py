@@ -1,4 +1,4 @@
-"""Vectors as the store keeps them: unit vectors of 32-bit floats, so that the cosine is a dot product."""
+"""Vectors as they are stored: unit vectors of 32-bit floats, so that the cosine is a dot product."""
 
 import importlib
 import math

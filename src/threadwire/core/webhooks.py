@@ -20,7 +20,7 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 _PORTS = {"http": 80, "https": 443}
 _TUNNELS = [ipaddress.ip_network(net) for net in ("64:ff9b::/96", "2002::/16", "2001::/32")]
-"""Ranges that embed an IPv4 address, which could be any."""
+"""Ranges that embed an IPv4 address, which may be a private one."""
 
 
 @dataclass(frozen=True)

@@ -124,7 +124,7 @@ def _read_json(path: Path) -> object:
     except FileNotFoundError:
         raise ConfigError(f"{path} does not exist. Pass the path of your langgraph.json.") from None
     except json.JSONDecodeError as error:
-        raise ConfigError(f"{path}: not JSON at line {error.lineno}, column {error.colno}: {error.msg}.") from None
+        raise ConfigError(f"{path}: invalid JSON at line {error.lineno}, column {error.colno}: {error.msg}.") from None
     except UnicodeEncodeError:
         raise ConfigError(f"{path}: a string contains a lone surrogate, which is not valid Unicode.") from None
     except (OSError, UnicodeDecodeError, RecursionError) as error:

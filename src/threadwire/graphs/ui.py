@@ -118,7 +118,7 @@ def _build(name: str, source: Path, external: Sequence[str]) -> Bundle:
         except (OSError, subprocess.TimeoutExpired) as error:
             raise NotFound(f"The UI of '{name}' cannot be bundled: {type(error).__name__}") from error
         if completed.returncode != 0:
-            logger.warning("ui_build_failed", ui=name, source=str(source), error=completed.stderr)
+            logger.warning("ui_bundling_failed", ui=name, source=str(source), error=completed.stderr)
             raise NotFound(f"The UI of '{name}' cannot be bundled: {_first_error(completed.stderr)}")
         return _read_built(name, Path(folder), source.parent)
 

@@ -214,10 +214,10 @@ class UserLoop:
         try:
             self._loop.run_forever()
         except (SystemExit, KeyboardInterrupt) as error:
-            logger.debug("worker_resumed", loop=self.name, error=type(error).__name__)
+            logger.debug("loop_resumed", loop=self.name, error=type(error).__name__)
         except BaseException as error:
             # Without the traceback: rendering it might fail again.
-            logger.warning("worker_resumed", loop=self.name, error=type(error).__name__)
+            logger.warning("loop_resumed", loop=self.name, error=type(error).__name__)
 
     def _clean_up(self) -> None:
         """Cancel the tasks that the project left running and give them a limited time to finish."""
@@ -239,7 +239,7 @@ class UserLoop:
             silence = time.monotonic() - self._heartbeat
             if silence < BLOCKED_AFTER:
                 if reported:
-                    logger.warning("worker_unblocked", loop=self.name)
+                    logger.warning("loop_unblocked", loop=self.name)
                 reported = False
             elif not reported:
                 reported = True
@@ -248,7 +248,7 @@ class UserLoop:
     def _report(self, silence: float) -> None:
         node, location = self._location()
         logger.warning(
-            "worker_blocked",
+            "loop_blocked",
             loop=self.name,
             node=node,
             at=location,

@@ -41,7 +41,7 @@ def _bind(listener: socket.socket, host: str, port: int, last: int) -> None:
 def _require_loopback(host: str, insecure_no_auth: bool) -> None:
     if host not in LOOPBACK and not insecure_no_auth:
         raise ConfigError(
-            f"Refusing to listen on {host} without authentication. Use 127.0.0.1, or pass --insecure-no-auth if a proxy"
+            f"Cannot listen on {host} without authentication. Use 127.0.0.1, or pass --insecure-no-auth if a proxy"
             " authenticates clients."
         )
 

@@ -1,12 +1,12 @@
-"""The storage contract: what a database driver must do for Threadwire, as small protocols.
+"""The storage contract: the protocols that a database driver implements.
 
 A driver is a folder (or file) that offers an `open_*` function returning an async context manager of `Storage`, and
 that passes `threadwire.testing.conformance`. Drivers share no base class. Numbers in parentheses refer to the rules of
 spec/log.md.
 
 Event loops and threads: a storage is opened on one event loop, and every `async` method is called on that loop unless
-its docstring says otherwise. `Log.append`, `Threads.commit_state`, checkpoint savers and `Items` are called from any
-thread and any loop, because graphs run on loops of their own.
+its docstring says otherwise. `Log.append`, `Threads.commit_state`, checkpoint savers and `Items` may be called from any
+thread and any loop, because graphs run on their own loops.
 """
 
 from collections.abc import Callable, Sequence
@@ -69,7 +69,7 @@ class Wakeup(Protocol):
     """A hint that a thread may have grown (3.3)."""
 
     async def wait(self, timeout: float) -> bool:
-        """Return True once a hint has arrived since the last call, or False after `timeout` seconds.
+        """Wait for a hint. Return True if one has arrived since the last call, or False after `timeout` seconds.
 
         Hints are not counted: several that arrive between two calls may be reported as one.
         """
@@ -165,7 +165,7 @@ class Threads(Protocol):
     async def expire(self, thread_id: ThreadId, now: int) -> ExpiryStrategy | None:
         """Apply the TTL strategy of a thread that is `due`, as `delete` or `prune` would, and return the strategy.
 
-        Returns None, and changes nothing, if the thread is not, or no longer, due.
+        Returns None, and changes nothing, if the thread is not due (or no longer due).
         """
 
     async def search(self, query: ThreadQuery) -> list[Thread]:
@@ -226,8 +226,8 @@ class Runs(Protocol):
         - While the thread has active runs, `reject` raises `ThreadBusy`; `enqueue` makes the run wait its turn;
           `interrupt` and `rollback` cancel every active run with that action, as `cancel` would, and then make the run
           wait its turn.
-        - A run with `due_at <= created_at` is not delayed: it is due whatever any clock says later. Timestamps are only
-          compared; they need not increase from call to call.
+        - A run with `due_at <= created_at` is not delayed: it is due immediately, whatever the clock says later.
+          Timestamps are only compared; they need not increase from call to call.
         - With `start`, a run that is not delayed, on a thread without active runs, is claimed in the same transaction,
           as `claim` would, and returned as `started`. `start` is called with it exactly once, in a task on the
           storage's event loop, as soon as the run would survive a crash of the process and before this method returns.
@@ -257,7 +257,7 @@ class Runs(Protocol):
         """
 
     async def next_due(self, *, exclude: frozenset[ThreadId] = frozenset()) -> int | None:
-        """Return the `due_at` of the earliest pending run that `claim`, with the same `exclude`, would take at that
+        """Return the `due_at` of the earliest pending run that `claim`, with the same `exclude`, would claim at that
         time if nothing else changed, or None. A worker may sleep until then."""
 
     async def count_active(self) -> dict[RunStatus, int]:
@@ -396,10 +396,10 @@ class Crons(Protocol):
         *,
         start: Callable[[Run], None] | None = None,
     ) -> Fired | None:
-        """Take a cron's slot: in one transaction, accept its run as `Runs.accept` would, set `last_run_at` to the slot,
-        and set the next slot to `next_run_at`. So a slot creates one run, whatever crashes or competes for it.
+        """Claim a cron's slot: in one transaction, accept its run as `Runs.accept` would, set `last_run_at` to the
+        slot, and set the next slot to `next_run_at`. So a slot creates one run, despite crashes and competing callers.
 
-        Returns None, and changes nothing, unless the stored cron equals `cron`: another caller took the slot, or the
+        Returns None, and changes nothing, unless the stored cron equals `cron`: another caller claimed the slot, or the
         cron was changed or deleted. Without `new`, or if the run is rejected, the slot passes without a run.
         """
 
@@ -411,7 +411,7 @@ class Deliveries(Protocol):
         """Return up to `limit` due deliveries that are not in `exclude`, ordered by due time."""
 
     async def postpone(self, delivery_id: int, until: int) -> None:
-        """Count a failed try, and make the delivery due again at `until`. A no-op if it no longer exists."""
+        """Count a failed attempt, and make the delivery due again at `until`. A no-op if it no longer exists."""
 
     async def remove(self, delivery_id: int) -> None:
         """Remove a delivery that succeeded or was abandoned. A no-op if it no longer exists."""
@@ -430,8 +430,8 @@ class Checkpoints(Protocol):
           its first put.
         - `async def wait_until_written()` returns once everything put through the saver so far would survive a crash of
           the process. It need not be fsynced: a power failure may still lose it, but it has not been published either.
-        - After `get_tuple`, for whichever checkpoint, the ids that LangGraph generates sort after the newest checkpoint
-          of that namespace, whatever the clock says (`advance_id_clock`).
+        - After `get_tuple`, for any checkpoint, the ids that LangGraph generates sort after the newest checkpoint of
+          that namespace, whatever the clock says (`advance_id_clock`).
         - It has LangGraph's extended capabilities `copy_thread`, `prune` and `delete_for_runs`, each in one transaction
           and never fenced.
         - Without a fence it also accepts ids that belong to no thread, so that checkpoints can be stored before their

@@ -118,7 +118,7 @@ def test_lone_surrogate_is_rejected(project):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ('{"graphs": {\n  "a": }', "not JSON at line 2, column 8: Expecting value."),
+        ('{"graphs": {\n  "a": }', "invalid JSON at line 2, column 8: Expecting value."),
         ([], "must be a JSON object, not a list."),
         ({}, '"graphs" is missing. Add e.g. "graphs": {"agent": "./agent.py:graph"}.'),
         ({"graphs": {}}, '"graphs" is empty. Add e.g. "agent": "./agent.py:graph".'),

@@ -242,7 +242,7 @@ async def test_loop_continues_when_error_reporting_fails(loop: UserLoop) -> None
 
     with capture_logs() as logs:
         assert await loop.run(work) == "still here"
-    assert {"event": "worker_resumed", "loop": "test", "error": "RecursionError", "log_level": "warning"} in logs
+    assert {"event": "loop_resumed", "loop": "test", "error": "RecursionError", "log_level": "warning"} in logs
 
 
 def kill() -> None:
@@ -357,7 +357,7 @@ class WatchdogLog:
 
     def __call__(self, logger: Any, level: str, line: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
         self.lines.append({**line, "level": level})
-        (self.blocked if line["event"] == "worker_blocked" else self.unblocked).set()
+        (self.blocked if line["event"] == "loop_blocked" else self.unblocked).set()
         return line
 
 
@@ -382,11 +382,11 @@ async def test_blocking_node_is_logged_with_file_and_line(watchdog: WatchdogLog)
         assert await asyncio.to_thread(watchdog.unblocked.wait, SOON)
 
     blocked, unblocked = watchdog.lines
-    assert (blocked["event"], blocked["level"], blocked["loop"]) == ("worker_blocked", "warning", "test")
+    assert (blocked["event"], blocked["level"], blocked["loop"]) == ("loop_blocked", "warning", "test")
     assert blocked["node"] == "blocking"
     assert blocked["at"] == f"{__file__}:{blocking_call.__code__.co_firstlineno + 1} in blocking_call"
     assert blocked["seconds"] >= BLOCKED_AFTER
-    assert (unblocked["event"], unblocked["loop"]) == ("worker_unblocked", "test")
+    assert (unblocked["event"], unblocked["loop"]) == ("loop_unblocked", "test")
 
 
 async def test_blocking_outside_a_node_is_logged_with_its_location(watchdog: WatchdogLog) -> None:
@@ -409,7 +409,7 @@ async def test_long_block_is_logged_once(watchdog: WatchdogLog) -> None:
         await loop.run(work)
         assert await asyncio.to_thread(watchdog.unblocked.wait, SOON)
 
-    assert [line["event"] for line in watchdog.lines] == ["worker_blocked", "worker_unblocked"]
+    assert [line["event"] for line in watchdog.lines] == ["loop_blocked", "loop_unblocked"]
 
 
 async def test_sync_node_does_not_block_the_loop(loop: UserLoop) -> None:

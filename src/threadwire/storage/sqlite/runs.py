@@ -148,7 +148,7 @@ class SqliteRuns:
             if run is None:
                 raise NotFound(f"Run {run_id} not found")
             if run.active:
-                raise Conflict(f"Run {run_id} is still {run.status}")
+                raise Conflict(f"Run {run_id} is {run.status}; cancel it or wait for it to end")
             _remove(transaction.db, run_id)
 
         await self._writer.do(delete)

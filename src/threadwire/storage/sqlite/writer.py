@@ -548,7 +548,7 @@ class Writer:
         expected = error if isinstance(error, StorageError) else None
         reason = expected.message if expected else repr(error)
         with self._db_lock, self._lock:  # a caller may still be in `write_through`
-            message = f"The storage failed. {reason}. The server is stopping and must be restarted."
+            message = f"The storage has failed. {reason}. The server is exiting and must be restarted."
             self.fatal_error = StorageFailed(message)
             self._closed = True
             self._wal.disable_checkpoints()

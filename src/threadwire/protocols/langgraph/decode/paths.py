@@ -19,7 +19,7 @@ _STEP = re.compile(r"\.([^.\[\]]+)|\[(-?[0-9]{1,9})\]")
 def limit_paths(extract: Any) -> Any:
     """Check the number of paths first, since parsing each path, and reporting each error, takes time."""
     if isinstance(extract, dict) and len(extract) > MAX_PATHS:
-        raise Invalid(f"extract: at most {MAX_PATHS} paths")
+        raise Invalid(f"extract: must have at most {MAX_PATHS} paths")
     return extract
 
 

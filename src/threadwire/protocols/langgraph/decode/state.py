@@ -54,7 +54,7 @@ def checkpoint_at(checkpoint: Object | None, checkpoint_id: str | None) -> Objec
         del at["checkpoint_id"]
     for key, value in at.items():
         if not isinstance(value, dict if key == "checkpoint_map" else str):
-            raise Invalid(f"{key} has the wrong type")
+            raise Invalid(f"{key} must be {'an object' if key == 'checkpoint_map' else 'a string'}")
     return at or None
 
 
