@@ -91,7 +91,7 @@ $(VENV)/.bench: $(VENV)/.ready
 bench: $(VENV)/.bench stock  ## Run the benchmarks and compare with bare graph.astream and the stock dev server
 	$(BIN)/python -m bench
 
-soak: $(VENV)/.ready  ## Run the long tests: 500 kills, a resume at every id, and thousands of random sequences of storage operations
+soak: $(VENV)/.ready  ## Run the long tests: 500 kills, a resume at every id, and thousands of generated storage tests
 	KILL_CYCLES=500 $(BIN)/pytest tests/integration/test_kill.py --timeout 7200
 	RESUME_STRIDE=1 $(BIN)/pytest tests/integration/test_resume.py --timeout 7200
 	THREADWIRE_HYPOTHESIS_EXAMPLES=2000 $(BIN)/pytest tests/conformance --timeout 7200

@@ -1,7 +1,7 @@
 """`threadwire watch`: follow a thread live, run after run, on any LangGraph API server.
 
-Each run is joined separately, because a run can be joined with other stream modes than it was started with. So tokens
-and custom events are also shown for runs whose clients did not ask for them.
+Each run is joined separately, because a run can be joined with stream modes other than those it was started with. So
+tokens and custom events are also shown for runs whose clients did not ask for them.
 """
 
 import asyncio

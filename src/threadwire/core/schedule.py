@@ -122,8 +122,8 @@ class Schedule:
         return None
 
     def _next_by_elapsed_time(self, start: datetime) -> datetime | None:
-        """A local time may occur twice, and its second occurrence may follow the first one of a later local time. So a
-        candidate is final only once the first occurrence of the next local time is not earlier."""
+        """A local time may occur twice, and its second occurrence may come after the first occurrence of a later local
+        time. So a candidate is final only once the first occurrence of the next local time is not earlier."""
         now, best = start.astimezone(UTC), None
         for local in self._local_times_after(start.replace(tzinfo=None) - _upcoming_setback(start)):
             instants = _instants(local, start.tzinfo)

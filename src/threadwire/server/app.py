@@ -112,7 +112,7 @@ def open_storage(settings: Settings, serializer: Serializer) -> AbstractAsyncCon
 
             return open_memory_storage(serializer=serializer)
         case other:
-            raise ConfigError(f"Unknown storage {other!r}: use sqlite or memory")
+            raise ConfigError(f"Invalid value for storage: {other!r}. Use sqlite or memory.")
 
 
 def build_api(engine: Engine, streams: OpenStreams, settings: Settings, http: HttpConfig) -> FastAPI:
