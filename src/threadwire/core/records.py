@@ -144,6 +144,13 @@ class Run:
     started_at: int | None = None
     """When the latest attempt started."""
     owner: str | None = None
+    via: str | None = None
+    """The protocol that the request came by, or `cron`."""
+
+    @property
+    def resume(self) -> Json:
+        """The value that answers interrupts, or None."""
+        return (self.kwargs.get("command") or {}).get("resume")
 
     @property
     def active(self) -> bool:
@@ -184,6 +191,7 @@ class NewRun:
     temporary: bool = False
     webhook: str | None = None
     owner: str | None = None
+    via: str | None = None
 
     def queued(self) -> Draft:
         """Return the run's first log entry (spec 5.1)."""
@@ -211,6 +219,7 @@ class NewRun:
             temporary=self.temporary,
             webhook=self.webhook,
             owner=self.owner,
+            via=self.via,
         )
 
     def thread(self) -> Thread:
@@ -253,7 +262,12 @@ class StateSummary:
     status: Literal["idle", "interrupted", "error"]
     values: Json
     interrupts: dict[str, Json] = field(default_factory=dict)
+    """The pending interrupts of each task."""
     error: Json = None
+
+    @property
+    def pending_interrupts(self) -> list[Json]:
+        return [each for interrupts in self.interrupts.values() for each in interrupts]
 
 
 @dataclass(frozen=True, slots=True)

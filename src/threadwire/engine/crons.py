@@ -101,6 +101,7 @@ def _run_request(cron: Cron) -> StartRun:
         temporary=cron.thread_id is None and not cron.keep_threads,
         webhook=cron.kwargs.get("webhook"),
         owner=cron.owner,
+        via="cron",
     )
 
 

@@ -65,6 +65,8 @@ class StartRun:
     defer_sync: bool = False
     """Whether fsync may be deferred, because the client receives nothing before the run's first output."""
     owner: str | None = None
+    via: str | None = None
+    """The protocol that the request came by, or `cron`."""
 
 
 StartClaimed = Callable[[Run], None]
@@ -209,6 +211,7 @@ class Runs:
             temporary=request.temporary,
             webhook=None if self._webhooks.disabled else request.webhook,
             owner=request.owner,
+            via=request.via,
         )
 
     async def _rolled_back_by(self, request: StartRun) -> "Sequence[Run]":

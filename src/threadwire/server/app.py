@@ -133,8 +133,8 @@ def build_api(engine: Engine, streams: OpenStreams, settings: Settings, http: Ht
         system_routes(engine),
         metrics_route(engine, streams),
         api_page_route(api),
-        ag_ui_routes(engine, streams, client_policy(settings, unknown_thread="error")),
-        copilotkit_routes(engine, streams, agents, client_policy(settings, unknown_thread="empty")),
+        ag_ui_routes(engine, streams, client_policy("ag-ui", settings, unknown_thread="error")),
+        copilotkit_routes(engine, streams, agents, client_policy("copilotkit", settings, unknown_thread="empty")),
     ):
         # Not `include_router`: FastAPI would search each router twice, once to match and once to call.
         api.router.routes += _enabled_routes(router, http)
@@ -194,11 +194,11 @@ def _with_cors(app: ASGIApp, http: HttpConfig, origins: str) -> ASGIApp:
     )
 
 
-def client_policy(settings: Settings, *, unknown_thread: UnknownThread) -> ClientPolicy:
+def client_policy(protocol: str, settings: Settings, *, unknown_thread: UnknownThread) -> ClientPolicy:
     """Return the policy from the settings. `unknown_thread` is the protocol's default, unless the setting overrides
     it."""
     chosen = settings.unknown_thread
-    return ClientPolicy(settings.when_busy, unknown_thread if chosen == "usual" else chosen)
+    return ClientPolicy(protocol, settings.when_busy, unknown_thread if chosen == "usual" else chosen)
 
 
 def origin_pattern(settings: Settings, http: HttpConfig, *, dev: bool) -> str:

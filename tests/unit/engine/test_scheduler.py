@@ -110,7 +110,7 @@ async def test_a_due_slot_starts_one_run(harness: Harness) -> None:
     await harness.fire_at("2026-11-15 12:01:00")
     await harness.scheduler.fire_due()
     (run,) = await harness.runs()
-    assert (run.status, run.kwargs["input"], run.temporary) == ("pending", 1, True)
+    assert (run.status, run.kwargs["input"], run.temporary, run.via) == ("pending", 1, True, "cron")
     assert run.metadata["of"] == "cron"
     assert (await harness.crons.get(cron.cron_id)).next_run_at == at("2026-11-15 12:02:00")
     await harness.fire_at("2026-11-15 12:02:00")

@@ -29,6 +29,8 @@ UnknownThread = Literal["error", "empty"]
 class ClientPolicy:
     """How a protocol treats its clients."""
 
+    protocol: str
+    """The name of the protocol, recorded with its runs."""
     when_busy: WhenBusy
     """The multitask strategy of a run on a thread that has an active one."""
     unknown_thread: UnknownThread
@@ -78,6 +80,7 @@ async def start(
             create_thread=True,
             thread_metadata=thread_metadata or {},
             defer_sync=True,
+            via=client_policy.protocol,
         )
     )
     if client_policy.pending_stops.take(thread_id, run_input.run_id):

@@ -51,7 +51,7 @@ RunList = list[Run]
 
 _COLUMNS = """run, thread, assistant, graph_id, status, created_at, updated_at, due_at, queued_seq, multitask, attempt,
   crashes, cancel, metadata, kwargs, error, ended_seq, idempotency_key, request_digest, temporary, webhook,
-  started_at, owner"""
+  started_at, owner, via"""
 _DUE_AT = 7
 _RUNS = f"SELECT {_COLUMNS} FROM runs "
 _CLAIMABLE = "status = 'pending' AND first = 1"
@@ -250,7 +250,7 @@ def _insert(transaction: Transaction, new: NewRun, previous: str | None, *, firs
         run = replace(run, status="running", attempt=1, started_at=new.created_at)
     transaction.db.execute(
         f"INSERT INTO runs ({_COLUMNS}, first, thread_was)"
-        " VALUES (?,?,?,?,?,?,?,?,?,?,?,0,NULL,?,?,NULL,NULL,?,?,?,?,?,?,?,?)",
+        " VALUES (?,?,?,?,?,?,?,?,?,?,?,0,NULL,?,?,NULL,NULL,?,?,?,?,?,?,?,?,?)",
         (
             key_of(run.run_id),
             key_of(run.thread_id),
@@ -271,6 +271,7 @@ def _insert(transaction: Transaction, new: NewRun, previous: str | None, *, firs
             run.webhook,
             run.started_at,
             run.owner,
+            run.via,
             first,
             previous,
         ),
@@ -541,6 +542,7 @@ def _run(row: Sequence[Any]) -> Run:
         webhook,
         started_at,
         owner,
+        via,
     ) = row
     return Run(
         run_id=RunId(name_of(run)),
@@ -566,4 +568,5 @@ def _run(row: Sequence[Any]) -> Run:
         webhook=webhook,
         started_at=started_at,
         owner=owner,
+        via=via,
     )

@@ -50,6 +50,7 @@ class RunsConformance:
             idempotency_key="k",
             request_digest="d",
             owner="ada",
+            via="langgraph",
         )
         accepted = await storage.runs.accept(new)
         assert (accepted.repeated, accepted.stopping) == (False, ())
@@ -69,6 +70,7 @@ class RunsConformance:
             idempotency_key="k",
             request_digest="d",
             owner="ada",
+            via="langgraph",
         )
         assert await storage.runs.get(new.run_id) == accepted.run
 

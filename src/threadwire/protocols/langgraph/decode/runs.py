@@ -116,6 +116,7 @@ class RunBody(GraphCall):
             idempotency_key=None if idempotent_request is None else idempotent_request.key,
             request_digest=None if idempotent_request is None else idempotent_request.digest,
             defer_sync=defer_sync,
+            via="langgraph",
         )
 
     def configurable(self) -> Object:
