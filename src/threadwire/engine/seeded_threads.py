@@ -139,7 +139,12 @@ class SeededThreads:
         created = replace(thread, status=summary.status, values=summary.values, interrupts=summary.interrupts)
         drafts: list[Draft] = []
         if history.checkpoint_id is not None:
-            reset = {"cause": history.cause, "checkpoint_id": history.checkpoint_id, "values": summary.values}
+            reset = {
+                "cause": history.cause,
+                "checkpoint_id": history.checkpoint_id,
+                "values": summary.values,
+                "interrupts": summary.pending_interrupts,
+            }
             drafts.append(Draft(Kind.STATE_RESET, reset, (), thread.created_at))
         checkpoints_from = None if self._checkpoints.is_custom else history.staging_id
         return await self._storage.threads.create(created, drafts=drafts, checkpoints_from=checkpoints_from)

@@ -259,7 +259,12 @@ class Threads:
 
     def _commit_update(self, thread_id: ThreadId, move: StagedUpdate, since: Seq, puts: Sequence[Put]) -> StateCommit:
         now = self._clock()
-        reset = {"cause": "update", "checkpoint_id": move.configurable["checkpoint_id"], "values": move.summary.values}
+        reset = {
+            "cause": "update",
+            "checkpoint_id": move.configurable["checkpoint_id"],
+            "values": move.summary.values,
+            "interrupts": move.summary.pending_interrupts,
+        }
         drafts = [Draft(Kind.STATE_RESET, reset, (), now)]
         return self._storage.threads.commit_state(thread_id, move.summary, drafts, puts, since=since, now=now)
 

@@ -14,6 +14,7 @@ from typing import Any
 from langchain_core.messages import BaseMessage, BaseMessageChunk
 
 from threadwire.core.entries import Draft, Json, Kind, Namespace
+from threadwire.core.interrupts import INTERRUPT
 from threadwire.core.json import dumps, loads, native
 from threadwire.core.namespaces import ByNamespace
 from threadwire.graphs.dispatched_events import DispatchedEvent
@@ -21,7 +22,6 @@ from threadwire.graphs.dispatched_events import DispatchedEvent
 LARGE_UPDATE = 2048
 """Size in bytes above which an update is stored as its keys only, unless the client requested updates."""
 
-INTERRUPT = "__interrupt__"
 _SCALARS = (str, int, float, bool, type(None))
 
 

@@ -73,7 +73,7 @@ async def test_the_log_of_a_copy_starts_with_its_state(registry, saver):
         newest = (await engine.threads.state(copy.thread_id))["checkpoint_id"]
         assert (copy.values, copy.status) == ({"n": 5}, "idle")
         (entry,) = await storage.log.read(copy.thread_id, START)
-        assert entry.data == {"cause": "copy", "checkpoint_id": newest, "values": {"n": 5}}
+        assert entry.data == {"cause": "copy", "checkpoint_id": newest, "values": {"n": 5}, "interrupts": []}
         assert len(await engine.threads.history(copy.thread_id)) == 3
 
 
