@@ -48,7 +48,8 @@ ALL = ["values", "updates", "messages-tuple", "custom", "tasks", "checkpoints", 
 
 
 async def start(engine: Engine, graph: str, **kwargs: Any) -> Run:
-    return await engine.runs.start(StartRun(graph, THREAD, {"stream_mode": ALL[:4], **kwargs}, create_thread=True))
+    kwargs = {"stream_mode": ALL[:4], **kwargs}
+    return await engine.runs.start(StartRun(graph, THREAD, kwargs, create_thread=True, via="langgraph"))
 
 
 async def wait_for_log(storage: Storage, run: Run, complete: Callable[[list[Entry]], bool]) -> None:

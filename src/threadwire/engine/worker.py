@@ -13,7 +13,7 @@ import structlog
 from anyio.abc import TaskGroup
 
 from threadwire.core.configuration import base_checkpoint_of
-from threadwire.core.entries import Draft, Fence
+from threadwire.core.entries import Draft, Fence, Kind
 from threadwire.core.ids import RunId, ThreadId
 from threadwire.core.records import CancelAction, Ending, Run
 from threadwire.core.run_state import user_interrupt_error
@@ -31,6 +31,8 @@ logger = structlog.get_logger("threadwire.worker")
 
 STOP_TIMEOUT = 2.0
 """Seconds a run has to stop when a shutdown cancels it. Its code may block, or suppress the cancellation."""
+
+_PAGE = 20
 
 _ROLLED_BACK = Ending(status="interrupted", rollback=True)
 
@@ -278,8 +280,19 @@ class Worker:
             run,
             resumes=resumes,
             base_checkpoint=checkpoint_id,
+            answer_recorded=run.attempt > 1 and run.resume is not None and await self._has_recorded_answer(run),
             stream_models=self._registry.stream_models(run.graph_id),
         )
+
+    async def _has_recorded_answer(self, run: Run) -> bool:
+        """Whether an earlier attempt has recorded what the run answers. If it has, that is one of the run's first
+        entries."""
+        cursor = run.queued_seq
+        while entries := await self._storage.log.read(run.thread_id, cursor, limit=_PAGE, run_id=run.run_id):
+            if any(entry.kind == Kind.INPUT_ANSWERED for entry in entries):
+                return True
+            cursor = entries[-1].seq
+        return False
 
     async def _execute(self, run: Run, execution: Execution) -> Ending:
         """Runs on the user loop."""

@@ -18,6 +18,7 @@ from threadwire.core.configuration import base_checkpoint_of, configurable_of
 from threadwire.core.entries import Draft, Json, Kind, Namespace
 from threadwire.core.json import native
 from threadwire.core.records import Ending, Run, StateSummary
+from threadwire.graphs.answers import find_answers
 from threadwire.graphs.context import matching_context
 from threadwire.graphs.langgraph_private import STRICT_RESUME, patch_langgraph
 from threadwire.graphs.normalize import Normalizer, render_interrupt
@@ -47,11 +48,13 @@ class Attempt:
     """One attempt to execute a run.
 
     `resumes` means that an earlier attempt left a checkpoint, so the input has already been applied (spec 5.5).
+    `answer_recorded` means that an earlier attempt has recorded what the run answers (spec 6.14).
     """
 
     run: Run
     resumes: bool
     base_checkpoint: str | None
+    answer_recorded: bool = False
     stream_models: bool = True
 
 
@@ -80,7 +83,7 @@ class Execution:
         self, graph: Pregel[Any, Any, Any, Any], saver: BaseCheckpointSaver[str], store: BaseStore
     ) -> Ending:
         bound = graph.copy(update={"checkpointer": saver, "store": store})
-        self._record_start()
+        await self._record_start(bound, saver)
         record, recorder, feed = self._recorder.record, self._recorder, self._normalizer.feed
         # A step's tasks are announced before they run. Waiting for the disk at that point, and not when the checkpoint
         # is put, lets LangGraph prepare the step in the meantime, and a crash still repeats only the step it
@@ -113,7 +116,15 @@ class Execution:
 
     # -- input and config ----------------------------------------------------------------------------------------
 
-    def _record_start(self) -> None:
+    async def _record_start(self, graph: Pregel[Any, Any, Any, Any], saver: BaseCheckpointSaver[str]) -> None:
+        drafts = self._start_entries()
+        try:
+            if not self._attempt.resumes and not self._attempt.answer_recorded:
+                drafts += await self._answer_entries(graph, saver)
+        finally:
+            self._recorder.record(drafts)
+
+    def _start_entries(self) -> list[Draft]:
         now = time.time_ns() // 1_000_000
         started: dict[str, Json] = {
             "attempt": self._run.attempt,
@@ -125,13 +136,24 @@ class Execution:
         if self._attempt.base_checkpoint is not None:
             started["checkpoint_id"] = self._attempt.base_checkpoint
         drafts = [Draft(Kind.RUN_STARTED, started, (), now)]
-        command = self._kwargs.get("command")
-        if not self._attempt.resumes:
-            if (base := base_checkpoint_of(self._kwargs.get("config") or {})) is not None:
-                drafts.append(Draft(Kind.STATE_RESET, {"cause": "fork", "checkpoint_id": base}, (), now))
-            if command is not None and command.get("resume") is not None:
-                drafts.append(Draft(Kind.INPUT_ANSWERED, {"value": command["resume"]}, (), now))
-        self._recorder.record(drafts)
+        if not self._attempt.resumes and (base := self._addressed_checkpoint) is not None:
+            drafts.append(Draft(Kind.STATE_RESET, {"cause": "fork", "checkpoint_id": base}, (), now))
+        return drafts
+
+    async def _answer_entries(
+        self, graph: Pregel[Any, Any, Any, Any], saver: BaseCheckpointSaver[str]
+    ) -> Sequence[Draft]:
+        run = self._run
+        if (resume := run.resume) is None:
+            return ()
+        strict = bool(self._kwargs.get("strict_resume"))
+        answers = await find_answers(resume, graph, saver, run.thread_id, self._addressed_checkpoint, strict=strict)
+        answered = {"value": resume, "answers": answers, "by": run.owner, "via": run.via}
+        return (Draft(Kind.INPUT_ANSWERED, answered, (), time.time_ns() // 1_000_000),)
+
+    @property
+    def _addressed_checkpoint(self) -> str | None:
+        return base_checkpoint_of(self._kwargs.get("config") or {})
 
     def _input(self) -> Any:
         if self._attempt.resumes:

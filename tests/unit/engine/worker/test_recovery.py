@@ -13,6 +13,7 @@ from threadwire.testing.conformance.samples import (
     NOW,
     a_run,
     accept,
+    claim_run,
     kinds,
     run_log,
     start_on_new_thread,
@@ -94,6 +95,36 @@ async def test_a_released_run_resumes_where_it_stopped(
     assert (await the_thread(storage, run.thread_id)).values["said"] == ["hello", "heard", "held"]
     finished = await the_run(storage, run.run_id)
     assert (finished.status, finished.attempt, finished.crashes) == ("success", 2, 0)
+
+
+@pytest.mark.parametrize("attempts_before_the_start", [0, 1])
+async def test_a_run_that_is_released_records_what_it_answers_once(
+    storage: Storage, registry: GraphRegistry, gate: "Future[None]", attempts_before_the_start: int
+) -> None:
+    """6.14, also if the attempts before the first one that started left no entry"""
+    asking = await accept_run(storage, "holds_after_answer", **HOLD_KWARGS)
+    async with running_worker(storage, registry):
+        [interrupt] = (await ended(storage, asking)).data["interrupts"]
+    resume = {"command": {"resume": "yes"}}
+    run = await accept(
+        storage, asking.thread_id, graph_id="holds_after_answer", kwargs=resume, owner="ada", via="langgraph"
+    )
+    for _ in range(attempts_before_the_start):
+        await storage.runs.release((await claim_run(storage, run.run_id)).fence, NOW)
+    first = attempts_before_the_start + 1
+    async with running_worker(storage, registry):
+        await wait_for_log(storage, run, is_holding(first))
+    gate.set_result(None)
+    async with running_worker(storage, registry):
+        await ended(storage, run)
+
+    log = await run_log(storage, run)
+    assert [entry.attempt for entry in log if entry.kind == Kind.RUN_STARTED] == [first, first + 1]
+    [answered] = [entry for entry in log if entry.kind == Kind.INPUT_ANSWERED]
+    assert (answered.seq, answered.attempt) == (log[1].seq + 1, first)
+    answers = [{"id": interrupt["id"], "response": "yes"}]
+    assert answered.data == {"value": "yes", "answers": answers, "by": "ada", "via": "langgraph"}
+    assert (await the_thread(storage, run.thread_id)).values["said"] == ["hello", "yes"]
 
 
 # -- after a crash ----------------------------------------------------------------------------------------------------

@@ -32,6 +32,7 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Annotated, Any, TypedDict
 
 from langgraph.graph import START, StateGraph
+from langgraph.types import interrupt
 
 gates: dict[str, Future] = {}
 
@@ -55,6 +56,12 @@ async def hold_on(state: State) -> State:
         with suppress(asyncio.CancelledError):
             await asyncio.sleep(0.01)
     return {"said": ["held"]}
+
+
+async def hold_after_answer(state: State) -> State:
+    answer = interrupt("ok?")
+    await asyncio.shield(asyncio.wrap_future(gates[state["gate"]]))
+    return {"said": [answer]}
 
 
 def hold_in_thread(state: State) -> State:
@@ -82,6 +89,7 @@ def chain(*nodes: Any) -> Any:
 hears = chain(hear)
 holds = chain(hear, hold)
 holds_on = chain(hear, hold_on)
+holds_after_answer = chain(hold_after_answer)
 holds_in_thread = chain(hear, hold_in_thread)
 leaves_behind = chain(leave_behind)
 
@@ -134,7 +142,7 @@ async def fails_to_close():
 """
 
 
-NAMES = ("hears", "holds", "holds_on", "holds_in_thread", "leaves_behind", "cancels", "unmade")
+NAMES = ("hears", "holds", "holds_on", "holds_after_answer", "holds_in_thread", "leaves_behind", "cancels", "unmade")
 NAMES += ("watches", "swallows", "translates", "fails_to_close")
 
 
