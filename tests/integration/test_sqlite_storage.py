@@ -39,7 +39,7 @@ from threadwire.storage.sqlite.compression import decompress
 from threadwire.storage.sqlite.keys import key_of
 from threadwire.storage.sqlite.log import SqliteLog
 from threadwire.storage.sqlite.schema import migrate, migrations
-from threadwire.storage.sqlite.segments import ZLIB, ZSTD, decode, encode, pack, unpack
+from threadwire.storage.sqlite.segments import CODES, ZLIB, ZSTD, decode, encode, pack, unpack
 from threadwire.storage.sqlite.transaction import Transaction
 from threadwire.storage.sqlite.waiters import Waiters
 from threadwire.storage.sqlite.write_ahead_log import WriteAheadLog
@@ -420,6 +420,10 @@ _DRAFTS = st.builds(
     ns=st.lists(st.text("ab:|", min_size=1), max_size=2).map(tuple),
     at=st.integers(1, 2**45),
 )
+
+
+def test_every_kind_has_a_code() -> None:
+    assert set(CODES) == set(Kind)
 
 
 @given(drafts=st.lists(_DRAFTS, min_size=1, max_size=20), filler=st.integers(0, 30_000), first=st.integers(1, 2**40))

@@ -25,6 +25,7 @@ class Kind(StrEnum):
     STATE_RESET = "state.reset"
     INPUT_REQUESTED = "input.requested"
     INPUT_ANSWERED = "input.answered"
+    WIDGET_FROZEN = "widget.frozen"
     TASK = "task"
     CHECKPOINT = "checkpoint"
     TASKS = "tasks"

@@ -39,6 +39,7 @@ KINDS: dict[int, str] = {
     16: Kind.DEBUG,
     17: Kind.EVENTS,
     18: Kind.DISPATCHED,
+    19: Kind.WIDGET_FROZEN,
 }
 CODES: dict[str, int] = {kind: code for code, kind in KINDS.items()}
 

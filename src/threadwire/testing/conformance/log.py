@@ -94,6 +94,15 @@ class LogConformance:
         [entry] = await whole_log(storage, thread_id)
         assert (entry.run_id, entry.attempt) == (None, 0)
 
+    async def test_every_kind_is_stored_inside_and_outside_a_run(self, storage: Storage) -> None:
+        """6"""
+        run = await start_on_new_thread(storage)
+        drafts = [Draft(kind, {"n": number}, at=NOW) for number, kind in enumerate(Kind)]
+        await storage.log.append(run.thread_id, drafts, run.fence).wait()
+        await storage.log.append(run.thread_id, drafts).wait()
+        entries = await whole_log(storage, run.thread_id, after=run.queued_seq)
+        assert [(entry.kind, entry.data) for entry in entries] == [(draft.kind, draft.data) for draft in drafts * 2]
+
     async def test_an_unknown_kind_is_stored(self, storage: Storage) -> None:
         """1.7: only readers ignore it."""
         thread_id = await store_thread(storage)
