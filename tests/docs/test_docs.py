@@ -29,12 +29,13 @@ from threadwire import errors
 from threadwire.cli import app as cli
 from threadwire.core.json import dumps
 from threadwire.core.webhooks import WebhookRules
+from threadwire.environment import PREFIX
 from threadwire.graphs.config import load_config
 from threadwire.graphs.http_config import HttpConfig
 from threadwire.graphs.webhook_config import read_webhooks, resolve_headers
 from threadwire.http.problems import STATUS, status_of
 from threadwire.server.app import build_api, open_server
-from threadwire.settings import PREFIX, Settings
+from threadwire.server.combined_settings import combined_settings
 from threadwire.testing.server import RunningServer, running_server
 
 ROOT = Path(__file__).parents[2]
@@ -46,6 +47,7 @@ TUTORIAL = DOCS / "tutorial" / "first-agent.md"
 NOT_OURS = {".venv", "node_modules", ".git", ".pytest_cache", ".hypothesis", "build", "dist"}
 PAGES = sorted(path for path in ROOT.rglob("*.md") if not NOT_OURS & set(path.relative_to(ROOT).parts))
 
+SETTINGS = combined_settings()
 URL = "http://127.0.0.1:2024"
 WITHIN = 60.0
 
@@ -78,9 +80,9 @@ def row_of(page: Path, name: str) -> list[str]:
 # -- the reference is complete ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", Settings.model_fields)
+@pytest.mark.parametrize("name", SETTINGS.model_fields)
 def test_every_setting_is_documented(name: str) -> None:
-    field = Settings.model_fields[name]
+    field = SETTINGS.model_fields[name]
     _, variable, default, text = row_of(REFERENCE / "settings.md", name)
     assert variable == f"`{PREFIX}{name.upper()}`"
     assert default == f"`{_shown(field.default)}`"
@@ -90,7 +92,7 @@ def test_every_setting_is_documented(name: str) -> None:
 
 def test_every_documented_setting_exists() -> None:
     named = set(re.findall(rf"`{PREFIX}(\w+)`", (REFERENCE / "settings.md").read_text()))
-    assert {name.lower() for name in named} == set(Settings.model_fields)
+    assert {name.lower() for name in named} == set(SETTINGS.model_fields)
 
 
 def _shown(default: Any) -> str:
@@ -129,7 +131,7 @@ def test_every_error_is_documented_with_its_status() -> None:
 
 @pytest.fixture
 async def application(tmp_path: Path) -> AsyncIterator[FastAPI]:
-    settings = Settings(config=EXAMPLES, data=tmp_path, storage="memory")
+    settings = SETTINGS(config=EXAMPLES, data=tmp_path, storage="memory")
     async with open_server(settings) as server:
         yield build_api(server.engine, server.streams, settings, HttpConfig())
 

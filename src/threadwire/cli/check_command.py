@@ -17,9 +17,8 @@ from threadwire.graphs.embedding import load_embeddings
 from threadwire.graphs.modules import ProjectModules, name_and_message
 from threadwire.graphs.registry import GraphRegistry, draw, load_registry
 from threadwire.graphs.webhook_config import resolve_headers
-from threadwire.protocols.copilotkit.agents import default_agent
+from threadwire.server.combined_settings import check_settings, reject_unknown_variables
 from threadwire.server.project import load_user_app, reject_unsupported_auth
-from threadwire.settings import reject_unknown_variables
 
 Problems = list[tuple[str, str]]
 """The location and the description of each problem."""
@@ -67,7 +66,7 @@ async def _check_sections(config: ProjectConfig, modules: ProjectModules) -> Pro
 
 async def _check_settings(config: ProjectConfig) -> None:
     reject_unknown_variables()
-    default_agent(read_settings(config=config.path).default_agent, list(config.graphs))
+    check_settings(read_settings(config=config.path), list(config.graphs))
 
 
 async def _check_auth(config: ProjectConfig) -> None:

@@ -5,8 +5,10 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
+from threadwire.http.protocol import Announcement
 from threadwire.server.composition import html_pages
 from threadwire.server.project import Project
+from threadwire.server.protocols import PROTOCOLS
 from threadwire.server.reloading import Reloaded, ReloadFailed
 
 LABEL_WIDTH = 16
@@ -46,10 +48,10 @@ def print_reload_result(console: Console, root: Path, result: Reloaded | ReloadF
 def _urls(address: str, project: Project) -> list[tuple[str, str]]:
     http = project.config.http
     base = address + http.mount_prefix
-    urls = [("LangGraph API", base), ("AG-UI", f"{base}/ag-ui/{{agent}}"), ("CopilotKit", f"{base}/copilotkit")]
-    if http.serves("/docs"):
-        urls.insert(1, ("docs", f"{base}/docs"))
+    announced = [each for protocol in PROTOCOLS for each in protocol.announcements]
+    announced.insert(1, Announcement("docs", "/docs"))
     pages = [] if project.user_app is None else html_pages(project.user_app)
+    urls = [(label, base + path) for label, path in announced if http.serves(path)]
     return urls + [("page", base + path) for path in pages]
 
 

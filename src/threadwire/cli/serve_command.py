@@ -15,11 +15,13 @@ from pydantic import ValidationError
 from rich.console import Console
 
 from threadwire.cli.reports import print_reload_result, print_startup
+from threadwire.environment import PREFIX
 from threadwire.errors import ConfigError, ThreadwireError
 from threadwire.server.app import Server
+from threadwire.server.combined_settings import combined_settings, reject_unknown_variables
 from threadwire.server.reloading import Reloaded, ReloadFailed
 from threadwire.server.serving import serve
-from threadwire.settings import PREFIX, Settings, reject_unknown_variables
+from threadwire.settings import Settings
 
 LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 
@@ -81,7 +83,7 @@ def _exit(code: int) -> None:
 
 def read_settings(**options: Any) -> Settings:
     try:
-        return Settings(**options)
+        return combined_settings()(**options)
     except ValidationError as error:
         first = error.errors()[0]
         name = ".".join(map(str, first["loc"]))

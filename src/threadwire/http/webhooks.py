@@ -1,4 +1,4 @@
-"""Webhook requests: which addresses are allowed, and the POST itself.
+"""Webhooks of runs: which addresses are allowed, and the POST itself.
 
 Each delivery resolves the host name again, checks the addresses again, and connects to the address that was checked.
 So changing what a name resolves to (DNS rebinding) gains nothing.
@@ -14,7 +14,9 @@ import anyio
 import httpx
 from anyio import to_thread
 
+from threadwire.core.records import Delivery
 from threadwire.core.webhooks import Target, WebhookRules, check_address, parse_target
+from threadwire.engine.clock import Clock, system_clock
 from threadwire.errors import DeliveryFailed, Invalid
 
 RESOLVE_TIMEOUT = 5.0
@@ -22,6 +24,9 @@ RESPONSE_TIMEOUT = 15.0
 
 Addresses = list[str]
 Resolver = Callable[[str, int], Awaitable[Addresses]]
+
+WebhookBody = Callable[[Delivery, int], bytes]
+"""Returns what is sent to a run's webhook, given the time of sending."""
 
 
 async def resolve(host: str, port: int) -> Addresses:
@@ -108,6 +113,32 @@ class WebhookClient:
                 headers={"user-agent": "threadwire"},
             )
         return self._client
+
+
+class RunWebhooks:
+    """The webhooks that runs name. With `disabled`, every URL is accepted and nothing is delivered."""
+
+    def __init__(
+        self, calls: WebhookClient, body: WebhookBody, *, disabled: bool = False, clock: Clock = system_clock
+    ) -> None:
+        self._calls = calls
+        self._body = body
+        self.disabled = disabled
+        self._clock = clock
+
+    def use(self, rules: WebhookRules, *, disabled: bool) -> None:
+        """Replace the rules, after a reload."""
+        self._calls.rules = rules
+        self.disabled = disabled
+
+    async def check(self, url: str) -> None:
+        if not self.disabled:
+            await self._calls.check(url)
+
+    async def deliver(self, delivery: Delivery) -> None:
+        assert delivery.run.webhook is not None, "only runs with a webhook leave deliveries"
+        if not self.disabled:  # also drops deliveries from before webhooks were muted
+            await self._calls.post(delivery.run.webhook, self._body(delivery, self._clock()))
 
 
 def _auth(target: Target) -> Any:

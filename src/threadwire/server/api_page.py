@@ -30,7 +30,10 @@ def api_page_route(app: FastAPI) -> APIRouter:
 
 def render(schema: dict[str, Any]) -> str:
     title = escape(f"{schema['info']['title']} {schema['info']['version']}")
-    sections = "".join(f"<h2>{escape(tag)}</h2>{''.join(rows)}" for tag, rows in _by_tag(schema).items())
+    described = {tag["name"]: f"<p>{escape(tag['description'])}</p>" for tag in schema.get("tags", ())}
+    sections = "".join(
+        f"<h2>{escape(tag)}</h2>{described.get(tag, '')}{''.join(rows)}" for tag, rows in _by_tag(schema).items()
+    )
     return (
         f"<!doctype html><html lang=en><meta charset=utf-8><title>{title}</title><style>{_STYLE}</style>"
         f"<h1>{title}</h1><p>The same for machines: <a href=openapi.json>openapi.json</a>.</p>{sections}</html>"

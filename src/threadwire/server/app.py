@@ -1,7 +1,7 @@
 """The composition root: the only module that wires the parts together and names a driver."""
 
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from copy import copy
 from dataclasses import dataclass
@@ -24,21 +24,17 @@ from threadwire.http import problems
 from threadwire.http.body_limit import BodyLimit
 from threadwire.http.cors import ConditionalCors
 from threadwire.http.headers import ConfigurableHeaders, HeaderFilter, RequestLog
+from threadwire.http.protocol import ProtocolContext
 from threadwire.http.streaming import OpenStreams
 from threadwire.http.trusted_source import LOOPBACK_HOSTS, LOOPBACK_ORIGIN, TrustedSource
-from threadwire.http.webhooks import WebhookClient
-from threadwire.protocols.ag_ui.agent_runs import ClientPolicy, UnknownThread
-from threadwire.protocols.ag_ui.routes import ag_ui_routes
-from threadwire.protocols.copilotkit.agents import Agents
-from threadwire.protocols.copilotkit.routes import PREFIX as COPILOTKIT
-from threadwire.protocols.copilotkit.routes import copilotkit_routes
-from threadwire.protocols.langgraph.routes import langgraph_routes
-from threadwire.protocols.langgraph.webhooks import LangGraphWebhooks
+from threadwire.http.webhooks import RunWebhooks, WebhookBody, WebhookClient
 from threadwire.server.api_page import api_page_route
+from threadwire.server.combined_settings import check_settings
 from threadwire.server.composition import mount_under, with_user_routes
-from threadwire.server.health import system_routes
+from threadwire.server.health import SYSTEM, system_routes
 from threadwire.server.metrics import metrics_route
 from threadwire.server.project import Project, import_project, read_project
+from threadwire.server.protocols import PROTOCOLS
 from threadwire.server.swappable_app import SwappableApp, open_swappable_app
 from threadwire.settings import Settings
 from threadwire.storage.abc import Storage
@@ -56,7 +52,7 @@ class Server:
     engine: Engine
     streams: OpenStreams
     app: SwappableApp
-    webhooks: LangGraphWebhooks
+    webhooks: RunWebhooks
 
     async def use(self, project: Project) -> None:
         """Switch to this project: its routes serve new requests, its graphs new runs and reads."""
@@ -68,10 +64,11 @@ class Server:
 
 @asynccontextmanager
 async def open_server(settings: Settings, *, dev: bool = False) -> AsyncIterator[Server]:
-    """Run an engine and the application on top of it until the block ends."""
+    """Run an engine and the application on top of it until the block ends. `settings` is an instance of
+    `combined_settings()`."""
     project = await import_project(read_project(settings))
     calls = WebhookClient(project.webhooks)
-    webhooks = LangGraphWebhooks(calls, disabled=project.config.http.disable_webhooks)
+    webhooks = RunWebhooks(calls, _webhook_body(), disabled=project.config.http.disable_webhooks)
     async with (
         calls.open(),
         open_storage(settings, project.serializer) as storage,
@@ -115,6 +112,11 @@ def open_storage(settings: Settings, serializer: Serializer) -> AbstractAsyncCon
             raise ConfigError(f"Invalid value for storage: {other!r}. Use sqlite or memory.")
 
 
+def _webhook_body() -> WebhookBody:
+    (body,) = [each.webhook_body for each in PROTOCOLS if each.webhook_body is not None]
+    return body
+
+
 def build_api(engine: Engine, streams: OpenStreams, settings: Settings, http: HttpConfig) -> FastAPI:
     """Build the API without the project's own routes: every protocol, and the system routes."""
     api = FastAPI(
@@ -125,24 +127,28 @@ def build_api(engine: Engine, streams: OpenStreams, settings: Settings, http: Ht
         docs_url=None,
         redoc_url=None,
         openapi_url="/openapi.json" if http.serves("/openapi.json") else None,
+        openapi_tags=[tag._asdict() for protocol in PROTOCOLS for tag in protocol.tags] + [SYSTEM._asdict()],
     )
     problems.install(api)
-    agents = Agents(engine, settings.default_agent)
-    for router in (
-        langgraph_routes(engine, streams),
-        system_routes(engine),
-        metrics_route(engine, streams),
-        api_page_route(api),
-        ag_ui_routes(engine, streams, client_policy("ag-ui", settings, unknown_thread="error")),
-        copilotkit_routes(engine, streams, agents, client_policy("copilotkit", settings, unknown_thread="empty")),
-    ):
-        # Not `include_router`: FastAPI would search each router twice, once to match and once to call.
-        api.router.routes += _enabled_routes(router, http)
-    api.router.routes += _head_routes(api.router.routes)
+    context = ProtocolContext(engine, streams, settings, http)
+    served = [(protocol.router(context), protocol.head_routes) for protocol in PROTOCOLS]
+    system = (system_routes(engine), metrics_route(engine, streams), api_page_route(api))
+    _add_routes(api, [*served, *((router, True) for router in system)], http)
     api.add_middleware(BodyLimit, limit=settings.max_body_bytes)
     if http.configurable_headers is not None:
         api.add_middleware(ConfigurableHeaders, chosen=http.configurable_headers.chosen)
     return api
+
+
+def _add_routes(api: FastAPI, routers: Iterable[tuple[APIRouter, bool]], http: HttpConfig) -> None:
+    """Add the routes of these routers, and HEAD routes for those that want them."""
+    head_routes: list[BaseRoute] = []
+    for router, wants_head in routers:
+        routes = _enabled_routes(router, http)
+        # Not `include_router`: FastAPI would search each router twice, once to match and once to call.
+        api.router.routes += routes
+        head_routes += _head_routes(routes) if wants_head else []
+    api.router.routes += head_routes
 
 
 def _enabled_routes(router: APIRouter, http: HttpConfig) -> list[BaseRoute]:
@@ -151,11 +157,11 @@ def _enabled_routes(router: APIRouter, http: HttpConfig) -> list[BaseRoute]:
 
 
 def _head_routes(routes: list[BaseRoute]) -> list[BaseRoute]:
-    """Return a HEAD route for each GET route, except CopilotKit's, which handles unknown methods itself. They are
-    separate routes, appended last, so that matching stays fast for other requests and OpenAPI lists each path once."""
+    """Return a HEAD route for each GET route. They are separate routes, appended last, so that matching stays fast for
+    other requests and OpenAPI lists each path once."""
     head_routes: list[BaseRoute] = []
     for route in routes:
-        if isinstance(route, APIRoute) and route.methods == {"GET"} and not route.path.startswith(COPILOTKIT):
+        if isinstance(route, APIRoute) and route.methods == {"GET"}:
             head = copy(route)
             head.methods, head.include_in_schema = {"HEAD"}, False
             head_routes.append(head)
@@ -163,8 +169,10 @@ def _head_routes(routes: list[BaseRoute]) -> list[BaseRoute]:
 
 
 def build_app(project: Project, server: Server) -> ASGIApp:
-    """Build the API with the project's own routes, prefix and CORS, behind the checks of Host and Origin."""
+    """Build the API with the project's own routes, prefix and CORS, behind the checks of Host and Origin. Raise
+    `ConfigError` if the settings are invalid for the project."""
     settings, http = server.settings, project.config.http
+    check_settings(settings, project.registry.ids())
     api = build_api(server.engine, server.streams, settings, http)
     app: ASGIApp = api if project.user_app is None else with_user_routes(project.user_app, api)
     if http.mount_prefix:
@@ -192,13 +200,6 @@ def _with_cors(app: ASGIApp, http: HttpConfig, origins: str) -> ASGIApp:
         credentials=cors.allow_credentials,
         max_age=cors.max_age,
     )
-
-
-def client_policy(protocol: str, settings: Settings, *, unknown_thread: UnknownThread) -> ClientPolicy:
-    """Return the policy from the settings. `unknown_thread` is the protocol's default, unless the setting overrides
-    it."""
-    chosen = settings.unknown_thread
-    return ClientPolicy(protocol, settings.when_busy, unknown_thread if chosen == "usual" else chosen)
 
 
 def origin_pattern(settings: Settings, http: HttpConfig, *, dev: bool) -> str:

@@ -15,6 +15,7 @@ from starlette.websockets import WebSocketClose
 from threadwire.errors import ConfigError
 from threadwire.http.problems import problem
 from threadwire.server.app import Server, open_server
+from threadwire.server.combined_settings import combined_settings
 from threadwire.server.project import Project
 from threadwire.settings import Settings
 
@@ -33,7 +34,7 @@ def create_app(config: str | os.PathLike[str] = "langgraph.json", **settings: An
     if unsupported := sorted(settings.keys() & COMMAND_SETTINGS):
         raise ConfigError(f"Invalid setting {unsupported[0]}: configure it in the server that runs the application")
     try:
-        return Application(Settings(config=Path(config), **settings))
+        return Application(combined_settings()(config=Path(config), **settings))
     except ValidationError as error:
         first = error.errors()[0]
         raise ConfigError(f"Invalid setting {'.'.join(map(str, first['loc']))}: {first['msg']}") from error

@@ -6,10 +6,13 @@ from fastapi import APIRouter
 
 from threadwire.engine.lifecycle import Engine
 from threadwire.http.problems import JsonResponse, error_responses, problem
+from threadwire.http.protocol import Tag
+
+SYSTEM = Tag("system", "Health, version and metrics of the server.")
 
 
 def system_routes(engine: Engine) -> APIRouter:
-    router = APIRouter(default_response_class=JsonResponse, tags=["system"])
+    router = APIRouter(default_response_class=JsonResponse, tags=[SYSTEM.name])
 
     @router.get("/", responses=error_responses(503))
     @router.get("/ok", responses=error_responses(503))

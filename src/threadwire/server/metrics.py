@@ -8,6 +8,7 @@ from starlette.responses import Response
 
 from threadwire.engine.lifecycle import Engine
 from threadwire.http.streaming import OpenStreams
+from threadwire.server.health import SYSTEM
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -17,7 +18,7 @@ Samples = Iterable[tuple[Mapping[str, str], float]]
 
 
 def metrics_route(engine: Engine, streams: OpenStreams) -> APIRouter:
-    router = APIRouter(tags=["system"])
+    router = APIRouter(tags=[SYSTEM.name])
 
     @router.get("/metrics")
     async def metrics() -> Response:

@@ -1,0 +1,14 @@
+"""What all settings have in common, those of the server and those of each protocol: the variables they come from."""
+
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+PREFIX = "THREADWIRE_"
+
+
+class EnvironmentSettings(BaseSettings):
+    """Settings that are read from environment variables: `PREFIX` followed by the name of the field.
+
+    The docstring of each field is its description in `docs/reference/settings.md`.
+    """
+
+    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, use_attribute_docstrings=True)
