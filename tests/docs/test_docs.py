@@ -144,6 +144,14 @@ async def test_every_route_is_documented_and_every_documented_route_exists(appli
 
 
 @pytest.mark.anyio
+async def test_every_tag_is_described_and_every_described_tag_is_used(application: FastAPI) -> None:
+    schema = application.openapi()
+    used = [operation["tags"] for methods in schema["paths"].values() for operation in methods.values()]
+    described = [tag["name"] for tag in schema["tags"]]
+    assert sorted({tag for tags in used for tag in tags}) == sorted(described)
+
+
+@pytest.mark.anyio
 async def test_every_query_and_body_field_is_documented_with_its_route(application: FastAPI) -> None:
     schema = application.openapi()
     page = (REFERENCE / "http-api.md").read_text()
