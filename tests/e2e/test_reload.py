@@ -280,3 +280,20 @@ app = FastAPI(lifespan=lifespan)
 async def word(request: Request):
     return [WORD, request.state.word]
 """
+
+
+async def test_the_default_agent_follows_the_project_file(project, server):
+    async with httpx.AsyncClient(base_url=f"{server.url}/copilotkit", timeout=30) as http:
+        project.configure({"renamed": "./agent.py:graph"})
+        await wait_for_log(server, r"graph removed +agent")
+        assert set((await http.get("/info")).json()["agents"]) >= {"default", "renamed"}
+
+
+async def test_a_project_that_a_setting_no_longer_fits_is_not_loaded(project, tmp_path):
+    env = {"THREADWIRE_DEFAULT_AGENT": "agent"}
+    config = project.folder / "langgraph.json"
+    with running_server(config, tmp_path / "data", command="dev", env=env) as server:
+        project.configure({"renamed": "./agent.py:graph"})
+        await wait_for_log(server, r"Reload failed \(langgraph\.json\): Invalid value for default_agent: 'agent'")
+        async with open_async(server.url) as sdk:
+            assert await run_agent(sdk) == "old"

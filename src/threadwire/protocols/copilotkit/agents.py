@@ -29,11 +29,13 @@ class Agents:
         """`default` is the graph name or assistant id that `default` stands for. If it is empty, `default` is the graph
         of that name, or the first graph."""
         self._engine = engine
-        self._default = default_agent(default, engine.registry.ids())
+        self._default = default
 
     async def find(self, name: str) -> Assistant:
         """Raises `AgentNotFound`."""
-        return await find_agent(self._engine, self._default if name == DEFAULT else name)
+        if name == DEFAULT:  # found for each request, because a reload replaces the graphs
+            name = default_agent(self._default, self._engine.registry.ids())
+        return await find_agent(self._engine, name)
 
     async def all(self) -> dict[str, Assistant]:
         """All agents by the name that runs them: `default`, the graphs, and the newest other assistants."""
