@@ -16,7 +16,7 @@ from typing import Any
 
 import structlog
 
-from threadwire.core.encoding import Encoder
+from threadwire.core.encoding import Encoder, Framing
 from threadwire.core.entries import START, Entry, Kind
 from threadwire.core.ids import ThreadId
 from threadwire.core.json import dumps, loads
@@ -26,6 +26,7 @@ from threadwire.engine.runs import StartRun
 from threadwire.graphs.config import load_config, prepare_environment
 from threadwire.graphs.project_persistence import ProjectPersistence
 from threadwire.graphs.registry import GraphRegistry, load_registry
+from threadwire.http.sse import named_events, unnamed_events
 from threadwire.protocols.ag_ui.encode import Options, RunEncoder
 from threadwire.protocols.langgraph.encode import RunStreamEncoder, StreamOptions
 from threadwire.protocols.langgraph.encode_thread import ThreadStreamEncoder
@@ -204,14 +205,14 @@ def file_name(view: StreamOptions) -> str:
     return f"langgraph-{'+'.join(sorted(view.modes))}{'-subgraphs' if view.subgraphs else ''}.txt"
 
 
-def write(folder: Path, entries: list[Entry], views: dict[str, Encoder]) -> None:
+def write(folder: Path, entries: list[Entry], views: dict[str, tuple[Encoder, Framing]]) -> None:
     folder.mkdir(exist_ok=True)
     for old in folder.iterdir():
         old.unlink()
     lines = ",\n".join(dumps(entry._asdict()).decode() for entry in entries)
     (folder / "log.json").write_bytes(f"[\n{lines}\n]\n".encode())
-    for name, encoder in views.items():
-        (folder / name).write_bytes(b"".join(encoder.feed(entry) for entry in entries))
+    for name, (encoder, framing) in views.items():
+        (folder / name).write_bytes(b"".join(framing(encoder.feed(entry), entry.seq) for entry in entries))
 
 
 async def record_all(registry: GraphRegistry) -> None:
@@ -219,18 +220,20 @@ async def record_all(registry: GraphRegistry) -> None:
         async with open_memory_storage() as storage:
             run = await record(storage, lambda storage=storage: open_engine(storage, registry, ProjectPersistence()))
             entries = await storage.log.read(THREAD, START, run_id=run.run_id)
-        views: dict[str, Encoder] = {
-            file_name(view): RunStreamEncoder(view) for view in [*VIEWS, *MORE_VIEWS.get(name, [])]
+        views: dict[str, tuple[Encoder, Framing]] = {
+            file_name(view): (RunStreamEncoder(view), named_events) for view in [*VIEWS, *MORE_VIEWS.get(name, [])]
         }
-        write(HERE / name, normalize(entries), {**views, "ag-ui.txt": RunEncoder(Options("page-thread"))})
+        views["ag-ui.txt"] = (RunEncoder(Options("page-thread")), unnamed_events)
+        write(HERE / name, normalize(entries), views)
     for name, record_thread in THREAD_SCENARIOS.items():
         async with open_memory_storage() as storage:
             await record_thread(storage, lambda storage=storage: open_engine(storage, registry, ProjectPersistence()))
             entries = await storage.log.read(THREAD, START)
-        views_of_thread = {
-            f"thread-{'+'.join(sorted(modes))}.txt": ThreadStreamEncoder(modes) for modes in THREAD_VIEWS
+        views = {
+            f"thread-{'+'.join(sorted(modes))}.txt": (ThreadStreamEncoder(modes), named_events)
+            for modes in THREAD_VIEWS
         }
-        write(HERE / name, normalize(entries), views_of_thread)
+        write(HERE / name, normalize(entries), views)
 
 
 if __name__ == "__main__":

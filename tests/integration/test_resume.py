@@ -18,6 +18,7 @@ from threadwire.core.ids import RunId, Seq, ThreadId
 from threadwire.core.records import Run
 from threadwire.engine import projections
 from threadwire.engine.follow import Followers
+from threadwire.http.sse import named_events
 from threadwire.protocols.langgraph.encode import MODES, RunStreamEncoder, StreamOptions
 from threadwire.storage.abc import Log
 from threadwire.storage.sqlite import open_sqlite_storage
@@ -104,7 +105,7 @@ async def read_all(log: Log, run: Run) -> list[Entry]:
 
 def frames_of(entries: list[Entry], options: StreamOptions) -> list[tuple[int, bytes]]:
     encoder = RunStreamEncoder(options)
-    return [(entry.seq, frame) for entry in entries if (frame := encoder.feed(entry))]
+    return [(entry.seq, frame) for entry in entries if (frame := named_events(encoder.feed(entry), entry.seq))]
 
 
 async def test_the_run_covers_all_kinds_and_both_attempts(entries: list[Entry]) -> None:
@@ -171,9 +172,10 @@ async def test_resuming_at_every_id_sends_exactly_the_rest(
             offset += len(frame)
             if number % stride:
                 continue
-            with followers.follow(run, options, partial(RunStreamEncoder, options), Seq(seq)) as follower:
+            with followers.follow(run, options, partial(RunStreamEncoder, options), named_events, Seq(seq)) as follower:
                 at = offset
-                while (piece := await follower.next(5.0)) is not None:
+                while (pieces := await follower.next(5.0)) is not None:
+                    piece = b"".join(pieces)
                     assert whole.startswith(piece, at), f"resumed at {seq}, the bytes differ from offset {at}"
                     at += len(piece)
                 assert at == len(whole)
@@ -216,7 +218,7 @@ async def test_a_new_encoder_primed_up_to_an_id_continues_like_the_original(
         for entry in entries[:primed]:
             encoder.feed(entry)
         for entry in entries[primed : primed + 40]:
-            assert encoder.feed(entry) == expected.get(entry.seq, b"")
+            assert named_events(encoder.feed(entry), entry.seq) == expected.get(entry.seq, b"")
 
 
 async def test_resuming_over_http_at_many_ids_after_a_restart(client: StreamClient, entries: list[Entry]) -> None:

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from threadwire.core.encoding import Encoder
+from threadwire.core.encoding import Encoder, Framing
 from threadwire.core.entries import Entry, Kind
 from threadwire.core.json import loads
+from threadwire.http.sse import named_events, unnamed_events
 from threadwire.protocols.ag_ui.encode import Options, RunEncoder
 from threadwire.protocols.langgraph.encode import RunStreamEncoder, StreamOptions
 from threadwire.protocols.langgraph.encode_thread import ThreadStreamEncoder
@@ -46,6 +47,10 @@ def encoder_for(frames: Path) -> Callable[[], Encoder]:
     assert protocol == "langgraph"
     options = StreamOptions(frozenset(modes.split("+")), wide)
     return lambda: RunStreamEncoder(options)
+
+
+def framing_of(frames: Path) -> Framing:
+    return unnamed_events if frames.stem == "ag-ui" else named_events
 
 
 def split(frames: bytes) -> list[bytes]:
@@ -90,8 +95,9 @@ def test_the_first_state_of_every_attempt_and_namespace_is_full(log: Path) -> No
 
 @each_view
 def test_the_encoder_produces_exactly_these_bytes(frames: Path) -> None:
-    encoder = encoder_for(frames)()
-    assert b"".join(encoder.feed(entry) for entry in entries_of(frames.parent)) == frames.read_bytes()
+    encoder, framing = encoder_for(frames)(), framing_of(frames)
+    sent = [framing(encoder.feed(entry), entry.seq) for entry in entries_of(frames.parent)]
+    assert b"".join(sent) == frames.read_bytes()
 
 
 @each_view
@@ -127,9 +133,9 @@ def test_a_thread_encoder_is_primed_only_with_the_runs_that_continue(frames: Pat
 @each_view
 def test_only_the_last_frame_of_an_entry_carries_its_id(frames: Path) -> None:
     """4.1, 4.2"""
-    encoder = encoder_for(frames)()
+    encoder, framing = encoder_for(frames)(), framing_of(frames)
     for entry in entries_of(frames.parent):
-        ids = [ids_in(frame) for frame in split(encoder.feed(entry))]
+        ids = [ids_in(frame) for frame in split(framing(encoder.feed(entry), entry.seq))]
         assert ids[:-1] == [[]] * len(ids[:-1])
         assert ids[-1:] in ([], [[entry.seq]])
 

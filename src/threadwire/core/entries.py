@@ -34,6 +34,10 @@ class Kind(StrEnum):
     EVENTS = "events"
 
 
+MESSAGES = Kind.MESSAGES.value
+"""For encoders: nearly every entry is of this kind, and looking up an enum member takes as long as encoding a token."""
+
+
 class Draft(NamedTuple):
     """An entry that the log has not numbered yet."""
 

@@ -13,7 +13,7 @@ from functools import partial
 from types import TracebackType
 from typing import NamedTuple
 
-from threadwire.core.encoding import Encoder
+from threadwire.core.encoding import Encoder, Framing
 from threadwire.core.entries import check_cursor
 from threadwire.core.ids import RunId, Seq, ThreadId
 from threadwire.core.records import Run
@@ -54,8 +54,9 @@ class Follower(ABC):
         self._open.discard(self)
         self._watch.__exit__(kind, error, trace)
 
-    async def next(self, timeout: float) -> bytes | None:
-        """Return the next frames; `b""` if none arrive within `timeout` seconds; None after the end."""
+    async def next(self, timeout: float) -> list[bytes] | None:
+        """Return the frames of the next entries, one item per entry; an empty list if none arrive within `timeout`
+        seconds; None after the end."""
         assert self._wakeup is not None, "use a follower inside its `with` block"
         now = asyncio.get_running_loop().time
         until = now() + timeout
@@ -66,7 +67,7 @@ class Follower(ABC):
             if ended:
                 return None
             if (left := until - now()) <= 0:
-                return b""
+                return []
             if not await self._wakeup.wait(min(left, POLL)):
                 await self._check_deleted()
 
@@ -76,7 +77,7 @@ class Follower(ABC):
         """Whether `next` has returned the last frames."""
 
     @abstractmethod
-    async def _more(self) -> tuple[bytes, bool]:
+    async def _more(self) -> tuple[list[bytes], bool]:
         """Return the frames available now, and whether they are the last."""
 
     @abstractmethod
@@ -108,7 +109,7 @@ class SharedFollower(Follower):
         source = self._replay or self._projection
         return source.ended and (self._replay is not None or self._projection.nothing_after(self._cursor))
 
-    async def _more(self) -> tuple[bytes, bool]:
+    async def _more(self) -> tuple[list[bytes], bool]:
         shared = self._projection
         while self._replay is None:
             if self._cursor < shared.floor:  # the frames this subscriber needs were dropped
@@ -132,7 +133,7 @@ class Preamble(NamedTuple):
 
     run_id: RunId | None
     """The run that continues at that position."""
-    render: Callable[[], bytes]
+    render: Callable[[], list[bytes]]
     """Returns the frames. Called after the encoder was fed that run."""
 
 
@@ -160,15 +161,15 @@ class UnsharedFollower(Follower):
     def finished(self) -> bool:
         return self._replay.ended or self._deleted
 
-    async def _more(self) -> tuple[bytes, bool]:
+    async def _more(self) -> tuple[list[bytes], bool]:
         if first := await self._first_frames():
             return first, False
         frames, self._cursor = await self._replay.after(self._cursor)
         return frames, self.finished
 
-    async def _first_frames(self) -> bytes:
+    async def _first_frames(self) -> list[bytes]:
         if self._preamble is None:
-            return b""
+            return []
         if self._preamble.run_id is not None:
             await self._reader.prime(self._preamble.run_id)
         preamble, self._preamble = self._preamble, None
@@ -182,6 +183,7 @@ class _Key(NamedTuple):
     thread_id: ThreadId
     run_id: RunId | None
     options: Hashable
+    framing: Framing
 
 
 class Followers:
@@ -199,17 +201,24 @@ class Followers:
         never finish."""
         return frozenset(follower.thread_id for follower in self._of_runs)
 
-    def follow(self, run: Run, options: Hashable, make_encoder: Callable[[], Encoder], after: Seq) -> Follower:
-        """Follow `run` from `after`. Followers with equal `options` share a projection."""
+    def follow(
+        self, run: Run, options: Hashable, make_encoder: Callable[[], Encoder], framing: Framing, after: Seq
+    ) -> Follower:
+        """Follow `run` from `after`. Followers with equal `options` and framing share a projection."""
 
         def make_reader(after: Seq) -> Reader:
-            return RunReader(self._log, run, make_encoder())
+            return RunReader(self._log, run, make_encoder(), framing)
 
-        projection = self._shared(_Key(run.thread_id, run.run_id, options), partial(make_reader, after))
+        projection = self._shared(_Key(run.thread_id, run.run_id, options, framing), partial(make_reader, after))
         return SharedFollower(self._log, run.thread_id, projection, make_reader, after, self._of_runs)
 
     async def follow_thread(
-        self, thread_id: ThreadId, options: Hashable, make_encoder: Callable[[], Encoder], after: Seq | None
+        self,
+        thread_id: ThreadId,
+        options: Hashable,
+        make_encoder: Callable[[], Encoder],
+        framing: Framing,
+        after: Seq | None,
     ) -> Follower:
         """Follow an existing thread across all its runs, from `after`, or from now if None. Raises `InvalidCursor`.
 
@@ -217,18 +226,19 @@ class Followers:
         """
 
         def make_reader(after: Seq) -> Reader:
-            return ThreadReader(self._storage, thread_id, make_encoder(), after)
+            return ThreadReader(self._storage, thread_id, make_encoder(), framing, after)
 
         last = await self._log.last(thread_id)
         cursor = last if after is None else after
         check_cursor(cursor, last)
-        projection = self._shared(_Key(thread_id, None, options), partial(make_reader, cursor))
+        projection = self._shared(_Key(thread_id, None, options, framing), partial(make_reader, cursor))
         return SharedFollower(self._log, thread_id, projection, make_reader, cursor, self._of_threads)
 
     async def follow_thread_unshared(
         self,
         thread_id: ThreadId,
         encoder: Encoder,
+        framing: Framing,
         after: Seq,
         *,
         preamble: Preamble | None = None,
@@ -237,7 +247,7 @@ class Followers:
     ) -> Follower:
         """Follow a thread with the caller's own encoder, from `after` to the end described in `ThreadReader`."""
         position = min(after, await self._log.last(thread_id))
-        reader = ThreadReader(self._storage, thread_id, encoder, position, until=until, upto=upto)
+        reader = ThreadReader(self._storage, thread_id, encoder, framing, position, until=until, upto=upto)
         return UnsharedFollower(self._log, thread_id, reader, after, self._of_threads, preamble)
 
     def _shared(self, key: _Key, make_reader: Callable[[], Reader]) -> Projection:

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections import deque
 
-from threadwire.core.encoding import Encoder
+from threadwire.core.encoding import Encoder, Framing
 from threadwire.core.entries import START, Entry, Kind
 from threadwire.core.ids import RunId, Seq, ThreadId
 from threadwire.core.records import Run
@@ -24,29 +24,31 @@ MAX_SEND_BYTES = 256 * 1024
 MAX_RETAINED_BYTES = 4 * 1024 * 1024
 """Bytes of frames a projection retains. A subscriber further behind reads the log."""
 
-Frame = tuple[Seq, bytes]
+Frames = tuple[Seq, bytes]
+"""An entry's position and its frames."""
 
 
 class Reader(ABC):
     """Reads a log page by page and encodes the entries."""
 
-    def __init__(self, log: Log, thread_id: ThreadId, encoder: Encoder, after: Seq) -> None:
+    def __init__(self, log: Log, thread_id: ThreadId, encoder: Encoder, framing: Framing, after: Seq) -> None:
         self._log = log
         self._thread_id = thread_id
         self._encoder = encoder
+        self._framing = framing
         self.position = after
         self.ended = False
         """Whether the run or thread has no further entries."""
 
     @abstractmethod
-    async def read(self, limit: int) -> list[Frame]:
+    async def read(self, limit: int) -> list[Frames]:
         """Return the frames of the next entries, at most `limit` entries. Entries may produce no frames, so check
         `position` to see whether any were read."""
 
-    def _encode(self, entries: list[Entry]) -> list[Frame]:
+    def _encode(self, entries: list[Entry]) -> list[Frames]:
         """Contains no `await`, so a cancelled caller has read either all of these entries or none."""
-        feed = self._encoder.feed
-        frames = [(entry.seq, frame) for entry in entries if (frame := feed(entry))]
+        feed, framing = self._encoder.feed, self._framing
+        frames = [(seq := entry.seq, framing(messages, seq)) for entry in entries if (messages := feed(entry))]
         if entries:
             self.position = entries[-1].seq
         return frames
@@ -59,11 +61,11 @@ class Reader(ABC):
 class RunReader(Reader):
     """Reads one run, from its first entry to its last."""
 
-    def __init__(self, log: Log, run: Run, encoder: Encoder) -> None:
-        super().__init__(log, run.thread_id, encoder, Seq(run.queued_seq - 1))
+    def __init__(self, log: Log, run: Run, encoder: Encoder, framing: Framing) -> None:
+        super().__init__(log, run.thread_id, encoder, framing, Seq(run.queued_seq - 1))
         self._run_id = run.run_id
 
-    async def read(self, limit: int) -> list[Frame]:
+    async def read(self, limit: int) -> list[Frames]:
         entries = await self._log.read(self._thread_id, self.position, limit=limit, run_id=self._run_id)
         self.ended = bool(entries) and entries[-1].kind == Kind.RUN_ENDED
         return self._encode(entries)
@@ -74,7 +76,7 @@ class ThreadReader(Reader):
     the position `upto`.
 
     The encoder is fed every entry after the position. Before the first entry of a run that started earlier, it is fed
-    that run's earlier entries, and their frames are dropped (4.5a). No other run is read, so following a long thread
+    that run's earlier entries, and their messages are dropped (4.5a). No other run is read, so following a long thread
     costs no more than following a short one.
     """
 
@@ -83,19 +85,20 @@ class ThreadReader(Reader):
         storage: Storage,
         thread_id: ThreadId,
         encoder: Encoder,
+        framing: Framing,
         after: Seq,
         *,
         until: RunId | None = None,
         upto: Seq | None = None,
     ) -> None:
-        super().__init__(storage.log, thread_id, encoder, after)
+        super().__init__(storage.log, thread_id, encoder, framing, after)
         self._threads: Threads = storage.threads
         self._until = until
         self._upto = upto
         self._primed: set[RunId] = set()
         self._priming: dict[RunId, Seq] = {}
 
-    async def read(self, limit: int) -> list[Frame]:
+    async def read(self, limit: int) -> list[Frames]:
         entries = await self._log.read(self._thread_id, self.position, limit=limit)
         entries, is_end = self._up_to_the_end(entries)
         for entry in entries:
@@ -164,15 +167,15 @@ class Projection:
         before = self._reader.position
         async with self._reading:
             if self._reader.position == before:  # otherwise another subscriber has read on while this one waited
-                for seq, frame in await self._reader.read(PAGE):
-                    self._add(seq, frame)
+                self._add(await self._reader.read(PAGE))
         return self._reader.position > before
 
-    def _add(self, seq: Seq, frame: bytes) -> None:
-        self._seqs.append(seq)
-        self._frames.append(frame)
-        self._size += len(frame)
-        if self._size > MAX_RETAINED_BYTES:
+    def _add(self, read: list[Frames]) -> None:
+        added = [frames for _, frames in read]
+        self._seqs += [seq for seq, _ in read]
+        self._frames += added
+        self._size += sum(map(len, added))
+        while self._size > MAX_RETAINED_BYTES:
             self._drop_older_half()
 
     def _drop_older_half(self) -> None:
@@ -187,16 +190,16 @@ class Projection:
     def nothing_after(self, cursor: Seq) -> bool:
         return not self._seqs or self._seqs[-1] <= cursor
 
-    def after(self, cursor: Seq) -> tuple[bytes, Seq]:
-        """Return the frames after `cursor`, as many as fit in one send, and the new cursor."""
+    def after(self, cursor: Seq) -> tuple[list[bytes], Seq]:
+        """Return the frames after `cursor`, as many entries as fit in one send, and the new cursor."""
         first = bisect_right(self._seqs, cursor)
         if first == len(self._seqs):
-            return b"", cursor
+            return [], cursor
         last, size = first, 0
         while last < len(self._seqs) and size < MAX_SEND_BYTES:
             size += len(self._frames[last])
             last += 1
-        return b"".join(self._frames[first:last]), Seq(self._seqs[last - 1])
+        return self._frames[first:last], Seq(self._seqs[last - 1])
 
 
 class Replay:
@@ -204,24 +207,25 @@ class Replay:
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
-        self._unsent: deque[Frame] = deque()
+        self._unsent: deque[Frames] = deque()
 
     @property
     def ended(self) -> bool:
         return self._reader.ended and not self._unsent
 
-    async def after(self, cursor: Seq) -> tuple[bytes, Seq]:
-        """Return the next frames after `cursor`, as many as fit in one send, and the new cursor. There are none if the
-        log has no more yet."""
+    async def after(self, cursor: Seq) -> tuple[list[bytes], Seq]:
+        """Return the next frames after `cursor`, as many entries as fit in one send, and the new cursor. There are none
+        if the log has no more yet."""
         while not self._unsent and not self._reader.ended:
             before = self._reader.position
             read = await self._reader.read(SMALL_PAGE)
-            self._unsent.extend(frame for frame in read if frame[0] > cursor)  # earlier ones only prime it (4.5)
+            self._unsent.extend(each for each in read if each[0] > cursor)  # earlier ones only prime it (4.5)
             if self._reader.position == before:
                 break
-        frames, size = [], 0
+        frames: list[bytes] = []
+        size = 0
         while self._unsent and size < MAX_SEND_BYTES:
-            cursor, frame = self._unsent.popleft()
-            frames.append(frame)
-            size += len(frame)
-        return b"".join(frames), cursor
+            cursor, of_entry = self._unsent.popleft()
+            frames.append(of_entry)
+            size += len(of_entry)
+        return frames, cursor

@@ -10,7 +10,7 @@ import anyio
 from langgraph_sdk.runtime import AccessContext
 
 from threadwire.core.configuration import LOCATION_KEYS
-from threadwire.core.encoding import Encoder
+from threadwire.core.encoding import Encoder, Framing
 from threadwire.core.entries import Draft, Json, Kind
 from threadwire.core.ids import Seq, ThreadId, uuid7
 from threadwire.core.records import CheckpointSizes, ExpiryStrategy, Put, RequestedTtl, Run, Thread, ThreadQuery, Ttl
@@ -170,11 +170,16 @@ class Threads:
         return await self._checkpoints.sizes(thread_id)
 
     async def follow(
-        self, thread_id: ThreadId, options: Hashable, make_encoder: Callable[[], Encoder], after: Seq | None
+        self,
+        thread_id: ThreadId,
+        options: Hashable,
+        make_encoder: Callable[[], Encoder],
+        framing: Framing,
+        after: Seq | None,
     ) -> Follower:
         """Follow a thread across all its runs, from `after`, or from now if None."""
         await self.get(thread_id)
-        return await self._followers.follow_thread(thread_id, options, make_encoder, after)
+        return await self._followers.follow_thread(thread_id, options, make_encoder, framing, after)
 
     # -- state ---------------------------------------------------------------------------------------------------
 

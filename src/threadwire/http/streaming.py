@@ -7,7 +7,7 @@ and reconnect for the rest of one that does not.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Protocol
@@ -19,6 +19,7 @@ from starlette.types import Receive, Scope, Send
 
 from threadwire.core.json import dumps
 from threadwire.errors import StorageError
+from threadwire.http.sse import NAMED_HEARTBEAT
 
 logger = structlog.get_logger("threadwire.http")
 
@@ -90,8 +91,8 @@ class FrameSource(Protocol):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None: ...
 
-    async def next(self, timeout: float) -> bytes | None:
-        """Return frames, `b""` after `timeout` seconds of silence, or None after the last frames."""
+    async def next(self, timeout: float) -> list[bytes] | None:
+        """Return frames, an empty list after `timeout` seconds of silence, or None after the last frames."""
 
     @property
     def finished(self) -> bool:
@@ -109,7 +110,7 @@ class LongResponse(Response):
         on_disconnect: OnDisconnect | None,
         *,
         heartbeat: bytes,
-        first: bytes = b"",
+        first: Sequence[bytes] = (),
     ) -> None:
         self.status_code = 200
         self.background = None
@@ -154,7 +155,7 @@ class LongResponse(Response):
 
     async def _send_all(self, send: Send) -> None:
         if self._first:
-            await self._deliver(send, self._first)
+            await self._deliver(send, b"".join(self._first))
         while not self._done:
             await self._send_pending(send, HEARTBEAT)
             if not self._done:
@@ -163,9 +164,9 @@ class LongResponse(Response):
     async def _send_pending(self, send: Send, silence: float) -> None:
         """Send frames until the source is silent for that many seconds, or ends. The last frames go out with the
         closing message."""
-        while (frames := await self._source.next(silence)) != b"" or self._source.finished:
+        while (frames := await self._source.next(silence)) != [] or self._source.finished:
             last = frames is None or self._source.finished
-            await self._deliver(send, frames or b"", more=not last)
+            await self._deliver(send, b"".join(frames or ()), more=not last)
             if last:
                 self._done = True
                 return
@@ -198,10 +199,10 @@ def event_stream(
     follower: FrameSource,
     streams: OpenStreams,
     *,
-    first: bytes = b"",
+    first: Sequence[bytes] = (),
     headers: dict[str, str] | None = None,
     on_disconnect: OnDisconnect | None = None,
-    heartbeat: bytes = b": heartbeat\r\n\r\n",
+    heartbeat: bytes = NAMED_HEARTBEAT,
 ) -> LongResponse:
     return LongResponse(
         follower, {**STREAM_HEADERS, **(headers or {})}, streams, on_disconnect, heartbeat=heartbeat, first=first
@@ -239,8 +240,8 @@ class _AwaitedResult:
         if self._task is not None:
             self._task.cancel()
 
-    async def next(self, timeout: float) -> bytes | None:
+    async def next(self, timeout: float) -> list[bytes] | None:
         assert self._task is not None, "`next` is called inside the `with`"
         done, _ = await asyncio.wait([self._task], timeout=timeout)
         self.finished = bool(done)
-        return dumps(self._task.result()) if done else b""
+        return [dumps(self._task.result())] if done else []

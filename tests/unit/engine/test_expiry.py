@@ -4,7 +4,9 @@ from collections.abc import AsyncIterator
 
 import anyio
 import pytest
+from framing import data_only, joined
 
+from threadwire.core.encoding import Message
 from threadwire.core.entries import START
 from threadwire.core.ids import ThreadId
 from threadwire.core.records import ThreadQuery, Ttl
@@ -81,21 +83,21 @@ async def test_a_sweep_expires_at_most_its_limit(storage: Storage, clock: FakeCl
 
 async def test_followers_of_an_expired_thread_finish(storage: Storage, clock: FakeClock) -> None:
     class ConstantEncoder:
-        def feed(self, entry: object) -> bytes:
-            return b"x"
+        def feed(self, entry: object) -> list[Message]:
+            return [(b"", b"x")]
 
     followers = Followers(storage)
     thread_id = await store_thread(storage, ttl=Ttl(1))
     pruned = await store_thread(storage, ttl=Ttl(1, "keep_latest"))
     for each in (thread_id, pruned):
         await storage.log.append(each, [note("x")]).wait()
-    of_deleted = await followers.follow_thread(thread_id, "options", ConstantEncoder, START)
-    of_pruned = await followers.follow_thread(pruned, "options", ConstantEncoder, START)
+    of_deleted = await followers.follow_thread(thread_id, "options", ConstantEncoder, data_only, START)
+    of_pruned = await followers.follow_thread(pruned, "options", ConstantEncoder, data_only, START)
     clock.now += MINUTE
     assert await ExpirySweeper(storage, ThreadCheckpoints(storage), followers, Expiry(), clock).sweep() == 2
     with of_deleted, of_pruned:
-        assert await of_deleted.next(5) is None
-        assert await of_pruned.next(5) == b"x"
+        assert joined(await of_deleted.next(5)) is None
+        assert joined(await of_pruned.next(5)) == b"x"
 
 
 async def test_the_first_sweep_is_immediate_and_others_follow(storage: Storage, clock: FakeClock) -> None:

@@ -1,13 +1,15 @@
 """Following a run: every frame once, in order, from any position, with many subscribers and slow ones."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 
 import anyio
 import pytest
+from framing import data_only, joined
 
+from threadwire.core.encoding import Message
 from threadwire.core.entries import START, Draft, Entry, Kind
 from threadwire.core.ids import RunId, Seq, ThreadId
 from threadwire.core.records import Ending, Run
@@ -39,9 +41,9 @@ class CountingEncoder:
         self.created += 1
         return self
 
-    def feed(self, entry: Entry) -> bytes:
+    def feed(self, entry: Entry) -> list[Message]:
         self.fed.append(entry.seq)
-        return frame_of(entry)
+        return [(b"", frame_of(entry))] if entry.kind == Kind.CUSTOM else []
 
 
 def frame_of(entry: Entry) -> bytes:
@@ -56,7 +58,7 @@ async def all_of(follower: Follower) -> bytes:
     """Everything up to the end of the run."""
     sent = b""
     with anyio.fail_after(TIMEOUT), follower:
-        while (frames := await follower.next(TIMEOUT)) is not None:
+        while (frames := joined(await follower.next(TIMEOUT))) is not None:
             sent += frames
     return sent
 
@@ -73,8 +75,8 @@ async def test_a_follower_gets_entries_written_before_it_joined(
 ) -> None:
     await write(storage, run, "a", "b")
 
-    with followers.follow(run, OPTIONS, CountingEncoder(), START) as follower:
-        assert await follower.next(TIMEOUT) == b"2:a\n3:b\n"
+    with followers.follow(run, OPTIONS, CountingEncoder(), data_only, START) as follower:
+        assert joined(await follower.next(TIMEOUT)) == b"2:a\n3:b\n"
 
 
 async def test_a_follower_is_woken_by_an_append(storage: Storage, run: Run, followers: Followers) -> None:
@@ -82,10 +84,10 @@ async def test_a_follower_is_woken_by_an_append(storage: Storage, run: Run, foll
     received = []
 
     async def watch(follower: Follower) -> None:
-        received.append(await follower.next(TIMEOUT))
+        received.append(joined(await follower.next(TIMEOUT)))
 
-    with anyio.fail_after(TIMEOUT), followers.follow(run, OPTIONS, CountingEncoder(), START) as follower:
-        assert await follower.next(SHORT) == b""
+    with anyio.fail_after(TIMEOUT), followers.follow(run, OPTIONS, CountingEncoder(), data_only, START) as follower:
+        assert joined(await follower.next(SHORT)) == b""
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(watch, follower)
             await anyio.wait_all_tasks_blocked()
@@ -97,28 +99,28 @@ async def test_no_entry_between_watching_and_reading_is_missed(
     storage: Storage, run: Run, followers: Followers
 ) -> None:
     """3.2"""
-    with followers.follow(run, OPTIONS, CountingEncoder(), START) as follower:
+    with followers.follow(run, OPTIONS, CountingEncoder(), data_only, START) as follower:
         await write(storage, run, "a")
-        assert await follower.next(TIMEOUT) == b"2:a\n"
+        assert joined(await follower.next(TIMEOUT)) == b"2:a\n"
 
 
 async def test_a_timeout_returns_empty_bytes_and_is_not_the_end(
     storage: Storage, run: Run, followers: Followers
 ) -> None:
-    with followers.follow(run, OPTIONS, CountingEncoder(), START) as follower:
-        assert await follower.next(SHORT) == b""
-        assert await follower.next(SHORT) == b""
+    with followers.follow(run, OPTIONS, CountingEncoder(), data_only, START) as follower:
+        assert joined(await follower.next(SHORT)) == b""
+        assert joined(await follower.next(SHORT)) == b""
         await write(storage, run, "a")
-        assert await follower.next(TIMEOUT) == b"2:a\n"
-        assert await follower.next(SHORT) == b""
+        assert joined(await follower.next(TIMEOUT)) == b"2:a\n"
+        assert joined(await follower.next(SHORT)) == b""
 
 
 async def test_a_timeout_longer_than_the_poll_interval_is_respected(
     run: Run, followers: Followers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(follow, "POLL", SHORT / 2)
-    with anyio.fail_after(20 * SHORT), followers.follow(run, OPTIONS, CountingEncoder(), START) as follower:
-        assert await follower.next(SHORT) == b""
+    with anyio.fail_after(20 * SHORT), followers.follow(run, OPTIONS, CountingEncoder(), data_only, START) as follower:
+        assert joined(await follower.next(SHORT)) == b""
 
 
 async def test_entries_without_frames_do_not_extend_the_timeout(
@@ -131,10 +133,10 @@ async def test_entries_without_frames_do_not_extend_the_timeout(
             await storage.log.append(run.thread_id, [Draft(Kind.MESSAGES, [0, "x"])], run.fence).wait()
             await anyio.sleep(0.005)
 
-    with anyio.fail_after(1), followers.follow(run, OPTIONS, CountingEncoder(), START) as follower:
+    with anyio.fail_after(1), followers.follow(run, OPTIONS, CountingEncoder(), data_only, START) as follower:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(write_tokens)
-            assert await follower.next(0.2) == b""
+            assert joined(await follower.next(0.2)) == b""
             tasks.cancel_scope.cancel()
 
 
@@ -143,19 +145,19 @@ async def test_a_follower_sees_the_end(storage: Storage, run: Run, followers: Fo
     await write(storage, run, "a")
     await finish(storage, run)
 
-    with followers.follow(run, OPTIONS, CountingEncoder(), START) as follower:
-        assert await follower.next(TIMEOUT) == b"2:a\n"
-        assert await follower.next(TIMEOUT) is None
-        assert await follower.next(TIMEOUT) is None
+    with followers.follow(run, OPTIONS, CountingEncoder(), data_only, START) as follower:
+        assert joined(await follower.next(TIMEOUT)) == b"2:a\n"
+        assert joined(await follower.next(TIMEOUT)) is None
+        assert joined(await follower.next(TIMEOUT)) is None
 
 
 async def test_a_waiting_follower_is_woken_by_the_end(storage: Storage, run: Run, followers: Followers) -> None:
     received = []
 
     async def watch(follower: Follower) -> None:
-        received.append(await follower.next(TIMEOUT))
+        received.append(joined(await follower.next(TIMEOUT)))
 
-    with anyio.fail_after(TIMEOUT), followers.follow(run, OPTIONS, CountingEncoder(), START) as follower:
+    with anyio.fail_after(TIMEOUT), followers.follow(run, OPTIONS, CountingEncoder(), data_only, START) as follower:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(watch, follower)
             await anyio.wait_all_tasks_blocked()
@@ -170,7 +172,7 @@ async def test_a_follower_that_resumes_gets_the_rest(storage: Storage, run: Run,
     whole = await storage.log.read(run.thread_id, START)
 
     for entry in whole:
-        assert await all_of(followers.follow(run, OPTIONS, CountingEncoder(), entry.seq)) == await log_of(
+        assert await all_of(followers.follow(run, OPTIONS, CountingEncoder(), data_only, entry.seq)) == await log_of(
             storage, run, entry.seq
         )
 
@@ -184,9 +186,13 @@ async def test_a_follower_sees_only_its_own_run(storage: Storage, run: Run, foll
     await write(storage, second, "second")
     await finish(storage, second)
 
-    assert re.sub(rb"\d+:", b"", await all_of(followers.follow(run, OPTIONS, CountingEncoder(), START))) == b"first\n"
     assert (
-        re.sub(rb"\d+:", b"", await all_of(followers.follow(second, OPTIONS, CountingEncoder(), START))) == b"second\n"
+        re.sub(rb"\d+:", b"", await all_of(followers.follow(run, OPTIONS, CountingEncoder(), data_only, START)))
+        == b"first\n"
+    )
+    assert (
+        re.sub(rb"\d+:", b"", await all_of(followers.follow(second, OPTIONS, CountingEncoder(), data_only, START)))
+        == b"second\n"
     )
 
 
@@ -196,11 +202,31 @@ async def test_the_size_of_one_result_is_bounded(
     monkeypatch.setattr(projections, "MAX_SEND_BYTES", 8)
     await write(storage, run, *"abcd")
 
-    with followers.follow(run, OPTIONS, CountingEncoder(), START) as follower:
-        assert [await follower.next(TIMEOUT) for _ in range(2)] == [b"2:a\n3:b\n", b"4:c\n5:d\n"]
+    with followers.follow(run, OPTIONS, CountingEncoder(), data_only, START) as follower:
+        assert [joined(await follower.next(TIMEOUT)) for _ in range(2)] == [b"2:a\n3:b\n", b"4:c\n5:d\n"]
+
+
+async def test_the_frames_of_each_entry_are_one_item(storage: Storage, run: Run, followers: Followers) -> None:
+    await write(storage, run, "a", "b")
+
+    with followers.follow(run, OPTIONS, CountingEncoder(), data_only, START) as follower:
+        assert await follower.next(TIMEOUT) == [b"2:a\n", b"3:b\n"]
 
 
 # -- many followers ---------------------------------------------------------------------------------------------------
+
+
+async def test_followers_with_the_same_options_and_different_framings_get_different_frames(
+    storage: Storage, run: Run, followers: Followers
+) -> None:
+    def with_id(messages: Sequence[Message], seq: Seq | None) -> bytes:
+        return b"%d = " % (seq or 0) + data_only(messages, seq)
+
+    await write(storage, run, "a")
+    await finish(storage, run)
+
+    for framing, expected in ((data_only, b"2:a\n"), (with_id, b"2 = 2:a\n")):
+        assert await all_of(followers.follow(run, OPTIONS, CountingEncoder(), framing, START)) == expected
 
 
 async def test_each_entry_is_encoded_once_for_followers_with_the_same_options(
@@ -209,7 +235,7 @@ async def test_each_entry_is_encoded_once_for_followers_with_the_same_options(
     encoder, results = CountingEncoder(), []
 
     async def watch() -> None:
-        results.append(await all_of(followers.follow(run, OPTIONS, encoder, START)))
+        results.append(await all_of(followers.follow(run, OPTIONS, encoder, data_only, START)))
 
     async with anyio.create_task_group() as tasks:
         for _ in range(20):
@@ -231,7 +257,7 @@ async def test_followers_with_different_options_have_separate_encoders(
     await finish(storage, run)
 
     for options in ("a", "b", "a"):
-        await all_of(followers.follow(run, options, encoder, START))
+        await all_of(followers.follow(run, options, encoder, data_only, START))
 
     assert encoder.created == 2
 
@@ -259,7 +285,7 @@ async def test_concurrent_reads_of_a_projection_lose_nothing(storage: Storage, r
     await finish(storage, run)
 
     async def watch() -> None:
-        results.append(await all_of(followers.follow(run, OPTIONS, CountingEncoder(), START)))
+        results.append(await all_of(followers.follow(run, OPTIONS, CountingEncoder(), data_only, START)))
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(watch)
@@ -273,8 +299,8 @@ async def test_concurrent_reads_of_a_projection_do_not_wait_for_further_entries(
     await write(storage, run, *"abc")
 
     async def watch() -> None:
-        with followers.follow(run, OPTIONS, CountingEncoder(), START) as follower:
-            results.append(await follower.next(SHORT))
+        with followers.follow(run, OPTIONS, CountingEncoder(), data_only, START) as follower:
+            results.append(joined(await follower.next(SHORT)))
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(watch)
@@ -300,19 +326,19 @@ async def test_a_follower_behind_the_retained_frames_loses_nothing(
 ) -> None:
     """4.4, 4.5"""
     encoder = CountingEncoder()
-    slow, fast = (followers.follow(run, OPTIONS, encoder, START) for _ in range(2))
+    slow, fast = (followers.follow(run, OPTIONS, encoder, data_only, START) for _ in range(2))
     with slow, fast:
         await write(storage, run, "first")
-        received = await slow.next(TIMEOUT)
+        received = joined(await slow.next(TIMEOUT))
         for number in range(100):
             await write(storage, run, number)
-            assert await fast.next(TIMEOUT)
+            assert joined(await fast.next(TIMEOUT))
         assert encoder.created == 1
         for number in range(100, 110):
             await write(storage, run, number)
-            received += await slow.next(TIMEOUT) or b""
+            received += joined(await slow.next(TIMEOUT)) or b""
         await finish(storage, run)
-        while (frames := await slow.next(TIMEOUT)) is not None:
+        while (frames := joined(await slow.next(TIMEOUT))) is not None:
             received += frames
 
     assert received == await log_of(storage, run)
@@ -326,10 +352,10 @@ async def test_a_late_follower_reads_dropped_frames_from_the_log(
     first = CountingEncoder()
     await write(storage, run, *range(100))
     await finish(storage, run)
-    whole = await all_of(followers.follow(run, OPTIONS, first, START))
+    whole = await all_of(followers.follow(run, OPTIONS, first, data_only, START))
 
     for after in (0, 1, 40, 99, 101):
-        late = await all_of(followers.follow(run, OPTIONS, CountingEncoder(), Seq(after)))
+        late = await all_of(followers.follow(run, OPTIONS, CountingEncoder(), data_only, Seq(after)))
         assert late == await log_of(storage, run, Seq(after))
     assert whole == await log_of(storage, run)
 
@@ -339,13 +365,13 @@ async def test_the_size_of_one_result_is_bounded_in_a_replay_too(
     storage: Storage, run: Run, followers: Followers
 ) -> None:
     await write(storage, run, *"abcdefgh")
-    await all_available(followers.follow(run, OPTIONS, CountingEncoder(), START))
+    await all_available(followers.follow(run, OPTIONS, CountingEncoder(), data_only, START))
     for _ in range(2):
         await write(storage, run, *range(100))
-        await all_available(followers.follow(run, OPTIONS, CountingEncoder(), START))
+        await all_available(followers.follow(run, OPTIONS, CountingEncoder(), data_only, START))
 
-    with followers.follow(run, OPTIONS, CountingEncoder(), START) as late:
-        assert [await late.next(TIMEOUT) for _ in range(3)] == [
+    with followers.follow(run, OPTIONS, CountingEncoder(), data_only, START) as late:
+        assert [joined(await late.next(TIMEOUT)) for _ in range(3)] == [
             b"2:a\n3:b\n4:c\n",
             b"5:d\n6:e\n7:f\n",
             b"8:g\n9:h\n10:0\n",
@@ -357,12 +383,12 @@ async def test_a_replay_continues_live(storage: Storage, run: Run, followers: Fo
     results: list[bytes] = []
 
     async def watch() -> None:
-        results.append(await all_of(followers.follow(run, OPTIONS, CountingEncoder(), START)))
+        results.append(await all_of(followers.follow(run, OPTIONS, CountingEncoder(), data_only, START)))
 
-    with followers.follow(run, OPTIONS, CountingEncoder(), START) as ahead:
+    with followers.follow(run, OPTIONS, CountingEncoder(), data_only, START) as ahead:
         for number in range(50):
             await write(storage, run, number)
-            await ahead.next(TIMEOUT)
+            joined(await ahead.next(TIMEOUT))
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(watch)
         for number in range(50, 60):
@@ -378,21 +404,21 @@ async def test_timeouts_and_the_end_are_reported_in_a_replay_too(
     storage: Storage, run: Run, followers: Followers
 ) -> None:
     await write(storage, run, *range(100))
-    await all_available(followers.follow(run, OPTIONS, CountingEncoder(), START))
+    await all_available(followers.follow(run, OPTIONS, CountingEncoder(), data_only, START))
 
-    with followers.follow(run, OPTIONS, CountingEncoder(), START) as late:
-        while await late.next(SHORT):
+    with followers.follow(run, OPTIONS, CountingEncoder(), data_only, START) as late:
+        while joined(await late.next(SHORT)):
             pass
-        assert await late.next(SHORT) == b""
+        assert joined(await late.next(SHORT)) == b""
         await finish(storage, run)
-        assert await late.next(TIMEOUT) is None
+        assert joined(await late.next(TIMEOUT)) is None
 
 
 async def all_available(follower: Follower) -> bytes:
     """Everything available now."""
     sent = b""
     with follower:
-        while frames := await follower.next(SHORT):
+        while frames := joined(await follower.next(SHORT)):
             sent += frames
     return sent
 
@@ -404,11 +430,11 @@ async def test_a_forgotten_run_is_encoded_again(storage: Storage, run: Run, foll
     encoder = CountingEncoder()
     await write(storage, run, "a")
     await finish(storage, run)
-    before = await all_of(followers.follow(run, OPTIONS, encoder, START))
+    before = await all_of(followers.follow(run, OPTIONS, encoder, data_only, START))
 
     followers.forget(run.run_id)
 
-    assert await all_of(followers.follow(run, OPTIONS, encoder, START)) == before
+    assert await all_of(followers.follow(run, OPTIONS, encoder, data_only, START)) == before
     assert encoder.created == 2
 
 
@@ -416,19 +442,19 @@ async def test_forgetting_one_run_keeps_the_others(storage: Storage, run: Run, f
     other, encoder = await start_on_new_thread(storage), CountingEncoder()
     for each in (run, other):
         await finish(storage, each)
-        await all_of(followers.follow(each, OPTIONS, encoder, START))
+        await all_of(followers.follow(each, OPTIONS, encoder, data_only, START))
 
     followers.forget(other.run_id)
-    await all_of(followers.follow(run, OPTIONS, encoder, START))
+    await all_of(followers.follow(run, OPTIONS, encoder, data_only, START))
 
     assert encoder.created == 2
 
 
 async def test_a_follower_of_a_forgotten_run_continues(storage: Storage, run: Run, followers: Followers) -> None:
-    with followers.follow(run, OPTIONS, CountingEncoder(), START) as follower:
+    with followers.follow(run, OPTIONS, CountingEncoder(), data_only, START) as follower:
         followers.forget(run.run_id)
         await write(storage, run, "a")
-        assert await follower.next(TIMEOUT) == b"2:a\n"
+        assert joined(await follower.next(TIMEOUT)) == b"2:a\n"
 
 
 async def test_the_least_recently_used_projection_is_evicted(
@@ -439,7 +465,7 @@ async def test_the_least_recently_used_projection_is_evicted(
     encoders: dict[str, CountingEncoder] = {run.run_id: CountingEncoder() for run in runs}
 
     def visit(run: Run) -> Callable[[], object]:
-        return followers.follow(run, OPTIONS, encoders[run.run_id], START).__enter__
+        return followers.follow(run, OPTIONS, encoders[run.run_id], data_only, START).__enter__
 
     first, second, third = runs
     for each in (first, second, first, third, first, second):

@@ -4,9 +4,10 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
+from framing import data_only, joined
 from langgraph.checkpoint.memory import InMemorySaver
 
-from threadwire.core.encoding import Encoder
+from threadwire.core.encoding import Encoder, Message
 from threadwire.core.entries import START, Entry
 from threadwire.core.records import Ending, Run
 from threadwire.engine.checkpoints import ThreadCheckpoints
@@ -24,8 +25,8 @@ KEEP = 120
 
 
 class DotEncoder(Encoder):
-    def feed(self, entry: Entry) -> bytes:
-        return b"."
+    def feed(self, entry: Entry) -> list[Message]:
+        return [(b"", b".")]
 
 
 @pytest.fixture
@@ -67,10 +68,10 @@ async def test_the_log_is_retained_for_a_while(storage: Storage) -> None:
 async def test_a_log_that_is_being_read_is_not_swept(storage: Storage) -> None:
     followed, other = await ended_run(storage), await ended_run(storage)
     followers = Followers(storage)
-    with followers.follow(followed, "options", DotEncoder, START) as follower:
+    with followers.follow(followed, "options", DotEncoder, data_only, START) as follower:
         assert await sweeper_at(KEEP * 9, storage, followers).sweep() == 1
         assert await run_log(storage, other) == []
-        assert await follower.next(1) == b"..."
+        assert joined(await follower.next(1)) == b"..."
     assert await sweeper_at(KEEP * 9, storage, followers).sweep() == 1
     assert await run_log(storage, followed) == []
 

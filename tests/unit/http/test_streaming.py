@@ -40,16 +40,16 @@ class ScriptedSource:
     ) -> None:
         self.entered = False
 
-    async def next(self, timeout: float) -> bytes | None:
+    async def next(self, timeout: float) -> list[bytes] | None:
         with anyio.move_on_after(timeout):
             while not self._frames:
                 self._more = anyio.Event()
                 await self._more.wait()
         if not self._frames:
-            return b""
+            return []
         frames = self._frames.pop(0)
         self.finished = frames is None or self._frames == [None]
-        return frames
+        return None if frames is None else [frames]
 
 
 class Client:
@@ -107,7 +107,7 @@ def streams() -> OpenStreams:
 async def test_response_that_reaches_its_end_is_complete(streams: OpenStreams) -> None:
     source, client = ScriptedSource(), Client()
     source.add(b"a", b"b", None)
-    await event_stream(source, streams, first=b"first ")(client.scope, client.receive, client.send)
+    await event_stream(source, streams, first=[b"first "])(client.scope, client.receive, client.send)
     assert (client.body, client.complete, client.aborted) == (b"first ab", True, False)
     assert (len(streams), source.entered) == (0, False)
 
@@ -120,7 +120,7 @@ async def test_head_request_returns_immediately_and_is_not_a_disconnect() -> Non
 
     client, source, streams = Client(method="HEAD"), ScriptedSource(), OpenStreams()
     with anyio.fail_after(SOON):
-        await event_stream(source, streams, first=b"first ", on_disconnect=note)(
+        await event_stream(source, streams, first=[b"first "], on_disconnect=note)(
             client.scope, client.receive, client.send
         )
     assert (client.body, client.complete, client.aborted, left, len(streams)) == (b"", True, False, [], 0)
@@ -164,7 +164,7 @@ async def test_stream_opened_during_shutdown_sends_pending_frames_and_is_aborted
     source, client = ScriptedSource(), Client()
     source.add(b"a", b"b")
     with anyio.fail_after(SOON):
-        await event_stream(source, streams, first=b"first ")(client.scope, client.receive, client.send)
+        await event_stream(source, streams, first=[b"first "])(client.scope, client.receive, client.send)
     assert (client.body, client.complete, client.aborted) == (b"first ab", False, True)
 
 

@@ -5,6 +5,7 @@ from typing import Any
 from threadwire.core.entries import Entry, Kind
 from threadwire.core.ids import RunId, Seq
 from threadwire.core.json import loads
+from threadwire.http.sse import named_events
 from threadwire.protocols.langgraph.encode import RunStreamEncoder, StreamOptions
 
 RUN = RunId("01a1e0f0-e5c3-7916-b07a-1eef68159e17")
@@ -14,7 +15,7 @@ def frames(options: StreamOptions, drafts: list[tuple[int, str, Any]]) -> list[t
     """Event, data and id of every frame of these entries, `(attempt, kind, data)`, numbered from 1."""
     encoder = RunStreamEncoder(options)
     sent = b"".join(
-        encoder.feed(Entry(Seq(number), RUN, attempt, 0, (), kind, data))
+        named_events(encoder.feed(Entry(Seq(number), RUN, attempt, 0, (), kind, data)), Seq(number))
         for number, (attempt, kind, data) in enumerate(drafts, start=1)
     )
     parsed = []

@@ -43,16 +43,14 @@ streams = st.lists(plain | rich, min_size=1, max_size=8)
 
 
 def sent(mode: str, chunks: list[BaseMessageChunk]) -> list[tuple[str, Any]]:
-    """Event and data of every frame."""
+    """Name and data of every message."""
     normalizer, encoder = Normalizer(frozenset(), {}), RunStreamEncoder(StreamOptions(frozenset({mode})))
-    frames = []
+    messages = []
     for number, chunk in enumerate(chunks, start=1):
         [draft] = normalizer.feed((), "messages", (chunk, META), 0)
         entry = Entry(Seq(number), RUN, 1, 0, (), draft.kind, native(draft.data))
-        for frame in encoder.feed(entry).decode().split("\r\n\r\n")[:-1]:
-            event, data = frame.split("\r\n")[:2]
-            frames.append((event.removeprefix("event: "), loads(data.removeprefix("data: "))))
-    return frames
+        messages += [(name.decode(), loads(data)) for name, data in encoder.feed(entry)]
+    return messages
 
 
 @settings(max_examples=60, deadline=None)

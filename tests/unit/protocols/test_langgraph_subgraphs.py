@@ -13,6 +13,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import Command, Send, interrupt
 
+from threadwire.core.encoding import Message
 from threadwire.core.entries import Entry, Kind, Namespace
 from threadwire.core.ids import RunId, Seq
 from threadwire.core.json import dumps, native
@@ -106,19 +107,18 @@ class Run:
         async for ns, mode, part in self._graph.astream(
             graph_input, config, stream_mode=list(RECORDED_MODES), subgraphs=True
         ):
-            shown = b""
+            shown: list[Message] = []
             for draft in normalizer.feed(ns, mode, part, 0):
                 self._seq += 1
                 entry = Entry(Seq(self._seq), RUN, 1, 0, draft.ns, draft.kind, native(draft.data))
                 shown += encoder.feed(entry)
                 if entry.kind == Kind.STATE and entry.data.get("full"):
                     self.full.append(ns)
-            assert shown == (_frame(ns, part, self._seq) if mode == "values" else b"")
+            assert shown == ([_message(ns, part)] if mode == "values" else [])
 
 
-def _frame(ns: Namespace, part: Any, seq: int) -> bytes:
-    name = "|".join(("values", *ns)).encode()
-    return b"event: " + name + b"\r\ndata: " + dumps(part) + b"\r\nid: %d\r\n\r\n" % seq
+def _message(ns: Namespace, part: Any) -> Message:
+    return "|".join(("values", *ns)).encode(), dumps(part)
 
 
 @pytest.mark.parametrize("name", GRAPHS)
@@ -174,6 +174,13 @@ async def test_values_of_finished_subgraphs_are_released() -> None:
     assert [each for each in values if each() is not None] == []
 
 
+def test_line_breaks_in_the_name_of_a_node_do_not_end_the_name_of_a_message() -> None:
+    encoder = RunStreamEncoder(StreamOptions(frozenset({"values"}), subgraphs=True))
+    state = {"full": True, "set": {}, "keys": []}
+    [(name, _)] = encoder.feed(Entry(Seq(1), RUN, 1, 0, ("two\r\nlines:1",), Kind.STATE, state))
+    assert name == b"values|two  lines:1"
+
+
 def test_encoder_memory_does_not_grow_with_the_number_of_subgraphs() -> None:
     encoder = RunStreamEncoder(StreamOptions(frozenset({"values"}), subgraphs=True))
     text = "x" * 100_000
@@ -181,9 +188,10 @@ def test_encoder_memory_does_not_grow_with_the_number_of_subgraphs() -> None:
     def call(number: int) -> None:
         ns = (f"calls:{number}",)
         state = {"full": True, "set": {"text": text}, "keys": ["text"]}
-        assert text.encode() in encoder.feed(Entry(Seq(2 * number), RUN, 1, 0, ns, Kind.STATE, state))
+        [(_, data)] = encoder.feed(Entry(Seq(2 * number), RUN, 1, 0, ns, Kind.STATE, state))
+        assert text.encode() in data
         ended = {"id": str(number), "name": "calls", "ended": True}
-        assert encoder.feed(Entry(Seq(2 * number + 1), RUN, 1, 0, (), Kind.TASK, ended)) == b""
+        assert encoder.feed(Entry(Seq(2 * number + 1), RUN, 1, 0, (), Kind.TASK, ended)) == ()
 
     tracemalloc.start()
     try:

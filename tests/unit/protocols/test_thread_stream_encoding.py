@@ -4,6 +4,7 @@ from typing import Any
 
 from threadwire.core.entries import Entry, Kind
 from threadwire.core.ids import RunId, Seq
+from threadwire.http.sse import named_events
 from threadwire.protocols.langgraph.encode_thread import ThreadStreamEncoder
 
 ONE, TWO = RunId("00000000-0000-7000-8000-000000000001"), RunId("00000000-0000-7000-8000-000000000002")
@@ -30,7 +31,7 @@ class Log:
 
     def shown(self, *modes: str) -> list[str]:
         encoder = ThreadStreamEncoder(frozenset(modes))
-        sent = b"".join(encoder.feed(entry) for entry in self.entries).decode()
+        sent = b"".join(named_events(encoder.feed(entry), entry.seq) for entry in self.entries).decode()
         return [frame.replace("\r\n", " ") for frame in sent.split("\r\n\r\n")[:-1]]
 
 

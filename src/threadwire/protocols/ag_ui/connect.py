@@ -13,12 +13,13 @@ from threadwire.core.records import Run, Thread
 from threadwire.engine.follow import Preamble
 from threadwire.engine.lifecycle import Engine
 from threadwire.errors import NotFound
+from threadwire.http.sse import unnamed_events
 from threadwire.http.streaming import FrameSource
 from threadwire.protocols.ag_ui.encode import Options, RunEncoder, snapshot_events
 from threadwire.protocols.ag_ui.thread_encoder import ThreadEncoder
 from threadwire.protocols.ag_ui.wire import (
     Event,
-    frames,
+    encoded,
     interrupt_outcome,
     legacy_interrupts,
     run_finished,
@@ -30,7 +31,7 @@ from threadwire.protocols.ag_ui.wire import (
 class Connection:
     """What is sent immediately, and what is streamed afterwards. An idle thread has no `rest`."""
 
-    first: bytes
+    first: list[bytes]
     rest: FrameSource | None = None
 
 
@@ -48,10 +49,10 @@ async def connect(engine: Engine, thread: Thread, options: Options, cursor: Seq 
 def empty(options: Options) -> Connection:
     """The connection to a thread that has no runs and need not exist."""
     run_id = str(uuid4())
-    return Connection(frames([run_started(options.thread_id, run_id), run_finished(options.thread_id, run_id)]))
+    return Connection(_frames([run_started(options.thread_id, run_id), run_finished(options.thread_id, run_id)]))
 
 
-async def rejection(engine: Engine, thread_id: ThreadId, options: Options, reason: Event) -> bytes:
+async def rejection(engine: Engine, thread_id: ThreadId, options: Options, reason: Event) -> list[bytes]:
     """The frames for a rejected request: the thread's current state, then the reason.
 
     The client has missed something, and a client that takes an interrupt as open does nothing else until it learns
@@ -60,10 +61,10 @@ async def rejection(engine: Engine, thread_id: ThreadId, options: Options, reaso
     try:
         thread = await engine.threads.get(thread_id)
     except NotFound:
-        return frames([reason])
+        return _frames([reason])
     if await engine.runs.active(thread_id) is not None:
-        return frames([reason])
-    return _idle(options, thread, snapshot_events(thread.values)) + frames([reason])
+        return _frames([reason])
+    return _idle(options, thread, snapshot_events(thread.values)) + _frames([reason])
 
 
 async def snapshot(engine: Engine, thread: Thread, options: Options) -> list[Event]:
@@ -85,13 +86,15 @@ async def follow(engine: Engine, thread: Thread, options: Options) -> FrameSourc
     thread = await engine.threads.get(thread.thread_id)
     encoder = ThreadEncoder(options)
 
-    def current_state() -> bytes:
+    def current_state() -> list[bytes]:
         if events := encoder.join_events(thread.values):
-            return frames(events)
+            return _frames(events)
         return _idle(options, thread, snapshot_events(thread.values))
 
     preamble = Preamble(await engine.log.running_at(thread.thread_id, newest), current_state)
-    return await engine.runs.follow_thread_unshared(thread.thread_id, encoder, newest, preamble=preamble)
+    return await engine.runs.follow_thread_unshared(
+        thread.thread_id, encoder, unnamed_events, newest, preamble=preamble
+    )
 
 
 async def _attach(engine: Engine, thread: Thread, options: Options, run: Run) -> Connection | None:
@@ -100,7 +103,7 @@ async def _attach(engine: Engine, thread: Thread, options: Options, run: Run) ->
     encoder = RunEncoder(options)
     if await engine.log.prime(run, encoder, upto):
         return None
-    first = frames([run_started(options.thread_id, run.run_id), *encoder.join_events(thread.values)])
+    first = _frames([run_started(options.thread_id, run.run_id), *encoder.join_events(thread.values)])
     return Connection(first, _rest_of(engine, run, options, upto))
 
 
@@ -143,10 +146,10 @@ class _Resumption:
         """The rest of a run, or all of it if the run was accepted after the cursor."""
         rest = _rest_of(self.engine, run, self.options, self.cursor)
         if self.cursor < run.queued_seq:
-            return Connection(b"", rest)
+            return Connection([], rest)
         encoder = RunEncoder(self.options)
         await self.engine.log.prime(run, encoder, self.cursor)
-        return Connection(frames([run_started(self.options.thread_id, run.run_id), *encoder.reopen_events()]), rest)
+        return Connection(_frames([run_started(self.options.thread_id, run.run_id), *encoder.reopen_events()]), rest)
 
     async def _rest_of_thread(self, after: Seq, run_id: RunId | None) -> Connection:
         """Everything after a position, which lies in or before the run `run_id`."""
@@ -154,24 +157,25 @@ class _Resumption:
         rest = await self.engine.runs.follow_thread_unshared(
             self.thread.thread_id,
             encoder,
+            unnamed_events,
             after,
-            preamble=Preamble(run_id, lambda: frames(encoder.reopen_events())),
+            preamble=Preamble(run_id, lambda: _frames(encoder.reopen_events())),
             until=None if self.active is None else self.active.run_id,
             upto=self.newest if self.active is None else None,
         )
-        return Connection(b"", rest)
+        return Connection([], rest)
 
 
 def _rest_of(engine: Engine, run: Run, options: Options, after: Seq) -> FrameSource:
-    return engine.runs.follow(run, options, partial(RunEncoder, options), after)
+    return engine.runs.follow(run, options, partial(RunEncoder, options), unnamed_events, after)
 
 
-def _idle(options: Options, thread: Thread, events: list[Event]) -> bytes:
+def _idle(options: Options, thread: Thread, events: list[Event]) -> list[bytes]:
     """Events of an idle thread, wrapped in a synthetic run because clients accept events only inside a run."""
     run_id = str(uuid4())
     interrupts: list[Json] = [each for of_task in thread.interrupts.values() for each in of_task]
     outcome = interrupt_outcome(interrupts) if options.interrupt_outcome else None
-    return frames(
+    return _frames(
         [
             run_started(options.thread_id, run_id),
             *events,
@@ -179,3 +183,7 @@ def _idle(options: Options, thread: Thread, events: list[Event]) -> bytes:
             run_finished(options.thread_id, run_id, outcome),
         ]
     )
+
+
+def _frames(events: list[Event]) -> list[bytes]:
+    return [unnamed_events(encoded(events), None)] if events else []

@@ -4,10 +4,12 @@ The encoder is fed a run from its first entry (spec/log.md, 4.5). Its output dep
 resumes anywhere receives exactly what a client that stayed connected was sent.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from threadwire.core.entries import Entry, Json, Kind, Namespace
+from threadwire.core.encoding import Message
+from threadwire.core.entries import MESSAGES, Entry, Json, Kind, Namespace
 from threadwire.core.json import dumps
 from threadwire.protocols.ag_ui import spans
 from threadwire.protocols.ag_ui.client_view import ClientView
@@ -20,8 +22,8 @@ from threadwire.protocols.ag_ui.spans import Key, OpenSpans, Span
 from threadwire.protocols.ag_ui.state import StateView, conversation_of, state_snapshot
 from threadwire.protocols.ag_ui.wire import (
     Event,
+    encoded,
     event,
-    frames,
     interrupt_outcome,
     legacy_interrupts,
     run_error,
@@ -68,13 +70,17 @@ class RunEncoder:
 
     # -- entries -------------------------------------------------------------------------------------------------
 
-    def feed(self, entry: Entry) -> bytes:
-        if entry.kind == Kind.MESSAGES and (text := self._message_stream.text_frame(entry)) is not None:
-            return text if not self._options.raw else frames(_raw(entry)) + text
+    def feed(self, entry: Entry) -> Sequence[Message]:
+        if entry.kind == MESSAGES and (text := self._message_stream.token(entry.data)) is not None:
+            return text if not self._options.raw else [*encoded(_raw(entry)), *text]
+        return encoded(self.events(entry))
+
+    def events(self, entry: Entry) -> list[Event]:
+        """The events whose messages `feed` returns, for a consumer that reads them itself."""
         events = self._events(entry)
         if self._options.raw and entry.kind != Kind.RUN_ENDED:
             events = [*events, *_raw(entry)]
-        return frames(events, entry.seq)
+        return events
 
     def _events(self, entry: Entry) -> list[Event]:
         entered = self._enter(entry.ns) if entry.ns else []

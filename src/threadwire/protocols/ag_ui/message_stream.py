@@ -1,8 +1,9 @@
 """Streamed messages as events: text, reasoning, tool calls with their arguments, tool results."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from threadwire.core.encoding import Message
 from threadwire.core.entries import Entry, Json, Namespace
 from threadwire.core.json import dumps
 from threadwire.protocols.ag_ui import spans
@@ -29,10 +30,24 @@ _PREDICTIONS = ("predict_state", "copilotkit:emit-intermediate-state")
 class _Streamed:
     """A message that arrives in chunks, as of the last chunk."""
 
-    __slots__ = ("calls", "fields", "id", "is_hidden", "meta", "ns", "only_text", "prefix", "shown", "task", "tools")
+    __slots__ = (
+        "calls",
+        "fields",
+        "id",
+        "is_hidden",
+        "key",
+        "meta",
+        "ns",
+        "only_text",
+        "prefix",
+        "shown",
+        "task",
+        "tools",
+    )
 
     def __init__(self, message_id: str, fields: dict[str, Json], meta: dict[str, Json], ns: Namespace) -> None:
         self.id = message_id
+        self.key = ("text", message_id)
         self.fields = fields
         self.meta = meta
         self.ns = ns
@@ -42,7 +57,7 @@ class _Streamed:
         self.calls: dict[Json, str] = {}
         self.shown: PartialMessage | None = None
         """The client's copy, to which text is appended while the message is open."""
-        self.prefix = b'data: {"type":"TEXT_MESSAGE_CONTENT","messageId":' + dumps(message_id) + b',"delta":'
+        self.prefix = b'{"type":"TEXT_MESSAGE_CONTENT","messageId":' + dumps(message_id) + b',"delta":'
         self.only_text = False
         """Whether a next chunk with nothing but text can be encoded without inspecting anything else."""
 
@@ -64,19 +79,18 @@ class MessageStream:
 
     # -- entries -------------------------------------------------------------------------------------------------
 
-    def text_frame(self, entry: Entry) -> bytes | None:
-        """The frame of a chunk that only appends text, as nearly every entry of a run does; None for other entries."""
-        data = entry.data
+    def token(self, data: Json) -> Sequence[Message] | None:
+        """The message of a chunk that only appends text, as nearly every entry does; None for other entries."""
         if type(data) is not list:
             return None
-        streamed = self._streamed[data[0]]
-        if not streamed.only_text or streamed.shown is None or ("text", streamed.id) not in self._open:
+        index, text = data
+        streamed = self._streamed[index]
+        if not streamed.only_text or streamed.shown is None or streamed.key not in self._open.keys:
             return None
-        text = data[1]
         if not text:
-            return b""
+            return ()
         streamed.shown.append_text(text)
-        return streamed.prefix + dumps(text) + b"}\nid: %d\n\n" % entry.seq
+        return [(b"", streamed.prefix + dumps(text) + b"}")]
 
     def feed(self, entry: Entry) -> list[Event]:
         data = entry.data
@@ -135,13 +149,12 @@ class MessageStream:
         return [*events, event("REASONING_MESSAGE_CONTENT", messageId=message_id, delta=text)]
 
     def _append_text(self, streamed: _Streamed, text: str) -> list[Event]:
-        key = ("text", streamed.id)
         events: list[Event] = []
-        if key not in self._open:
+        if streamed.key not in self._open:
             events += self._open.close(("reasoning", reasoning_id(streamed.id))) + self._close_calls(streamed)
             name, owner = streamed.fields.get("name") or None, self._owner(streamed.ns)
             span = spans.text(streamed.id, "assistant", name, owner, streamed.ns, streamed.task)
-            events += self._open.open(key, span)
+            events += self._open.open(streamed.key, span)
             streamed.shown = self._view.get_or_add(_tagged(_assistant(streamed.id, name), owner))
         assert streamed.shown is not None
         streamed.shown.append_text(text)
@@ -179,7 +192,7 @@ class MessageStream:
         return self._view.get_or_add(_tagged({"id": streamed.id, "role": "assistant"}, owner))
 
     def _close_text(self, streamed: _Streamed) -> list[Event]:
-        return self._open.close(("text", streamed.id))
+        return self._open.close(streamed.key)
 
     def _close_calls(self, streamed: _Streamed) -> list[Event]:
         return [each for call_id in streamed.calls.values() for each in self._open.close(("call", call_id))]

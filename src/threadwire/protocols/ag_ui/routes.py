@@ -14,6 +14,7 @@ from threadwire.engine.lifecycle import Engine
 from threadwire.errors import AgentNotFound, ThreadNotFound, ThreadwireError, UnknownInterrupt
 from threadwire.http.json_route import JsonRoute
 from threadwire.http.problems import JsonResponse, error_responses, status_of
+from threadwire.http.sse import UNNAMED_HEARTBEAT, unnamed_events
 from threadwire.http.streaming import STREAM_HEADERS, OpenStreams, event_stream
 from threadwire.protocols.ag_ui.agent_runs import ClientPolicy, find_agent, find_thread, start, stop
 from threadwire.protocols.ag_ui.capabilities import agent_json
@@ -21,7 +22,7 @@ from threadwire.protocols.ag_ui.connect import Connection, connect, empty, follo
 from threadwire.protocols.ag_ui.decode import ConnectInput, RunInput, StopInput
 from threadwire.protocols.ag_ui.encode import Options, RunEncoder
 from threadwire.protocols.ag_ui.thread_encoder import ThreadEncoder
-from threadwire.protocols.ag_ui.wire import KEEP_ALIVE, frame, run_error
+from threadwire.protocols.ag_ui.wire import encoded, run_error
 
 Cursor = Annotated[str | None, Header(alias="last-event-id")]
 
@@ -67,8 +68,10 @@ def ag_ui_routes(engine: Engine, streams: OpenStreams, client_policy: ClientPoli
             follower = await follow(engine, thread, options)
         else:
             after = parse_cursor(last_event_id)
-            follower = await engine.runs.follow_thread_unshared(thread.thread_id, ThreadEncoder(options), after)
-        return event_stream(follower, streams, heartbeat=KEEP_ALIVE)
+            follower = await engine.runs.follow_thread_unshared(
+                thread.thread_id, ThreadEncoder(options), unnamed_events, after
+            )
+        return event_stream(follower, streams, heartbeat=UNNAMED_HEARTBEAT)
 
     return router
 
@@ -87,10 +90,10 @@ async def run_stream(
         run, plan = await start(engine, agent, run_input, client_policy)
     except UnknownInterrupt as error:
         reason = run_error(error.message, "UNKNOWN_INTERRUPT")
-        return Response(await rejection(engine, run_input.thread, options, reason), headers=STREAM_HEADERS)
+        return _response(await rejection(engine, run_input.thread, options, reason))
     options = replace(options, out_of_order=plan.out_of_order)
-    follower = engine.runs.follow(run, options, partial(RunEncoder, options), Seq(run.queued_seq - 1))
-    return event_stream(follower, streams, heartbeat=KEEP_ALIVE)
+    follower = engine.runs.follow(run, options, partial(RunEncoder, options), unnamed_events, Seq(run.queued_seq - 1))
+    return event_stream(follower, streams, heartbeat=UNNAMED_HEARTBEAT)
 
 
 async def connect_stream(
@@ -120,8 +123,8 @@ async def connect_stream(
 
 def _respond(connection: Connection, streams: OpenStreams) -> Response:
     if connection.rest is None:
-        return Response(connection.first, headers=STREAM_HEADERS)
-    return event_stream(connection.rest, streams, first=connection.first, heartbeat=KEEP_ALIVE)
+        return _response(connection.first)
+    return event_stream(connection.rest, streams, first=connection.first, heartbeat=UNNAMED_HEARTBEAT)
 
 
 def _cursor(connect_input: ConnectInput, last_event_id: str | None) -> Seq | None:
@@ -134,7 +137,11 @@ def _cursor(connect_input: ConnectInput, last_event_id: str | None) -> Seq | Non
 
 
 def _failed(error: ThreadwireError) -> Response:
-    return Response(frame(run_error(error.message, str(status_of(error)))), headers=STREAM_HEADERS)
+    return _response([unnamed_events(encoded([run_error(error.message, str(status_of(error)))]), None)])
+
+
+def _response(frames: list[bytes]) -> Response:
+    return Response(b"".join(frames), headers=STREAM_HEADERS)
 
 
 def stopped_json(stopped: bool, reason: str | None) -> dict[str, Any]:

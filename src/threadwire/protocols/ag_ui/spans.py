@@ -30,6 +30,8 @@ class Span:
 class OpenSpans:
     def __init__(self) -> None:
         self._open: dict[Key, Span] = {}
+        self.keys = self._open.keys()
+        """A live view of what is open."""
 
     def __contains__(self, key: Key) -> bool:
         return key in self._open

@@ -1,11 +1,13 @@
 """A thread's log over many runs as AG-UI events: one run after the other, each with its own start and end."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
+from threadwire.core.encoding import Message
 from threadwire.core.entries import Entry, Json, Kind
 from threadwire.core.ids import RunId
 from threadwire.protocols.ag_ui.encode import Options, RunEncoder, snapshot_events
-from threadwire.protocols.ag_ui.wire import Event, frames, run_finished, run_started
+from threadwire.protocols.ag_ui.wire import Event, encoded, run_finished, run_started
 
 
 class ThreadEncoder:
@@ -17,18 +19,18 @@ class ThreadEncoder:
         self._runs: dict[RunId, RunEncoder] = {}
         self._waiting: set[RunId] = set()
 
-    def feed(self, entry: Entry) -> bytes:
+    def feed(self, entry: Entry) -> Sequence[Message]:
         if entry.run_id is None:
             return self._state_update(entry)
         if entry.kind == Kind.RUN_QUEUED:
             self._waiting.add(entry.run_id)
-            return b""
+            return ()
         self._waiting.discard(entry.run_id)
         if entry.kind == Kind.RUN_STARTED and entry.run_id not in self._runs:
             self._runs[entry.run_id] = RunEncoder(self._options)
         encoder = self._runs.get(entry.run_id)
         if encoder is None:
-            return b""
+            return ()
         if entry.kind == Kind.RUN_ENDED:
             del self._runs[entry.run_id]
         return encoder.feed(entry)
@@ -49,10 +51,10 @@ class ThreadEncoder:
             return [run_started(self._options.thread_id, run_id), *encoder.join_events(base)]
         return []
 
-    def _state_update(self, entry: Entry) -> bytes:
+    def _state_update(self, entry: Entry) -> Sequence[Message]:
         """A state update outside a run, wrapped in a synthetic run because clients accept events only inside a run."""
         if entry.kind != Kind.STATE_RESET or "values" not in entry.data:
-            return b""
+            return ()
         thread_id, run_id = self._options.thread_id, f"update-{entry.seq}"
         events = snapshot_events(entry.data["values"])
-        return frames([run_started(thread_id, run_id), *events, run_finished(thread_id, run_id)], entry.seq)
+        return encoded([run_started(thread_id, run_id), *events, run_finished(thread_id, run_id)])

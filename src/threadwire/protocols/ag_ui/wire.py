@@ -1,16 +1,13 @@
-"""The wire format of AG-UI events: camelCase JSON without nulls, one server-sent event each, lines terminated by LF.
+"""The wire format of AG-UI events: camelCase JSON without nulls. The messages have no name; each event has its type."""
 
-Both generations of clients split at blank LF lines and fail on anything else.
-"""
-
+from collections.abc import Iterable
 from typing import Any
 
+from threadwire.core.encoding import Message
 from threadwire.core.entries import Json
-from threadwire.core.ids import Seq
 from threadwire.core.json import dumps
 
 PROTOCOL_VERSION = "1.0"
-KEEP_ALIVE = b": keep-alive\n\n"
 
 _COPILOTKIT = "__copilotkit_interrupt_value__"
 """The key under which `copilotkit_interrupt` puts its question."""
@@ -23,18 +20,8 @@ def event(kind: str, **fields: Json) -> Event:
     return {"type": kind, **{name: value for name, value in fields.items() if value is not None}}
 
 
-def frame(data: Event, seq: Seq | None = None) -> bytes:
-    """A frame. Only frames of log entries have an id, so a cursor is always a position in the log."""
-    if seq is None:
-        return b"data: " + dumps(data) + b"\n\n"
-    return b"data: " + dumps(data) + b"\nid: %d\n\n" % seq
-
-
-def frames(events: list[Event], seq: Seq | None = None) -> bytes:
-    """Several frames, of which only the last has the id (spec/log.md, 4.2)."""
-    if not events:
-        return b""
-    return b"".join([*map(frame, events[:-1]), frame(events[-1], seq)])
+def encoded(events: Iterable[Event]) -> list[Message]:
+    return [(b"", dumps(each)) for each in events]
 
 
 def run_started(thread_id: str, run_id: str) -> Event:

@@ -17,11 +17,11 @@ from threadwire.core.ids import NAMED_THREADS, Seq, ThreadId, thread_id_from_nam
 from threadwire.core.records import Assistant
 from threadwire.engine.lifecycle import Engine
 from threadwire.errors import NotFound
+from threadwire.http.sse import UNNAMED_HEARTBEAT, unnamed_events
 from threadwire.http.streaming import FrameSource, OpenStreams, event_stream
 from threadwire.protocols.ag_ui.agent_runs import ClientPolicy, start
 from threadwire.protocols.ag_ui.decode import RunInput
 from threadwire.protocols.ag_ui.encode import Options, RunEncoder
-from threadwire.protocols.ag_ui.wire import KEEP_ALIVE
 
 TEMPORARY = "copilotkit_suggestion"
 """The metadata key that marks a temporary thread. A crash can leave such a thread behind; no list shows it."""
@@ -49,14 +49,14 @@ async def suggest(
     rejecting = replace(client_policy, when_busy="reject")
     run, _ = await start(engine, agent, run_input, rejecting, on=thread_id, thread_metadata={TEMPORARY: True})
     options = Options(run_input.thread_id, run_id=run_input.run_id, modern=run_input.modern, raw=run_input.raw)
-    follower = engine.runs.follow(run, options, partial(RunEncoder, options), Seq(run.queued_seq - 1))
+    follower = engine.runs.follow(run, options, partial(RunEncoder, options), unnamed_events, Seq(run.queued_seq - 1))
 
     async def delete_thread() -> None:
         with suppress(NotFound):
             await engine.threads.delete(thread_id)
 
     source = _CleaningUp(follower, delete_thread)
-    return event_stream(source, streams, heartbeat=KEEP_ALIVE, on_disconnect=delete_thread)
+    return event_stream(source, streams, heartbeat=UNNAMED_HEARTBEAT, on_disconnect=delete_thread)
 
 
 class _CleaningUp:
@@ -79,7 +79,7 @@ class _CleaningUp:
     def finished(self) -> bool:
         return self._source.finished
 
-    async def next(self, timeout: float) -> bytes | None:
+    async def next(self, timeout: float) -> list[bytes] | None:
         frames = await self._source.next(timeout)
         if frames is None or self._source.finished:
             await self._clean_up()

@@ -10,6 +10,7 @@ from threadwire.core.ids import Seq
 from threadwire.core.json import loads
 from threadwire.core.records import Thread
 from threadwire.engine.lifecycle import Engine
+from threadwire.http.sse import unnamed_events
 from threadwire.protocols.ag_ui.connect import snapshot
 from threadwire.protocols.ag_ui.encode import Options
 from threadwire.protocols.ag_ui.messages import Message
@@ -42,10 +43,10 @@ async def events_of(engine: Engine, thread: Thread, options: Options) -> list[Ev
     if after >= newest:
         return []
     with await engine.runs.follow_thread_unshared(
-        thread.thread_id, ThreadEncoder(options), after, upto=newest
+        thread.thread_id, ThreadEncoder(options), unnamed_events, after, upto=newest
     ) as follower:
         while (frames := await follower.next(0)) is not None:
-            compaction.feed(_events_in(frames))
+            compaction.feed(_events_in(b"".join(frames)))
             await checkpoint()  # a long thread must not block other clients
     return compaction.events()
 

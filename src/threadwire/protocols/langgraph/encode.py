@@ -1,10 +1,11 @@
 """One run's log as the classic LangGraph run stream.
 
-Server-sent events named after the stream mode, in the format the official SDKs parse. The encoder is stateful only
+Messages are named after the stream mode, and have the format that the official SDKs parse. The encoder is stateful only
 because the log stores changes: it keeps the last chunk of each message and the folded values of each namespace that has
 not ended, so it must be fed a run from its first entry (spec/log.md, 4.5). Its output depends on nothing else.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +21,8 @@ from langchain_core.messages import (
     message_chunk_to_message,
 )
 
-from threadwire.core.entries import Entry, Json, Kind, Namespace
+from threadwire.core.encoding import Message
+from threadwire.core.entries import MESSAGES, Entry, Json, Kind, Namespace
 from threadwire.core.json import dumps, native
 from threadwire.core.namespaces import ByNamespace
 from threadwire.core.state_fold import StateFold
@@ -50,73 +52,79 @@ class RunStreamEncoder:
         elif "messages" in self._modes:
             self._messages = _AccumulatedMessages()
 
-    def feed(self, entry: Entry) -> bytes:
-        kind = entry.kind
-        if kind == Kind.MESSAGES:
-            if self._messages is None or (entry.ns and not self._subgraphs):
-                return b""
-            if self._subgraphs and isinstance(entry.data, dict) and entry.data.get("root"):
-                return b""
-            return self._messages.feed(entry)
+    def feed(self, entry: Entry) -> Sequence[Message]:
+        kind, data = entry.kind, entry.data
+        if kind == MESSAGES:
+            messages = self._messages
+            if messages is None or (entry.ns and not self._subgraphs):
+                return ()
+            if type(data) is list:
+                return messages.token(data)
+            if self._subgraphs and data.get("root"):
+                return ()
+            return messages.feed(entry)
         if kind == Kind.STATE:
             return self._values(entry)
         if kind in _UNCHANGED:
             return self._unchanged(entry)
-        if kind == Kind.TASK and entry.data.get("ended"):
-            self._states.task_ended(entry.ns, entry.data["name"], entry.data["id"])
-            return b""
+        if kind == Kind.TASK and data.get("ended"):
+            self._states.task_ended(entry.ns, data["name"], data["id"])
+            return ()
         if kind == Kind.RUN_STARTED:
             return self._started(entry)
-        if kind == Kind.RUN_ENDED and entry.data["status"] in ("error", "timeout"):
-            return frame(b"error", dumps(entry.data["error"]), entry)
-        return b""
+        if kind == Kind.RUN_ENDED and data["status"] in ("error", "timeout"):
+            return [(b"error", dumps(data["error"]))]
+        return ()
 
-    def _started(self, entry: Entry) -> bytes:
+    def _started(self, entry: Entry) -> Sequence[Message]:
         self._states.clear()
         if self._messages is not None:
             self._messages.forget()
-        return frame(b"metadata", dumps({"run_id": entry.run_id, "attempt": entry.attempt}), entry)
+        return [(b"metadata", dumps({"run_id": entry.run_id, "attempt": entry.attempt}))]
 
-    def _values(self, entry: Entry) -> bytes:
+    def _values(self, entry: Entry) -> Sequence[Message]:
         if "values" not in self._modes or (entry.ns and not self._subgraphs):
-            return b""
+            return ()
         state = self._states.at(entry.ns)
         state.apply(entry.data)
-        return frame(_name(b"values", entry.ns), state.dumps(), entry)
+        return [(_name(b"values", entry.ns), state.dumps())]
 
-    def _unchanged(self, entry: Entry) -> bytes:
+    def _unchanged(self, entry: Entry) -> Sequence[Message]:
         if entry.kind not in self._modes or "value" not in entry.data:
-            return b""
+            return ()
         if entry.ns and not self._subgraphs:
-            return b""
-        return frame(_name(entry.kind.encode(), entry.ns), dumps(entry.data["value"]), entry)
+            return ()
+        return [(_name(entry.kind.encode(), entry.ns), dumps(entry.data["value"]))]
 
 
 _UNCHANGED = frozenset({Kind.CUSTOM, Kind.UPDATES, Kind.TASKS, Kind.CHECKPOINTS, Kind.DEBUG, Kind.EVENTS})
 
+_CONTENT = b'[{"content":'
+"""The start of every chunk's JSON, before the text."""
+
 
 class _Chunk:
-    """A streamed message as of its last chunk. Its frame is split around the text, so that a token needs no
-    serialisation."""
+    """A streamed message as of its last chunk. What follows its text is serialised once, not with every token."""
 
-    __slots__ = ("after", "before", "fields", "meta")
+    __slots__ = ("after", "fields", "meta", "name")
 
     def __init__(self, fields: dict[str, Json], meta: Json, name: bytes) -> None:
         self.fields = fields
         self.meta = dumps(meta)
-        self._split(name)
+        self.name = name
+        self._serialise_rest()
 
     def patch(self, patch: dict[str, Json], name: bytes) -> None:
         self.fields = {**self.fields, **patch}
-        self._split(name)
+        self.name = name
+        self._serialise_rest()
 
-    def _split(self, name: bytes) -> None:
+    def _serialise_rest(self) -> None:
         rest = {key: value for key, value in self.fields.items() if key != "content"}
-        self.before = b"event: " + name + b'\r\ndata: [{"content":'
-        self.after = b"," + dumps(rest)[1:] + b"," + self.meta + b"]\r\nid: "
+        self.after = b"," + dumps(rest)[1:] + b"," + self.meta + b"]"
 
-    def frame(self, text: Json, seq: int) -> bytes:
-        return self.before + dumps(text) + self.after + b"%d\r\n\r\n" % seq
+    def message(self, text: Json) -> Message:
+        return self.name, _CONTENT + dumps(text) + self.after
 
 
 class _TupleMessages:
@@ -136,31 +144,34 @@ class _TupleMessages:
         self._abandoned |= self._started
         self._started.clear()
 
-    def feed(self, entry: Entry) -> bytes:
+    def token(self, data: list[Any]) -> Sequence[Message]:
+        index, text = data
+        chunk = self._chunks[index]
+        return [(chunk.name, _CONTENT + dumps(text) + chunk.after)]
+
+    def feed(self, entry: Entry) -> Sequence[Message]:
         data = entry.data
-        if type(data) is list:
-            return self._chunks[data[0]].frame(data[1], entry.seq)
         name = _name(b"messages", entry.ns)
         if "patch" in data:
             chunk = self._chunks[data["i"]]
             chunk.patch(data["patch"], name)
-            return chunk.frame(chunk.fields["content"], entry.seq)
+            return [chunk.message(chunk.fields["content"])]
         if "chunk" in data:
             chunk = self._chunks[data["i"]] = _Chunk(data["chunk"], data["meta"], name)
-            started = chunk.frame(chunk.fields["content"], entry.seq)
+            started = chunk.message(chunk.fields["content"])
         else:
-            started = frame(name, dumps([data["message"], data["meta"]]), entry)
-        return self._removed(data, name) + started
+            started = (name, dumps([data["message"], data["meta"]]))
+        return [*self._removed(data, name), started]
 
-    def _removed(self, data: dict[str, Any], name: bytes) -> bytes:
+    def _removed(self, data: dict[str, Any], name: bytes) -> Sequence[Message]:
         message_id = data["chunk" if "chunk" in data else "message"].get("id")
         if message_id is None:
-            return b""
+            return ()
         self._started.add(message_id)
         if message_id not in self._abandoned:
-            return b""
+            return ()
         self._abandoned.remove(message_id)
-        return frame(name, dumps([RemoveMessage(id=message_id), data["meta"]]))
+        return [(name, dumps([RemoveMessage(id=message_id), data["meta"]]))]
 
 
 class _PartialMessage:
@@ -231,36 +242,36 @@ class _AccumulatedMessages:
     def forget(self) -> None:
         self._partial.clear()
 
-    def feed(self, entry: Entry) -> bytes:
+    def token(self, data: list[Any]) -> Sequence[Message]:
+        partial = self._partial[data[0]]
+        partial.text(data[1])
+        return [(b"messages/partial", partial.dumps())]
+
+    def feed(self, entry: Entry) -> Sequence[Message]:
         data = entry.data
-        if type(data) is list:
-            partial = self._partial[data[0]]
-            partial.text(data[1])
-        elif "patch" in data:
+        if "patch" in data:
             partial = self._partial[data["i"]]
             partial.patch(data["patch"])
         elif "chunk" in data:
             partial = self._partial[data["i"]] = _PartialMessage(data["chunk"])
         else:
-            complete = frame(b"messages/complete", dumps([data["message"]]), entry)
-            return self._describe(entry, data["message"]) + complete
-        return self._describe(entry, partial.chunk) + frame(b"messages/partial", partial.dumps(), entry)
+            complete = (b"messages/complete", dumps([data["message"]]))
+            return [*self._describe(entry, data["message"]), complete]
+        return [*self._describe(entry, partial.chunk), (b"messages/partial", partial.dumps())]
 
-    def _describe(self, entry: Entry, message: dict[str, Json]) -> bytes:
+    def _describe(self, entry: Entry, message: dict[str, Json]) -> Sequence[Message]:
         """The message's metadata, the first time it is seen."""
         message_id = str(message.get("id"))
         if message_id in self._described:
-            return b""
+            return ()
         self._described.add(message_id)
-        return frame(b"messages/metadata", dumps({message_id: {"metadata": entry.data["meta"]}}))
+        return [(b"messages/metadata", dumps({message_id: {"metadata": entry.data["meta"]}}))]
 
 
 def _name(mode: bytes, ns: Namespace) -> bytes:
-    return mode if not ns else mode + b"|" + "|".join(ns).encode()
+    return mode if not ns else mode + b"|" + _on_one_line("|".join(ns)).encode()
 
 
-def frame(name: bytes, data: bytes, entry: Entry | None = None) -> bytes:
-    """One event. Only the last frame of an entry is passed the entry, and so has the id (spec/log.md, 4.2)."""
-    if entry is None:
-        return b"event: " + name + b"\r\ndata: " + data + b"\r\n\r\n"
-    return b"event: " + name + b"\r\ndata: " + data + b"\r\nid: %d\r\n\r\n" % entry.seq
+def _on_one_line(text: str) -> str:
+    """The name of a node may contain line breaks; the name of a message must not."""
+    return text.replace("\r", " ").replace("\n", " ")

@@ -4,13 +4,15 @@ Like the run stream it is a function of the entries fed to it. Everything it nee
 entries. So it must be fed a run from its first entry (spec/log.md, 4.5), and nothing from the runs before.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
+from threadwire.core.encoding import Message
 from threadwire.core.entries import Entry, Json, Kind
 from threadwire.core.ids import RunId
 from threadwire.core.json import dumps
 from threadwire.core.state_fold import StateFold
-from threadwire.protocols.langgraph.encode import DEFAULT_MODES, RunStreamEncoder, StreamOptions, frame
+from threadwire.protocols.langgraph.encode import DEFAULT_MODES, RunStreamEncoder, StreamOptions
 
 DEFAULT_THREAD_MODES = ("run_modes",)
 THREAD_MODES = frozenset({"run_modes", "lifecycle", "state_update"})
@@ -27,39 +29,36 @@ class ThreadStreamEncoder:
         self._runs: dict[RunId, RunStreamEncoder] = {}
         self._states: dict[RunId, StateFold] = {}
 
-    def feed(self, entry: Entry) -> bytes:
+    def feed(self, entry: Entry) -> Sequence[Message]:
         if entry.run_id is None:
-            return self._state_reset(entry) if self._state and entry.kind == Kind.STATE_RESET else b""
+            return self._state_reset(entry) if self._state and entry.kind == Kind.STATE_RESET else ()
         if entry.kind == Kind.RUN_STARTED:
             return self._started(entry.run_id, entry)
         if entry.kind == Kind.RUN_ENDED:
             return self._ended(entry.run_id, entry)
-        shown = self._runs[entry.run_id].feed(entry) if entry.run_id in self._runs else b""
+        shown = self._runs[entry.run_id].feed(entry) if entry.run_id in self._runs else ()
         if not self._state:
             return shown
         changed = self._changed(entry.run_id, entry)
-        if changed is None:
-            return shown
-        # Only the last frame of an entry has its id (spec/log.md, 4.2).
-        return frame(b"state_update", changed) + shown if shown else frame(b"state_update", changed, entry)
+        return shown if changed is None else [(b"state_update", changed), *shown]
 
-    def _started(self, run_id: RunId, entry: Entry) -> bytes:
+    def _started(self, run_id: RunId, entry: Entry) -> Sequence[Message]:
         self._states[run_id] = StateFold()
         if not self._run_modes and not self._lifecycle:
-            return b""
+            return ()
         if run_id not in self._runs:
             self._runs[run_id] = RunStreamEncoder(_options(entry.data) if self._run_modes else _NOTHING)
         return self._runs[run_id].feed(entry)
 
-    def _ended(self, run_id: RunId, entry: Entry) -> bytes:
+    def _ended(self, run_id: RunId, entry: Entry) -> Sequence[Message]:
         self._runs.pop(run_id, None)
         self._states.pop(run_id, None)
         if not self._run_modes and not self._lifecycle:
-            return b""
-        done = frame(b"metadata", dumps({"status": "run_done", "run_id": run_id}), entry)
+            return ()
+        done = (b"metadata", dumps({"status": "run_done", "run_id": run_id}))
         if self._run_modes and entry.data["status"] in ("error", "timeout"):
-            return frame(b"error", dumps(entry.data["error"])) + done
-        return done
+            return [(b"error", dumps(entry.data["error"])), done]
+        return [done]
 
     def _changed(self, run_id: RunId, entry: Entry) -> bytes | None:
         """The thread's state after a step of a run, or the notice that the run was rolled back."""
@@ -71,14 +70,14 @@ class ThreadStreamEncoder:
         state.apply(entry.data)
         return b'{"values":' + state.dumps() + b',"cause":"run","run_id":' + dumps(run_id) + b"}"
 
-    def _state_reset(self, entry: Entry) -> bytes:
+    def _state_reset(self, entry: Entry) -> Sequence[Message]:
         """A state update outside a run. Pruning does not change the state."""
         if entry.data["cause"] == "prune":
-            return b""
+            return ()
         shown: dict[str, Json] = {
             key: entry.data[key] for key in ("values", "cause", "checkpoint_id") if key in entry.data
         }
-        return frame(b"state_update", dumps(shown), entry)
+        return [(b"state_update", dumps(shown))]
 
 
 _NOTHING = StreamOptions(frozenset())

@@ -7,6 +7,7 @@ from threadwire.core.entries import START, check_cursor, parse_cursor
 from threadwire.core.ids import Seq
 from threadwire.core.records import Run
 from threadwire.engine.lifecycle import Engine
+from threadwire.http.sse import named_events
 from threadwire.http.streaming import LongResponse, OpenStreams, event_stream, slow_json
 from threadwire.protocols.langgraph.decode.query import decode_query_modes
 from threadwire.protocols.langgraph.decode.runs import RunBody
@@ -61,7 +62,7 @@ class RunResponses:
         self, run: Run, path: str, options: StreamOptions, after: Seq, *, cancel_on_disconnect: bool
     ) -> LongResponse:
         return event_stream(
-            self._engine.runs.follow(run, options, partial(RunStreamEncoder, options), after),
+            self._engine.runs.follow(run, options, partial(RunStreamEncoder, options), named_events, after),
             self._streams,
             headers={"location": f"{path}/stream", "content-location": path},
             on_disconnect=self._cancel_on_disconnect(run) if cancel_on_disconnect else None,

@@ -10,6 +10,7 @@ from threadwire.core.entries import START, parse_cursor
 from threadwire.core.ids import Seq, parse_thread_id
 from threadwire.engine.lifecycle import Engine
 from threadwire.http.problems import JsonResponse, error_responses
+from threadwire.http.sse import named_events
 from threadwire.http.streaming import OpenStreams, event_stream
 from threadwire.protocols.langgraph.decode.paths import follow_path
 from threadwire.protocols.langgraph.decode.query import decode_include, decode_thread_modes
@@ -114,6 +115,7 @@ def _follow_thread(router: APIRouter, engine: Engine, streams: OpenStreams) -> N
             parse_thread_id(thread_id),
             ("langgraph", modes),
             partial(ThreadStreamEncoder, modes),
+            named_events,
             _position(last_event_id),
         )
         return event_stream(follower, streams)
