@@ -26,7 +26,7 @@ PROJECT = ROOT / "tests" / "graphs" / "langgraph.json"
 SERVER = Path(__file__).with_name("ticker_server.py")
 UNKNOWN_ID = "6f1d2c4e-0000-4000-8000-000000000000"
 
-_FRAME = re.compile(rb"event: tick\r?\ndata: (.*?)\r?\nid: (\d+)\r?\n\r?\n")
+_FRAME = re.compile(rb"event: tick\r\ndata: (.*?)\r\nid: (\d+)\r\n\r\n")
 
 
 @pytest.fixture(scope="module")

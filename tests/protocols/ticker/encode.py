@@ -1,3 +1,6 @@
+from collections.abc import Sequence
+
+from threadwire.core.encoding import Message
 from threadwire.core.entries import Entry, Kind
 from threadwire.core.ids import RunId
 from threadwire.core.json import dumps
@@ -10,12 +13,11 @@ class TickerEncoder:
         self._kinds = kinds
         self._counts: dict[RunId, int] = {}
 
-    def feed(self, entry: Entry) -> bytes:
+    def feed(self, entry: Entry) -> Sequence[Message]:
         if entry.run_id is None or entry.kind not in self._kinds:
-            return b""
+            return ()
         number = self._counts.get(entry.run_id, 0) + 1
         self._counts[entry.run_id] = number
         if entry.kind == Kind.RUN_ENDED:
             del self._counts[entry.run_id]
-        data = dumps({"run_id": entry.run_id, "number": number, "kind": entry.kind})
-        return b"event: tick\ndata: %b\nid: %d\n\n" % (data, entry.seq)
+        return [(b"tick", dumps({"run_id": entry.run_id, "number": number, "kind": entry.kind}))]

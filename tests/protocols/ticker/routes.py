@@ -9,6 +9,7 @@ from threadwire.core.ids import thread_id_from_name
 from threadwire.engine.lifecycle import Engine
 from threadwire.http.json_route import JsonRoute
 from threadwire.http.problems import JsonResponse, error_responses
+from threadwire.http.sse import named_events
 from threadwire.http.streaming import OpenStreams, event_stream
 from ticker.encode import TickerEncoder
 
@@ -22,7 +23,7 @@ def ticker_routes(engine: Engine, streams: OpenStreams, kinds: frozenset[str]) -
     ) -> Response:
         after = START if last_event_id is None else parse_cursor(last_event_id)
         follower = await engine.threads.follow(
-            thread_id_from_name(thread_id), ("ticker", kinds), partial(TickerEncoder, kinds), after
+            thread_id_from_name(thread_id), ("ticker", kinds), partial(TickerEncoder, kinds), named_events, after
         )
         return event_stream(follower, streams)
 
