@@ -1,0 +1,91 @@
+"""The timeline of a thread, folded from its log."""
+
+from itertools import islice
+from typing import Any, Self
+
+from threadwire.core.entries import START, Entry, Json
+from threadwire.core.ids import Seq
+from threadwire.core.timeline.changes import Block, Change
+from threadwire.core.timeline.entries import EntryNormalizer
+from threadwire.core.timeline.operations import Operation, Stamp
+from threadwire.core.timeline.reducer import apply
+from threadwire.core.timeline.state import TimelineOptions, TimelineState
+
+VERSION = 1
+"""The version of snapshots. Raise it when their form or the rules change: older ones are then folded again."""
+
+
+class Timeline:
+    """Blocks and values at a position of the log.
+
+    It is a pure function of the entries fed to it: no clock, no random number, no I/O.
+    """
+
+    def __init__(self, options: TimelineOptions | None = None) -> None:
+        self._state = TimelineState(options or TimelineOptions())
+        self._normalizer = EntryNormalizer(self._state.options.messages_key)
+        self.seq: Seq = START
+        """The position of the last entry that was fed."""
+
+    def feed(self, entry: Entry) -> list[Change]:
+        """Apply an entry and return what it changed. An entry that was fed before changes nothing."""
+        if entry.seq <= self.seq:
+            return []
+        self.seq = entry.seq
+        for operation, stamp in self._normalizer.feed(entry):
+            apply(self._state, operation, stamp)
+        return self._taken()
+
+    def apply(self, operation: Operation, stamp: Stamp) -> list[Change]:
+        """Apply an operation that is not from the log and return what it changed."""
+        apply(self._state, operation, stamp)
+        return self._taken()
+
+    def _taken(self) -> list[Change]:
+        changes, self._state.changes = self._state.changes, []
+        return changes
+
+    @property
+    def values(self) -> Json:
+        """The root state without messages, widgets and interrupts."""
+        return self._state.values
+
+    def blocks(self) -> list[Block]:
+        """All blocks in order."""
+        return [dict(block) for block in self._state.in_order()]
+
+    def page(self, limit: int, before: str | None = None) -> list[Block]:
+        """The last `limit` blocks, or the last ones before a block. Raises `KeyError` if that is not known."""
+        order = self._state.order
+        last = order.last if before is None else order.before(before)
+        found = [dict(self._state.blocks[block_id]) for block_id in islice(order.backwards(last), limit)]
+        return found[::-1]
+
+    def open_interrupts(self) -> list[Block]:
+        """The interrupts that wait for an answer, in the order in which they were asked."""
+        return [dict(self._state.blocks[block_id]) for block_id in self._state.open]
+
+    def snapshot(self) -> dict[str, Json]:
+        """The fold as JSON, from which `restore` continues.
+
+        It shares parts with the fold: encode it before the next entry is fed.
+        """
+        return {
+            "version": VERSION,
+            "seq": self.seq,
+            "blocks": self.blocks(),
+            "values": self.values,
+            "state": self._state.as_json(),
+            "normalizer": self._normalizer.as_json(),
+        }
+
+    @classmethod
+    def restore(cls, snapshot: dict[str, Any], options: TimelineOptions | None = None) -> Self:
+        """The fold that a snapshot was taken of. Raises `ValueError` for a version that is not known."""
+        if snapshot.get("version") != VERSION:
+            raise ValueError(f"Unknown version of a timeline snapshot: {snapshot.get('version')}")
+        timeline = cls(options)
+        timeline.seq = Seq(snapshot["seq"])
+        timeline._state.restore(snapshot["state"], snapshot["blocks"], snapshot["values"])
+        timeline._normalizer.restore(snapshot["normalizer"])
+        return timeline
