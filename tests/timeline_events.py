@@ -1,6 +1,6 @@
-"""Wire events of the classic run stream made into operations (spec/timeline.md, 2.3 to 2.6): what a client's store does.
+"""Wire events of the classic run stream made into operations, as a client does (spec/timeline.md, 2.3 to 2.6).
 
-The server folds its log and never needs this. It is here so that the vectors with wire events are checked in Python too.
+The server folds its log and never needs this. It exists so that the vectors with wire events are checked in Python too.
 """
 
 import re
