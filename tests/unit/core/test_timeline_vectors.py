@@ -21,6 +21,10 @@ def entry_of(data):
     return Entry(**{**data, "ns": tuple(data["ns"])})
 
 
+def entries_of(vector):
+    return loads((SPEC / vector["log"]).read_bytes()) if "log" in vector else vector.get("entries", [])
+
+
 def options_of(vector):
     given = vector.get("options", {})
     return TimelineOptions(
@@ -36,7 +40,7 @@ def changes_of(timeline, vector):
     for event in vector.get("events", ()):
         for operation, stamp in events.feed(event):
             yield timeline.apply(operation, stamp)
-    for entry in vector.get("entries", ()):
+    for entry in entries_of(vector):
         yield timeline.feed(entry_of(entry))
 
 
@@ -76,7 +80,7 @@ def test_vector_is_well_formed(name):
     vector = VECTORS[name]
     assert vector["title"]
     assert vector["rules"]
-    assert sum(key in vector for key in ("operations", "events", "entries")) == 1
+    assert sum(key in vector for key in ("operations", "events", "entries", "log")) == 1
     used = {operation["op"] for operation in vector.get("operations", ())}
     assert bool(used & CLIENT_ONLY) == (vector.get("side") == "client")
 

@@ -18,6 +18,7 @@ from threadwire.core.timeline.operations import (
     NamespaceEnded,
     Operation,
     RunEnded,
+    RunForked,
     RunInput,
     RunStarted,
     Stamp,
@@ -130,6 +131,8 @@ class EntryNormalizer:
             yield ValuesPatch(bool(data.get("full")), new, unset, splice)
 
     def _reset(self, data: dict[str, Any]) -> Iterator[Operation]:
+        if data.get("cause") == "fork":
+            yield RunForked()
         if "values" in data:
             values = data["values"]
             if isinstance(values, dict) and isinstance(values.get(self._messages_key), list):

@@ -28,6 +28,11 @@ class RunInput:
 
 
 @dataclass(frozen=True, slots=True)
+class RunForked:
+    """The run starts from an earlier checkpoint of the thread."""
+
+
+@dataclass(frozen=True, slots=True)
 class MessageDelta:
     message: Message
     meta: dict[str, Json] | None = None
@@ -159,6 +164,7 @@ class Forget:
 Operation = (
     RunStarted
     | RunInput
+    | RunForked
     | MessageDelta
     | MessageText
     | MessageSnapshot
@@ -192,6 +198,8 @@ def operation_of(data: dict[str, Any]) -> Operation:
             return RunStarted(data.get("attempt", 1))
         case "run.input":
             return RunInput()
+        case "run.forked":
+            return RunForked()
         case "message.delta" if "text" in data:
             return MessageText(data["id"], data["text"])
         case "message.delta":

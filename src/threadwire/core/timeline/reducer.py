@@ -21,6 +21,7 @@ from threadwire.core.timeline.operations import (
     NamespaceEnded,
     Operation,
     RunEnded,
+    RunForked,
     RunInput,
     RunStarted,
     Stamp,
@@ -72,6 +73,8 @@ def apply(state: TimelineState, operation: Operation, stamp: Stamp) -> None:
             _start_run(state, attempt)
         case RunInput():
             interrupts.abandon_all(state)
+        case RunForked():
+            state.run.forked = True
         case RunEnded():
             _end_run(state, operation)
         case Custom():
@@ -101,6 +104,7 @@ def _patch(state: TimelineState, patch: ValuesPatch) -> None:
     if state.stamp.ns:
         return
     _patch_values(state, patch)
+    state.run.has_state = True
     if isinstance(patch.set.get(state.options.messages_key), list):
         state.run.has_messages = True
 
@@ -115,9 +119,7 @@ def _patch_messages(state: TimelineState, view: View, patch: ValuesPatch) -> Non
         _count(state.root_messages, ids[start : start + len(items)], dropped)
     messages.upsert(state, ids, start, items)
     if not state.stamp.ns:
-        for message_id in dict.fromkeys(dropped):
-            if message_id is not None and message_id not in state.root_messages:
-                state.remove(f"m:{message_id}")
+        _drop(state, "m:", dropped, state.root_messages)
 
 
 def _patch_ui(state: TimelineState, view: View, patch: ValuesPatch) -> None:
@@ -130,9 +132,23 @@ def _patch_ui(state: TimelineState, view: View, patch: ValuesPatch) -> None:
         _count(state.root_ui, ids[start : start + len(items)], dropped)
     widgets.upsert(state, ids, start, items)
     if not state.stamp.ns:
-        for ui_id in dict.fromkeys(dropped):
-            if ui_id is not None and ui_id not in state.root_ui:
-                state.remove(f"u:{ui_id}")
+        _drop(state, "u:", dropped, state.root_ui)
+
+
+def _drop(state: TimelineState, prefix: str, dropped: list[str | None], present: dict[str, int]) -> None:
+    """Remove what has left the root state, or hold it (6.3, 6.3b)."""
+    for block_id in [each for each in state.held if each.startswith(prefix)]:
+        if block_id.removeprefix(prefix) in present:
+            del state.held[block_id]
+    gone = [f"{prefix}{each}" for each in dict.fromkeys(dropped) if each is not None and each not in present]
+    run = state.run
+    if run.answered and not run.forked and not run.has_state:
+        state.held.update((block_id, None) for block_id in gone if block_id in state.blocks)
+        return
+    if not run.has_state:
+        gone += [block_id for block_id in state.held if block_id.startswith(prefix)]
+    for block_id in gone:
+        state.remove(block_id)
 
 
 Spliced = tuple[list[str | None], int, list[Any], list[str | None]]
@@ -190,7 +206,7 @@ def _start_run(state: TimelineState, attempt: int) -> None:
     state.runs.pop(None, None)
     if state.stamp.run_id in state.runs:
         messages.abandon(state)
-    state.run.attempt = attempt
+    state.run.attempt, state.run.has_state = attempt, False
 
 
 def _end_run(state: TimelineState, operation: RunEnded) -> None:
@@ -213,6 +229,8 @@ def _settle(state: TimelineState, operation: RunEnded) -> None:
     if operation.status == "interrupted":
         interrupts.cancel(state)
     if succeeded:
+        for block_id in list(state.held):
+            state.remove(block_id)
         interrupts.continue_from_breakpoint(state)
     if succeeded and operation.pending is not None:
         pending = (*operation.pending, *interrupts.breakpoint_of(operation))

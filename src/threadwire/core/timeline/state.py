@@ -42,6 +42,10 @@ class Run:
     attempt: int = 1
     answered: bool = False
     """Whether it carried an answer to an interrupt."""
+    forked: bool = False
+    """Whether it started from an earlier checkpoint."""
+    has_state: bool = False
+    """Whether its attempt has had a root state."""
     has_messages: bool = False
     """Whether a root state of the run had a list of messages."""
     blocks: dict[str, None] = field(default_factory=dict)
@@ -77,6 +81,8 @@ class TimelineState:
         """Metadata of messages that have not come yet."""
         self.deferred: dict[str, Message] = {}
         """Messages of a root state that are behind their stream (6.2a)."""
+        self.held: dict[str, None] = {}
+        """Blocks that are gone from the root state, but may come back with the rest of their step (6.3b)."""
         self.waiting: dict[str, list[str]] = {}
         """The ui blocks that wait for a message, by its id."""
         self.open: dict[str, None] = {}
@@ -170,6 +176,7 @@ class TimelineState:
         if block is None:
             return
         self.order.remove(block_id)
+        self.held.pop(block_id, None)
         if block["kind"] == "interrupt":
             self.open.pop(block_id, None)
             self.generations[block["interruptId"]] -= 1  # only the newest one is ever removed
@@ -233,12 +240,14 @@ class TimelineState:
             "open": list(self.open),
             "metas": self.metas,
             "deferred": self.deferred,
+            "held": list(self.held),
         }
 
     def restore(self, data: dict[str, Any], blocks: list[Block], values: Json) -> None:
         self._clear()
         self.values = values
         self.metas, self.deferred = dict(data["metas"]), dict(data["deferred"])
+        self.held = dict.fromkeys(data["held"])
         self.views = {tuple(ns): View(lists["messages"], lists["ui"]) for ns, lists in data["views"]}
         self.count_root()
         for block in blocks:
@@ -248,7 +257,8 @@ class TimelineState:
         self.open = dict.fromkeys(data["open"])
         for run in data["runs"]:
             created, completed = dict.fromkeys(run["blocks"]), dict.fromkeys(run["completed"])
-            self.runs[run["id"]] = Run(run["attempt"], run["answered"], run["hasMessages"], created, completed)
+            flags = (run["answered"], run["forked"], run["hasState"], run["hasMessages"])
+            self.runs[run["id"]] = Run(run["attempt"], *flags, created, completed)
 
     def count_root(self) -> None:
         view = self.views.get((), View())
@@ -270,8 +280,16 @@ def _same_types(left: Json, right: Json) -> bool:
 
 
 def _run_as_json(run_id: str | None, run: Run) -> dict[str, Json]:
-    facts = {"id": run_id, "attempt": run.attempt, "answered": run.answered, "hasMessages": run.has_messages}
-    return {**facts, "blocks": list(run.blocks), "completed": list(run.completed)}
+    return {
+        "id": run_id,
+        "attempt": run.attempt,
+        "answered": run.answered,
+        "forked": run.forked,
+        "hasState": run.has_state,
+        "hasMessages": run.has_messages,
+        "blocks": list(run.blocks),
+        "completed": list(run.completed),
+    }
 
 
 def _counted(ids: list[str | None] | None) -> dict[str, int]:
