@@ -1,0 +1,327 @@
+"""What holds for the timeline of any log (spec/timeline.md, sections 3, 8 and 12)."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from threadwire.core.entries import Entry, Kind
+from threadwire.core.fold import StateFold
+from threadwire.core.ids import RunId, Seq
+from threadwire.core.json import native
+from threadwire.core.timeline import Copy, Timeline, TimelineOptions
+from threadwire.core.timeline.changes import Insert, Remove
+from threadwire.core.timeline.entries import WIDGET_FROZEN
+
+names = st.sampled_from(["a", "b", "c", "d"])
+words = st.sampled_from(["x", " y", "", "zz"])
+namespaces = st.sampled_from([(), (), ("s:1",), ("s:1", "t:2")])
+statuses = st.sampled_from(["success", "success", "error", "interrupted", "rolled_back", "timeout"])
+metas = st.sampled_from([{}, {"langgraph_node": "n", "run_id": "r"}])
+
+
+@st.composite
+def whole_messages(draw):
+    return {"type": draw(st.sampled_from(["ai", "human"])), "id": draw(names), "content": draw(words)}
+
+
+@st.composite
+def ui_messages(draw):
+    metadata = {"merge": draw(st.booleans())}
+    if draw(st.booleans()):
+        metadata["message_id"] = draw(names)
+    return {"type": "ui", "id": draw(names), "name": "card", "props": {draw(names): 1}, "metadata": metadata}
+
+
+@st.composite
+def interrupts(draw):
+    value = draw(st.sampled_from(["ok?", "sure?", {"metadata": {"attachmentId": "a"}}, {"tool_call_id": "call"}]))
+    return {"id": draw(st.sampled_from(["p", "q"])), "value": value}
+
+
+def unique(items):
+    return list({item["id"]: item for item in items}.values())
+
+
+class Log:
+    """Writes a log that a thread could have: runs one after another, splices that fit, messages that were declared."""
+
+    def __init__(self, draw):
+        self._draw = draw
+        self.entries = []
+        self._run = None
+        self._runs = 0
+        self._attempt = 0
+        self._messages = []
+        self._states = {}
+
+    def write(self, kind, data, ns=(), outside=False):
+        run, attempt = (None, 0) if outside or self._run is None else (self._run, self._attempt)
+        seq = Seq(len(self.entries) + 1)
+        self.entries.append(Entry(seq, run, attempt, 1000 - seq % 7, ns, kind, native(data)))
+
+    def start(self):
+        if self._run is None:
+            self._runs += 1
+            self._run, self._attempt = RunId(f"r{self._runs}"), 0
+        self._attempt += 1
+        self._messages, self._states = [], {}
+        self.write(Kind.RUN_STARTED, {"attempt": self._attempt})
+        if self._attempt == 1:
+            self._take_input()
+
+    def _take_input(self):
+        match self._draw(st.sampled_from(["input", "answer", "bare", "fork", "nothing"])):
+            case "input":
+                self.write(Kind.CHECKPOINT, {"id": "c", "source": "input", "next": []})
+            case "answer":
+                answers = [{"id": self._draw(st.sampled_from(["p", "q"])), "response": 1}]
+                self.write(Kind.INPUT_ANSWERED, {"value": 1, "answers": answers, "by": "ana", "via": "langgraph"})
+            case "bare":
+                self.write(Kind.INPUT_ANSWERED, {"value": self._draw(st.sampled_from([1, {"p": 1}, {"p": 1, "q": 2}]))})
+            case "fork":
+                self.write(Kind.STATE_RESET, {"cause": "fork", "checkpoint_id": "c0"})
+
+    def end(self):
+        if self._run is not None:
+            data = {"status": self._draw(statuses)}
+            if data["status"] == "success" and self._draw(st.booleans()):
+                data["interrupts"] = unique(self._draw(st.lists(interrupts(), max_size=2)))
+            self.write(Kind.RUN_ENDED, data)
+            self._run = None
+
+    def chunk(self):
+        message = {"type": "AIMessageChunk", "id": self._draw(names), "content": self._draw(words)}
+        data = {"i": len(self._messages), "chunk": message, "meta": self._draw(metas)}
+        ns = self._draw(namespaces)
+        self._messages.append(ns)
+        self.write(Kind.MESSAGES, data, ns)
+
+    def more(self):
+        if self._messages:
+            index = self._draw(st.integers(0, len(self._messages) - 1))
+            calls = [{"type": "tool_call_chunk", "index": 0, "id": "call", "name": "f", "args": "{"}]
+            patches = [
+                {},
+                {"chunk_position": "last"},
+                {"tool_call_chunks": calls},
+                {"content": [{"index": 0, "text": "t"}]},
+            ]
+            patch = self._draw(st.sampled_from([None, *patches]))
+            text = self._draw(words)
+            data = [index, text] if patch is None else {"i": index, "patch": {"content": text, **patch}}
+            self.write(Kind.MESSAGES, data, self._messages[index])
+
+    def whole(self):
+        message = {**self._draw(whole_messages()), "type": self._draw(st.sampled_from(["ai", "tool", "remove"]))}
+        self._messages.append(())
+        data = {"i": len(self._messages) - 1, "message": message, "meta": self._draw(metas)}
+        self.write(Kind.MESSAGES, {**data, **self._draw(st.sampled_from([{}, {"root": True}]))}, self._draw(namespaces))
+
+    def state(self):
+        ns = self._draw(namespaces)
+        before = self._states.get(ns)
+        if before is None or self._draw(st.integers(0, 4)) == 0:
+            self._states[ns] = after = self._whole_state()
+            self.write(Kind.STATE, {"full": True, "set": after, "keys": list(after)}, ns)
+        else:
+            self._patch_state(ns, before)
+
+    def _whole_state(self):
+        state = {"k": self._draw(st.integers(0, 2)), "l": [1]}
+        if self._draw(st.integers(0, 5)):
+            state["messages"] = unique(self._draw(st.lists(whole_messages(), max_size=4)))
+        if self._draw(st.booleans()):
+            state["ui"] = unique(self._draw(st.lists(ui_messages(), max_size=3)))
+        return state
+
+    def _patch_state(self, ns, before):
+        key = self._draw(st.sampled_from(["k", "l", "messages", "ui"]))
+        if isinstance(before.get(key), list):
+            at = self._draw(st.integers(0, len(before[key])))
+            drop = self._draw(st.integers(0, len(before[key]) - at))
+            items = [1] if key == "l" else [self._draw(whole_messages() if key == "messages" else ui_messages())]
+            items = items[: self._draw(st.integers(0, 1))]
+            after = [*before[key][:at], *items, *before[key][at + drop :]]
+            if key != "l" and len(unique(after)) < len(after):
+                return
+            self._states[ns] = {**before, key: after}
+            self.write(Kind.STATE, {"splice": {key: [at, drop, items]}}, ns)
+        elif key in before and self._draw(st.booleans()):
+            self._states[ns] = {each: value for each, value in before.items() if each != key}
+            self.write(Kind.STATE, {"unset": [key], "keys": list(self._states[ns])}, ns)
+
+    def reset(self):
+        if self._run is None:
+            values = self._whole_state()
+            self.write(Kind.STATE_RESET, {"cause": "update", "values": values, "interrupts": []}, outside=True)
+
+    def custom(self):
+        removal = {"type": "remove-ui", "id": self._draw(names)}
+        value = self._draw(st.sampled_from([removal, {"progress": 1}, [removal]]) | ui_messages())
+        self.write(Kind.CUSTOM, {"value": value}, self._draw(namespaces))
+
+    def ask(self):
+        asked = {"interrupts": unique(self._draw(st.lists(interrupts(), max_size=2)))}
+        if ns := self._draw(namespaces):
+            self.write(Kind.UPDATES, {"value": {"__interrupt__": asked["interrupts"]}}, ns)
+        self.write(Kind.INPUT_REQUESTED, asked)
+
+    def freeze(self):
+        frozen = {"interrupt_id": self._draw(st.sampled_from(["p", "q"])), "frozen_value": {"shown": 1}, "by": "ben"}
+        self.write(WIDGET_FROZEN, frozen, outside=True)
+
+    def checkpoint(self):
+        self.write(Kind.CHECKPOINT, {"id": "c1", "source": "loop", "next": self._draw(st.sampled_from([[], ["n"]]))})
+
+    def task(self):
+        self.write(Kind.TASK, {"id": "1", "name": "s", "ended": True})
+        self._states = {ns: state for ns, state in self._states.items() if not ns}
+
+
+OUTSIDE = ("start", "reset", "freeze")
+INSIDE = (
+    "chunk",
+    "more",
+    "more",
+    "whole",
+    "state",
+    "state",
+    "custom",
+    "ask",
+    "freeze",
+    "checkpoint",
+    "task",
+    "start",
+    "end",
+)
+
+
+@st.composite
+def logs(draw):
+    log = Log(draw)
+    for _ in range(draw(st.integers(1, 30))):
+        getattr(log, draw(st.sampled_from(INSIDE if log._run is not None else OUTSIDE)))()
+    return log.entries
+
+
+options = st.sampled_from([TimelineOptions(), TimelineOptions(partial_display="hold")])
+
+
+def fed(entries, timeline=None):
+    timeline = timeline or Timeline()
+    for entry in entries:
+        timeline.feed(entry)
+    return timeline
+
+
+def shown(timeline):
+    return timeline.blocks(), timeline.values, timeline.seq
+
+
+@given(logs(), st.data())
+def test_a_replay_from_any_earlier_position_changes_nothing(entries, data):
+    end = data.draw(st.integers(0, len(entries)))
+    start = data.draw(st.integers(0, end))
+    assert shown(fed([*entries[:end], *entries[start:]])) == shown(fed(entries))
+
+
+@given(logs(), options, st.data())
+def test_a_restored_snapshot_continues_as_the_fold_would(entries, chosen, data):
+    at = data.draw(st.integers(0, len(entries)))
+    straight = fed(entries[:at], Timeline(chosen))
+    restored = Timeline.restore(native(straight.snapshot()), chosen)
+    for entry in entries[at:]:
+        assert [each.as_json() for each in restored.feed(entry)] == [each.as_json() for each in straight.feed(entry)]
+    assert shown(restored) == shown(straight)
+    assert restored.open_interrupts() == straight.open_interrupts()
+    assert native(restored.snapshot()) == native(straight.snapshot())
+
+
+@given(logs())
+def test_no_placed_block_moves(entries):
+    timeline = Timeline()
+    before = []
+    for entry in entries:
+        changes = timeline.feed(entry)
+        after = [block["id"] for block in timeline.blocks()]
+        touched = {change.block_id for change in changes if isinstance(change, Remove)}
+        touched |= {change.block["id"] for change in changes if isinstance(change, Insert)}
+        assert [each for each in before if each not in touched] == [each for each in after if each not in touched]
+        assert len(set(after)) == len(after)
+        before = after
+
+
+@given(logs(), options, st.data())
+def test_changes_bring_an_earlier_snapshot_up_to_date(entries, chosen, data):
+    at = data.draw(st.integers(0, len(entries)))
+    timeline = fed(entries[:at], Timeline(chosen))
+    copy = Copy(native(timeline.blocks()), native(timeline.values))
+    for entry in entries[at:]:
+        for change in timeline.feed(entry):
+            copy.apply(change)
+        assert (copy.blocks, copy.values) == (timeline.blocks(), timeline.values)
+
+
+@given(logs())
+def test_revisions_count_changes(entries):
+    timeline = Timeline()
+    known = {}
+    for entry in entries:
+        timeline.feed(entry)
+        for block in timeline.blocks():
+            old = known.get(block["id"])
+            if old is not None and old["seq"] == block["seq"]:
+                assert (old == block) == (old["rev"] == block["rev"])
+        known = {block["id"]: block for block in timeline.blocks()}
+
+
+@given(logs())
+def test_state_changes_and_whole_states_give_the_same_timeline(entries):
+    folds = {}
+    whole = []
+    for entry in entries:
+        if entry.kind == Kind.RUN_STARTED:
+            folds = {}
+        if entry.kind == Kind.STATE:
+            fold = folds.setdefault(entry.ns, StateFold())
+            fold.apply({**entry.data, **_keys(fold, entry.data)})
+            state = fold.value()
+            entry = entry._replace(data={"full": True, "set": state, "keys": list(state)})
+        whole.append(entry)
+    expected = fed(entries)
+    found = fed(whole)
+    assert [_timeless(block) for block in found.blocks()] == [_timeless(block) for block in expected.blocks()]
+    assert found.values == expected.values
+
+
+def _keys(fold, data):
+    return {} if "keys" in data else {"keys": [*fold.value(), *data.get("set", {})]}
+
+
+def _timeless(block):
+    return {key: value for key, value in block.items() if key not in ("rev", "updatedAt")}
+
+
+@given(logs(), st.integers(1, 3))
+def test_pages_add_up_to_the_timeline(entries, limit):
+    timeline = fed(entries)
+    found = timeline.page(limit)
+    while page := timeline.page(limit, before=found[0]["id"]) if found else []:
+        found = page + found
+    assert found == timeline.blocks()
+
+
+def test_a_snapshot_of_another_version_is_rejected():
+    with pytest.raises(ValueError, match="Unknown version"):
+        Timeline.restore({**Timeline().snapshot(), "version": 0})
+
+
+def test_large_props_are_carried_as_they_are():
+    timeline = Timeline()
+    ui = {"type": "ui", "id": "u", "name": "blob", "props": {"data": "x" * 5_000_000}, "metadata": {}}
+    timeline.feed(Entry(Seq(1), RunId("r"), 1, 0, (), Kind.CUSTOM, {"value": ui}))
+    assert timeline.blocks()[0]["ui"] == ui
+
+
+def test_an_unknown_kind_of_entry_changes_nothing():
+    assert Timeline().feed(Entry(Seq(1), RunId("r"), 1, 0, (), "from.the.future", {})) == []
