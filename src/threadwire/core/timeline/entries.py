@@ -1,6 +1,6 @@
 """Log entries made into operations (spec/timeline.md, section 13)."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from threadwire.core.entries import Entry, Json, Kind
@@ -39,25 +39,26 @@ class EntryNormalizer:
         self._messages_key = messages_key
         self._run_id: str | None = None
         self._chunks: dict[int, Message] = {}
+        self._plain: dict[int, str] = {}
+        """The ids of the messages whose last chunk had nothing but text."""
         self._checkpoint: dict[str, Json] = {}
         self._root_has_messages = False
 
-    def feed(self, entry: Entry) -> Iterator[tuple[Operation, Stamp]]:
-        """The operations of an entry, each with its stamp."""
-        stamp = Stamp(run_id=entry.run_id, ns=tuple(entry.ns), seq=entry.seq, at=entry.at)
+    def feed(self, entry: Entry) -> tuple[Stamp, Iterable[Operation]]:
+        """The operations of an entry, and their stamp."""
+        stamp = Stamp(entry.run_id, entry.ns, entry.seq, entry.at)
+        if entry.kind == Kind.MESSAGES:
+            return stamp, self._message(entry)
         if entry.kind == Kind.TASK:
-            if entry.data.get("ended"):
-                inner = (*stamp.ns, f"{entry.data['name']}:{entry.data['id']}")
-                yield NamespaceEnded(), Stamp(run_id=entry.run_id, ns=inner, seq=entry.seq, at=entry.at)
-            return
-        for operation in self._operations(entry):
-            yield operation, stamp
+            if not entry.data.get("ended"):
+                return stamp, ()
+            inner = (*entry.ns, f"{entry.data['name']}:{entry.data['id']}")
+            return stamp._replace(ns=inner), (NamespaceEnded(),)
+        return stamp, self._operations(entry)
 
     def _operations(self, entry: Entry) -> Iterator[Operation]:
         data = entry.data
         match entry.kind:
-            case Kind.MESSAGES:
-                yield from self._message(entry)
             case Kind.STATE:
                 yield from self._state(entry)
             case Kind.CUSTOM:
@@ -89,31 +90,36 @@ class EntryNormalizer:
 
     # -- messages -----------------------------------------------------------------------------------------------------
 
-    def _message(self, entry: Entry) -> Iterator[Operation]:
+    def _message(self, entry: Entry) -> tuple[Operation, ...]:
         data = entry.data
         if type(data) is list:
-            yield from self._text(data[0], data[1])
-        elif "patch" in data:
-            if data["i"] in self._chunks:
-                chunk = self._chunks[data["i"]] = {**self._chunks[data["i"]], **data["patch"]}
-                yield MessageDelta(chunk)
-        elif "chunk" in data:
-            self._chunks[data["i"]] = data["chunk"]
-            yield MessageDelta(data["chunk"], data.get("meta"), begin=True)
-        elif data.get("root"):
-            return
-        elif data["message"].get("type") != "remove":
-            yield MessageFull(data["message"], data.get("meta"))
-        elif entry.ns or not self._root_has_messages:
-            yield MessageRemove(str(data["message"].get("id")))
+            return self._text(data[0], data[1])
+        if "patch" in data:
+            if data["i"] not in self._chunks:
+                return ()
+            return (MessageDelta(self._remember(data["i"], {**self._chunks[data["i"]], **data["patch"]})),)
+        if "chunk" in data:
+            return (MessageDelta(self._remember(data["i"], data["chunk"]), data.get("meta"), begin=True),)
+        if data.get("root"):
+            return ()
+        message = data["message"]
+        if message.get("type") != "remove":
+            return (MessageFull(message, data.get("meta")),)
+        return (MessageRemove(str(message.get("id"))),) if entry.ns or not self._root_has_messages else ()
 
-    def _text(self, index: int, text: str) -> Iterator[Operation]:
-        if (chunk := self._chunks.get(index)) is None:
-            return
+    def _text(self, index: int, text: str) -> tuple[Operation, ...]:
+        if index in self._plain:
+            return (MessageText(self._plain[index], text),)
+        if index not in self._chunks:
+            return ()
+        return (MessageDelta({**self._chunks[index], "content": text}),)
+
+    def _remember(self, index: int, chunk: Message) -> Message:
+        self._chunks[index] = chunk
+        self._plain.pop(index, None)
         if isinstance(chunk.get("id"), str) and is_text(chunk):
-            yield MessageText(chunk["id"], text)
-        else:
-            yield MessageDelta({**chunk, "content": text})
+            self._plain[index] = chunk["id"]
+        return chunk
 
     # -- states -------------------------------------------------------------------------------------------------------
 
@@ -145,7 +151,7 @@ class EntryNormalizer:
 
     def _forget(self, entry: Entry) -> None:
         self._run_id = entry.run_id
-        self._chunks = {}
+        self._chunks, self._plain = {}, {}
         self._checkpoint = {}
 
     def _ended(self, entry: Entry) -> Operation:
@@ -153,7 +159,7 @@ class EntryNormalizer:
         pending = interrupts_of(entry.data.get("interrupts") or [], ()) if status == "success" else None
         if entry.run_id != self._run_id:  # it ended before it started, while another run had the thread
             return RunEnded(status, pending)
-        self._chunks = {}
+        self._chunks, self._plain = {}, {}
         return RunEnded(status, pending, tuple(self._checkpoint.get("next") or ()), self._checkpoint.get("id"))
 
     # -- snapshots ----------------------------------------------------------------------------------------------------
@@ -168,7 +174,8 @@ class EntryNormalizer:
 
     def restore(self, data: dict[str, Any]) -> None:
         self._run_id = data["runId"]
-        self._chunks = dict(data["chunks"])
+        for index, chunk in data["chunks"]:
+            self._remember(index, chunk)
         self._checkpoint = data["checkpoint"]
         self._root_has_messages = data["rootHasMessages"]
 

@@ -32,7 +32,8 @@ class Timeline:
         if entry.seq <= self.seq:
             return []
         self.seq = entry.seq
-        for operation, stamp in self._normalizer.feed(entry):
+        stamp, operations = self._normalizer.feed(entry)
+        for operation in operations:
             apply(self._state, operation, stamp)
         return self._taken()
 

@@ -74,7 +74,8 @@ def _anchor(state: TimelineState, interrupt: Interrupt) -> Block | None:
         if (owner := _owner(state, {call for call in calls if isinstance(call, str)})) is not None:
             return owner
     ns = state.stamp.ns if interrupt.ns is None else interrupt.ns
-    return state.last_message(ns) or state.last_message()
+    inner = state.last_message(ns) if ns else None
+    return inner or state.last_message()
 
 
 def _owner(state: TimelineState, calls: set[str]) -> Block | None:

@@ -1,6 +1,6 @@
 """Message blocks (spec/timeline.md, section 4)."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from threadwire.core.entries import Json
@@ -63,7 +63,6 @@ def delta(state: TimelineState, operation: MessageDelta) -> None:
     else:
         return
     if is_last(chunk):
-        state.deferred.pop(message_id, None)
         state.update(block, {"status": "complete", "visible": True})
     _update_meta(state, block, operation.meta)
 
@@ -133,19 +132,22 @@ def meta(state: TimelineState, message_id: str, metadata: dict[str, Json]) -> No
 
 def upsert(state: TimelineState, ids: Sequence[str | None], start: int, messages: Sequence[Any]) -> None:
     """Bring the messages of a state into the timeline. They are at `start` of the list whose ids are given."""
+    following = _following(state, ids, start, len(messages))
     for at, message in enumerate(messages, start):
         message_id = ids[at]
         if message_id is None or (state.stamp.ns and message_id in state.root_messages):
             continue
         block = state.message(message_id)
         if block is None:
-            _create(state, message_id, _complete(_whole(message)), None, _neighbour(state, ids, at))
+            neighbour = _neighbour(state, ids, at, following[at - start])
+            _create(state, message_id, _complete(_whole(message)), None, neighbour)
         else:
             _confirm(state, block, message_id, _whole(message))
 
 
 def _confirm(state: TimelineState, block: Block, message_id: str, message: Message) -> None:
     fields = _complete(message)
+    state.deferred.pop(message_id, None)
     if block["status"] == "streaming" and block.get("runId") == state.stamp.run_id:
         if _is_behind(message, block["message"]):
             fields = {"visible": True}
@@ -155,17 +157,28 @@ def _confirm(state: TimelineState, block: Block, message_id: str, message: Messa
     state.update(block, fields, unset=("transient",))
 
 
-def _neighbour(state: TimelineState, ids: Sequence[str | None], at: int) -> tuple[str | None] | None:
+def _following(state: TimelineState, ids: Sequence[str | None], start: int, count: int) -> list[str | None]:
+    """For each of `count` elements of the list, the nearest message behind it that is known."""
+    nearest = _first_known(state, (ids[index] for index in range(start + count, len(ids))))
+    found: list[str | None] = []
+    for at in range(start + count - 1, start - 1, -1):
+        found.append(nearest)
+        nearest = _first_known(state, (ids[at],)) or nearest
+    return found[::-1]
+
+
+def _neighbour(
+    state: TimelineState, ids: Sequence[str | None], at: int, following: str | None
+) -> tuple[str | None] | None:
     """The block behind which the list places its element (4.7 b), in a tuple since there may be none; None where the
     list does not say."""
-    following = _first_known(state, (ids[index] for index in range(at + 1, len(ids))))
     if following is None:
         return None
     preceding = _first_known(state, (ids[index] for index in range(at - 1, -1, -1)))
     return (state.order.before(following) if preceding is None else state.group_end(preceding),)
 
 
-def _first_known(state: TimelineState, ids: Any) -> str | None:
+def _first_known(state: TimelineState, ids: Iterable[str | None]) -> str | None:
     return next((f"m:{each}" for each in ids if each is not None and f"m:{each}" in state.blocks), None)
 
 
@@ -188,10 +201,11 @@ def abandon(state: TimelineState) -> None:
 
 def settle(state: TimelineState, succeeded: bool) -> None:
     """End the streams of a run that has ended (4.10)."""
+    for message_id, message in state.deferred.items():
+        if (behind := state.message(message_id)) is not None:
+            state.update(behind, _complete(message))
     for block in _streaming_of(state):
-        deferred = state.deferred.pop(block["message"]["id"], None)
-        fields = {"message": deferred} if deferred is not None else {}
-        state.update(block, {**fields, "status": "complete" if succeeded else "failed", "visible": True})
+        state.update(block, {"status": "complete" if succeeded else "failed", "visible": True})
     if succeeded and state.run.has_messages:
         for block_id in list(state.run.blocks):
             block = state.blocks[block_id]

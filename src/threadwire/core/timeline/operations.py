@@ -1,14 +1,13 @@
 """The operations that a timeline is folded from (spec/timeline.md, section 2)."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from threadwire.core.entries import Json, Namespace
 from threadwire.core.timeline.chunks import Message
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stamp:
+class Stamp(NamedTuple):
     """Where and when an operation happened."""
 
     run_id: str | None = None

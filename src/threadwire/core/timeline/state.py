@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from threadwire.core.entries import Json, Namespace
+from threadwire.core.json import dumps
 from threadwire.core.timeline.changes import (
     Append,
     Block,
@@ -167,7 +168,8 @@ class TimelineState:
     def append(self, block: Block, text: str) -> None:
         """Append to a message whose content is text."""
         if text:
-            block |= self._next_revision(block)
+            block["rev"] += 1
+            block["updatedAt"] = self.stamp.at
             block["message"] = appended(block["message"], text)
             self.changes.append(Append(block["id"], text, block["rev"], block["updatedAt"]))
 
@@ -268,7 +270,9 @@ class TimelineState:
 
 def same_json(left: Json, right: Json) -> bool:
     """Whether two JSON values are the same; unlike in Python, true is not 1."""
-    return left is right or (bool(left == right) and _same_types(left, right))
+    if left is right or left != right:
+        return left is right
+    return type(left) is str or dumps(left) == dumps(right) or _same_types(left, right)
 
 
 def _same_types(left: Json, right: Json) -> bool:
