@@ -1,4 +1,4 @@
-"""Wire events of the classic run stream made into operations, as a client does (spec/timeline.md, 2.3 to 2.6).
+"""Wire events of the classic run stream converted to operations, as a client does (spec/timeline.md, 2.3 to 2.6).
 
 The server folds its log and never needs this. It exists so that the vectors with wire events are checked in Python too.
 """

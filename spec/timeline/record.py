@@ -2,7 +2,7 @@
 
 The logs of the example agents, and of a graph that interrupts in every way, are recorded from real runs over the memory
 storage, with ids and times replaced by stable names. Those of spec/transcripts are only named. Each vector then gets
-the blocks and values that the fold makes of its log: read the diff before you keep it.
+the blocks and values that the fold makes of its log: read the diff before you commit it.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ from threadwire.storage.memory import open_memory_storage
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 THREAD = ThreadId("5b8a5c0e-8d0f-4d4e-9d7f-2f4b1c7c0001")
-FIRST_MOMENT = 1_700_000_000_000
+FIRST_TIMESTAMP = 1_700_000_000_000
 
 Answer = Callable[[Any], Any]
 """From the value of an interrupt to the response; None if it is not answered this time."""
@@ -40,7 +40,7 @@ Step = dict[str, Any] | Answer
 """A run: its arguments, or how it answers what is pending."""
 
 
-def say(text: str, number: int = 1, **more: Any) -> dict[str, Any]:
+def message(text: str, number: int = 1, **more: Any) -> dict[str, Any]:
     return {"input": {"messages": [{"role": "user", "content": text, "id": f"user-{number}"}]}, **more}
 
 
@@ -63,18 +63,18 @@ LOGS: dict[str, tuple[str, str, str, Sequence[Step]]] = {
         "examples",
         "report",
         "The report example: a widget that moves, a subgraph, and a chart below its message",
-        [say("Report on tin.", context={"seconds": 0})],
+        [message("Report on tin.", context={"seconds": 0})],
     ),
     "log-approvals": (
         "examples",
         "approvals",
         "The approvals example: interrupts in parallel, in sequence and in subgraphs, answered and abandoned",
         [
-            say("Review the expenses"),
+            message("Review the expenses"),
             office,
-            say("Buy 12 laptops", 2),
+            message("Buy 12 laptops", 2),
             *[office] * 4,
-            say("Publish: We moved.", 3),
+            message("Publish: We moved.", 3),
             office,
         ],
     ),
@@ -82,19 +82,19 @@ LOGS: dict[str, tuple[str, str, str, Sequence[Step]]] = {
         "examples",
         "approvals",
         "What tasks returned while another one waited stays where it is when that one is answered",
-        [say("Review the expenses"), office, lambda value: {"approved": False}],
+        [message("Review the expenses"), office, lambda value: {"approved": False}],
     ),
     "log-dashboard": (
         "examples",
         "dashboard",
         "The dashboard example: a background run and a question",
-        [{"input": {"refresh": True}}, say("What is our APY?")],
+        [{"input": {"refresh": True}}, message("What is our APY?")],
     ),
     "log-scheduling": (
         "examples",
         "scheduling",
         "The scheduling example: two turns with tools",
-        [say("Find conflicts"), say("Assign s_geometry to t_bob", 2)],
+        [message("Find conflicts"), message("Assign s_geometry to t_bob", 2)],
     ),
     "log-approve-many": (
         "tests/graphs",
@@ -142,7 +142,7 @@ _NAMES: list[tuple[re.Pattern[str], Callable[[int], str]]] = [
 
 def normalized(entries: list[Entry]) -> list[Entry]:
     """The entries with ids and times that do not change from one recording to the next."""
-    text = dumps([list(in_order(entry._replace(at=FIRST_MOMENT + entry.seq))) for entry in entries]).decode()
+    text = dumps([list(in_order(entry._replace(at=FIRST_TIMESTAMP + entry.seq))) for entry in entries]).decode()
     for pattern, name in _NAMES:
         numbers = itertools.count(1)
         names: dict[str, str] = {}

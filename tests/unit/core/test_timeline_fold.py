@@ -48,7 +48,8 @@ class Log:
     def __init__(self, draw, exact=False):
         self._draw = draw
         self._exact = exact
-        """Whether streams leave alone what a state has: then states say nothing new by saying it again."""
+        """Whether only the root has states, and streams leave alone what is in them: then writing a state
+        again as a whole changes nothing."""
         self.entries = []
         self._run = None
         self._runs = 0
@@ -129,7 +130,7 @@ class Log:
             self.write(Kind.MESSAGES, {**data, **root}, self._draw(namespaces))
 
     def state(self):
-        ns = self._draw(namespaces)
+        ns = () if self._exact else self._draw(namespaces)
         before = self._states.get(ns)
         if before is None or self._draw(st.integers(0, 4)) == 0:
             self._states[ns] = after = self._whole_state()

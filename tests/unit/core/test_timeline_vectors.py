@@ -1,4 +1,4 @@
-"""Every vector of spec/timeline gives the blocks and values that it says (spec/timeline.md, "Vectors")."""
+"""Every vector of spec/timeline yields the blocks and values that it expects (spec/timeline.md, "Vectors")."""
 
 from pathlib import Path
 

@@ -1,8 +1,8 @@
 """The timeline: a thread as one ordered list of messages, widgets and interrupts (spec/timeline.md).
 
-`Timeline` is fed log entries and returns block changes. Inside, `entries` makes operations of entries, `reducer`
-applies operations to a `state` by the rules in `messages`, `widgets` and `interrupts`, and `chunks` merges streamed
-messages.
+`Timeline` is fed log entries and returns block changes. Internally, `entries` converts entries to operations,
+`reducer` applies operations to a `state` by the rules in `messages`, `widgets` and `interrupts`, and `chunks` merges
+streamed messages.
 """
 
 from threadwire.core.timeline.changes import Block, Change, Copy

@@ -1,4 +1,4 @@
-"""Log entries made into operations (spec/timeline.md, section 13)."""
+"""Converts log entries to operations (spec/timeline.md, section 13)."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -33,14 +33,14 @@ INTERRUPT = "__interrupt__"
 
 
 class EntryNormalizer:
-    """Makes operations of entries. It remembers the chunks that are streaming, because the log stores what changed."""
+    """Converts entries to operations. It stores the last chunk of each stream, because the log stores only differences."""
 
     def __init__(self, messages_key: str) -> None:
         self._messages_key = messages_key
         self._run_id: str | None = None
         self._chunks: dict[int, Message] = {}
         self._plain: dict[int, str] = {}
-        """The ids of the messages whose last chunk had nothing but text."""
+        """The ids of the messages whose last chunk had only text."""
         self._checkpoint: dict[str, Json] = {}
         self._root_has_messages = False
 

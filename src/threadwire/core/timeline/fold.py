@@ -28,7 +28,7 @@ class Timeline:
         """The position of the last entry that was fed."""
 
     def feed(self, entry: Entry) -> list[Change]:
-        """Apply an entry and return what it changed. An entry that was fed before changes nothing."""
+        """Apply an entry and return its changes. An entry that was fed before changes nothing."""
         if entry.seq <= self.seq:
             return []
         self.seq = entry.seq
@@ -38,7 +38,7 @@ class Timeline:
         return self._taken()
 
     def apply(self, operation: Operation, stamp: Stamp) -> list[Change]:
-        """Apply an operation that is not from the log and return what it changed."""
+        """Apply an operation that is not from the log and return its changes."""
         apply(self._state, operation, stamp)
         return self._taken()
 
@@ -56,7 +56,7 @@ class Timeline:
         return [dict(block) for block in self._state.in_order()]
 
     def page(self, limit: int, before: str | None = None) -> list[Block]:
-        """The last `limit` blocks, or the last ones before a block. Raises `KeyError` if that is not known."""
+        """Return the last `limit` blocks, or the last ones before a block. Raise `KeyError` if that block is unknown."""
         order = self._state.order
         last = order.last if before is None else order.before(before)
         found = [dict(self._state.blocks[block_id]) for block_id in islice(order.backwards(last), limit)]
@@ -67,7 +67,7 @@ class Timeline:
         return [dict(self._state.blocks[block_id]) for block_id in self._state.open]
 
     def snapshot(self) -> dict[str, Json]:
-        """The fold as JSON, from which `restore` continues.
+        """Return the fold as JSON, for `restore`.
 
         It shares parts with the fold: encode it before the next entry is fed.
         """
@@ -82,7 +82,7 @@ class Timeline:
 
     @classmethod
     def restore(cls, snapshot: dict[str, Any], options: TimelineOptions | None = None) -> Self:
-        """The fold that a snapshot was taken of. Raises `ValueError` for a version that is not known."""
+        """Return the fold that `snapshot` describes. Raise `ValueError` if its version is unknown."""
         if snapshot.get("version") != VERSION:
             raise ValueError(f"Unknown version of a timeline snapshot: {snapshot.get('version')}")
         timeline = cls(options)

@@ -115,7 +115,7 @@ def answer(state: TimelineState, operation: InterruptAnswered) -> None:
 
 
 def _attributed(state: TimelineState, operation: InterruptAnswered) -> tuple[tuple[str, Json], ...]:
-    """What the answer answers (7.8b)."""
+    """Return the interrupt ids and responses of an answer (7.8b)."""
     if operation.answers is not None:
         return operation.answers
     asked = [state.blocks[block_id]["interruptId"] for block_id in _asked(state)]
@@ -138,7 +138,7 @@ def freeze(state: TimelineState, operation: InterruptFrozen) -> None:
 
 
 def abandon_all(state: TimelineState) -> None:
-    """New input has taken the place of an answer (7.10)."""
+    """Abandon all open interrupts, because the run takes new input (7.10)."""
     for block_id in list(state.open):
         _complete(state, state.blocks[block_id], "abandoned")
 
@@ -160,13 +160,13 @@ def cancel(state: TimelineState) -> None:
 
 
 def reopen_completed(state: TimelineState) -> None:
-    """Open again what a run completed that is rolled back (4.10b)."""
+    """Reopen the interrupts that a rolled-back run completed (4.10b)."""
     for block_id in list(state.run.completed):
         state.update(state.blocks[block_id], {"phase": "open", "completed": False}, unset=_ANSWER)
 
 
 def reconcile(state: TimelineState, pending: tuple[Interrupt, ...], answered: bool) -> None:
-    """Bring the timeline in line with the exact list of what is pending (7.9)."""
+    """Reconcile the timeline with the exact list of pending interrupts (7.9)."""
     ask(state, pending, reopen=True)
     listed = {interrupt.interrupt_id for interrupt in pending}
     for block_id in _asked(state):

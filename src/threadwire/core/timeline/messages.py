@@ -39,7 +39,7 @@ _SAME_IN_A_RUN = frozenset(
 
 
 def id_of(message: Json) -> str | None:
-    """The id of a message or widget; None if it has none, and so has no place in a timeline."""
+    """Return the id of a message or widget, or None if it has none and is therefore ignored."""
     found = message.get("id") if isinstance(message, dict) else None
     return found if isinstance(found, str) and found else None
 
@@ -131,7 +131,7 @@ def meta(state: TimelineState, message_id: str, metadata: dict[str, Json]) -> No
 
 
 def upsert(state: TimelineState, ids: Sequence[str | None], start: int, messages: Sequence[Any]) -> None:
-    """Bring the messages of a state into the timeline. They are at `start` of the list whose ids are given."""
+    """Upsert messages of a state. They start at `start` in the list whose ids are given."""
     following = _following(state, ids, start, len(messages))
     for at, message in enumerate(messages, start):
         message_id = ids[at]
@@ -158,7 +158,7 @@ def _confirm(state: TimelineState, block: Block, message_id: str, message: Messa
 
 
 def _following(state: TimelineState, ids: Sequence[str | None], start: int, count: int) -> list[str | None]:
-    """For each of `count` elements of the list, the nearest message behind it that is known."""
+    """Return the nearest known message after each of `count` elements of the list."""
     nearest = _first_known(state, (ids[index] for index in range(start + count, len(ids))))
     found: list[str | None] = []
     for at in range(start + count - 1, start - 1, -1):
@@ -170,8 +170,8 @@ def _following(state: TimelineState, ids: Sequence[str | None], start: int, coun
 def _neighbour(
     state: TimelineState, ids: Sequence[str | None], at: int, following: str | None
 ) -> tuple[str | None] | None:
-    """The block behind which the list places its element (4.7 b), in a tuple since there may be none; None where the
-    list does not say."""
+    """Return the block after which the list places its element (4.7 b), in a tuple because that may be None. Return None
+    if the list does not determine a place."""
     if following is None:
         return None
     preceding = _first_known(state, (ids[index] for index in range(at - 1, -1, -1)))
@@ -194,7 +194,7 @@ def reveal(state: TimelineState) -> None:
 
 
 def abandon(state: TimelineState) -> None:
-    """Give up what an earlier attempt of the run was streaming (4.11)."""
+    """Mark what an earlier attempt of the run was streaming as failed (4.11)."""
     for block in _streaming_of(state):
         state.update(block, {"status": "failed", "transient": True})
 
@@ -202,8 +202,8 @@ def abandon(state: TimelineState) -> None:
 def settle(state: TimelineState, succeeded: bool) -> None:
     """End the streams of a run that has ended (4.10)."""
     for message_id, message in state.deferred.items():
-        if (behind := state.message(message_id)) is not None:
-            state.update(behind, _complete(message))
+        if (block := state.message(message_id)) is not None:
+            state.update(block, _complete(message))
     for block in _streaming_of(state):
         state.update(block, {"status": "complete" if succeeded else "failed", "visible": True})
     if succeeded and state.run.has_messages:
@@ -274,7 +274,7 @@ def _start_over(state: TimelineState, block: Block, message: Message, mode: str)
 
 
 def _is_behind(message: Message, shown: Message) -> bool:
-    """Whether the text is a proper beginning of the text that is shown."""
+    """Whether the text is a proper prefix of the text that is shown."""
     text, longer = message.get("content"), shown.get("content")
     return isinstance(text, str) and isinstance(longer, str) and len(text) < len(longer) and longer.startswith(text)
 

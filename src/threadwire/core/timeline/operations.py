@@ -41,7 +41,7 @@ class MessageDelta:
 
 @dataclass(frozen=True, slots=True)
 class MessageText:
-    """A delta that has nothing but text."""
+    """A delta that has only text."""
 
     message_id: str
     text: str
@@ -89,7 +89,7 @@ class ValuesPatch:
 
 @dataclass(frozen=True, slots=True)
 class NamespaceEnded:
-    """Nothing more will come in this namespace."""
+    """No further operations follow in this namespace."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +157,7 @@ class Custom:
 
 @dataclass(frozen=True, slots=True)
 class Forget:
-    """Start over with nothing."""
+    """Remove everything."""
 
 
 Operation = (

@@ -15,7 +15,7 @@ class Order:
         self.last: str | None = None
 
     def insert(self, block_id: str, after: str | None) -> None:
-        """Insert behind `after`, or in front of all others if that is None."""
+        """Insert after `after`, or before all others if that is None."""
         following = self.first if after is None else self._after[after]
         self._link(after, block_id)
         self._link(block_id, following)

@@ -1,4 +1,4 @@
-"""Operations applied to a timeline (spec/timeline.md, sections 4, 6 and 7): which rule answers which operation."""
+"""Operations applied to a timeline (spec/timeline.md, sections 4, 6 and 7): which rule handles which operation."""
 
 from typing import Any, assert_never
 
@@ -156,7 +156,7 @@ Spliced = tuple[list[str | None], int, list[Any], list[str | None]]
 
 
 def _spliced(before: list[str | None] | None, patch: ValuesPatch, key: str) -> Spliced | None:
-    """What a patch does to a list; None if it does not say, or if there is no list."""
+    """Return what a patch does to a list, or None if it does not touch the list."""
     if isinstance(patch.set.get(key), list):
         items = patch.set[key]
         return [messages.id_of(item) for item in items], 0, items, before or []

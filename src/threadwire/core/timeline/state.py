@@ -1,4 +1,4 @@
-"""A timeline while it is folded: its blocks in order, and what the rules have to remember besides them.
+"""A timeline while it is folded: its blocks in order, and what the rules need in addition to them.
 
 Everything here changes through a few methods, each of which records the change that it makes. Indexes over the blocks
 (what is open, what waits for a message, which blocks a run created) are rebuilt when a snapshot is restored.
@@ -79,11 +79,11 @@ class TimelineState:
         self.views: dict[Namespace, View] = {}
         self.runs: dict[str | None, Run] = {}
         self.metas: dict[str, dict[str, Json]] = {}
-        """Metadata of messages that have not come yet."""
+        """Metadata of messages that have not arrived yet."""
         self.deferred: dict[str, Message] = {}
         """Messages of a root state that are behind their stream (6.2a)."""
         self.held: dict[str, None] = {}
-        """Blocks that are gone from the root state, but may come back with the rest of their step (6.3b)."""
+        """Blocks that have left the root state, but may return with the rest of their step (6.3b)."""
         self.waiting: dict[str, list[str]] = {}
         """The ui blocks that wait for a message, by its id."""
         self.open: dict[str, None] = {}
@@ -130,7 +130,7 @@ class TimelineState:
     # -- changing -----------------------------------------------------------------------------------------------------
 
     def insert(self, block_id: str, kind: str, fields: dict[str, Json], after: str | None) -> Block:
-        """Place a new block behind `after`, or in front of all others if that is None."""
+        """Place a new block after `after`, or before all others if that is None."""
         stamp = self.stamp
         block: Block = {"id": block_id, "kind": kind, "seq": stamp.seq, "receivedAt": stamp.at}
         block |= {"updatedAt": stamp.at, "rev": 1, "ns": list(stamp.ns)}
@@ -209,7 +209,7 @@ class TimelineState:
     # -- indexes ------------------------------------------------------------------------------------------------------
 
     def _index(self, block: Block) -> None:
-        """Bring the indexes up to date with a block that is new or has changed."""
+        """Update the indexes for a block that is new or has changed."""
         block_id = block["id"]
         run = self.runs.get(block.get("runId"))
         if run is not None:

@@ -29,7 +29,7 @@ def remove(state: TimelineState, ui_id: str) -> None:
 
 
 def upsert(state: TimelineState, ids: Sequence[str | None], start: int, items: Sequence[Any]) -> None:
-    """Bring the UI messages of a state into the timeline."""
+    """Upsert UI messages of a state."""
     for at, ui in enumerate(items, start):
         ui_id = ids[at]
         if ui_id is None or (state.stamp.ns and ui_id in state.root_ui):
