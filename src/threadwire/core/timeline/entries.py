@@ -33,7 +33,7 @@ INTERRUPT = "__interrupt__"
 
 
 class EntryNormalizer:
-    """Converts entries to operations. It stores the last chunk of each stream, because the log stores only differences."""
+    """Converts entries to operations. It stores the last chunk of each stream: the log has only differences."""
 
     def __init__(self, messages_key: str) -> None:
         self._messages_key = messages_key

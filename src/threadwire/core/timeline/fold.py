@@ -56,7 +56,7 @@ class Timeline:
         return [dict(block) for block in self._state.in_order()]
 
     def page(self, limit: int, before: str | None = None) -> list[Block]:
-        """Return the last `limit` blocks, or the last ones before a block. Raise `KeyError` if that block is unknown."""
+        """Return the last `limit` blocks, or those before a block. Raise `KeyError` if that block is unknown."""
         order = self._state.order
         last = order.last if before is None else order.before(before)
         found = [dict(self._state.blocks[block_id]) for block_id in islice(order.backwards(last), limit)]

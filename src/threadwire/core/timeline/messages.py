@@ -170,8 +170,10 @@ def _following(state: TimelineState, ids: Sequence[str | None], start: int, coun
 def _neighbour(
     state: TimelineState, ids: Sequence[str | None], at: int, following: str | None
 ) -> tuple[str | None] | None:
-    """Return the block after which the list places its element (4.7 b), in a tuple because that may be None. Return None
-    if the list does not determine a place."""
+    """Return the block after which the list places its element (4.7 b), in a tuple because that may be None.
+
+    Return None if the list does not determine a place.
+    """
     if following is None:
         return None
     preceding = _first_known(state, (ids[index] for index in range(at - 1, -1, -1)))

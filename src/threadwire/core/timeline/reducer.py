@@ -202,9 +202,12 @@ def _end_namespace(state: TimelineState) -> None:
 
 
 def _start_run(state: TimelineState, attempt: int) -> None:
+    known = state.runs.get(state.stamp.run_id)
+    if known is not None and attempt <= known.attempt:
+        return  # a replay
     _forget_subgraphs(state)
     state.runs.pop(None, None)
-    if state.stamp.run_id in state.runs:
+    if known is not None:
         messages.abandon(state)
     state.run.attempt, state.run.has_state = attempt, False
 
