@@ -24,7 +24,7 @@ from threadwire.core.timeline import Timeline
 from threadwire.engine.lifecycle import open_engine
 from threadwire.engine.runs import StartRun
 from threadwire.graphs.config import load_config, prepare_environment
-from threadwire.graphs.memory import Memory
+from threadwire.graphs.project_persistence import ProjectPersistence
 from threadwire.graphs.registry import GraphRegistry, load_registry
 from threadwire.storage.memory import open_memory_storage
 
@@ -115,7 +115,7 @@ LOGS: dict[str, tuple[str, str, str, Sequence[Step]]] = {
 
 
 async def record(registry: GraphRegistry, graph: str, steps: Sequence[Step]) -> list[Entry]:
-    async with open_memory_storage() as storage, open_engine(storage, registry, Memory()) as engine:
+    async with open_memory_storage() as storage, open_engine(storage, registry, ProjectPersistence()) as engine:
         for step in steps:
             kwargs = step if isinstance(step, dict) else resumed(await storage.log.read(THREAD, START), step)
             run = await engine.runs.start(StartRun(graph, THREAD, kwargs, create_thread=True))

@@ -5,12 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from threadwire.core.entries import Entry, Kind
-from threadwire.core.fold import StateFold
 from threadwire.core.ids import RunId, Seq
 from threadwire.core.json import native
+from threadwire.core.state_fold import StateFold
 from threadwire.core.timeline import Copy, Timeline, TimelineOptions
 from threadwire.core.timeline.changes import Insert, Remove
-from threadwire.core.timeline.entries import WIDGET_FROZEN
 
 names = st.sampled_from(["a", "b", "c", "d"])
 words = st.sampled_from(["x", " y", "", "zz"])
@@ -181,7 +180,7 @@ class Log:
 
     def freeze(self):
         frozen = {"interrupt_id": self._draw(st.sampled_from(["p", "q"])), "frozen_value": {"shown": 1}, "by": "ben"}
-        self.write(WIDGET_FROZEN, frozen, outside=True)
+        self.write(Kind.WIDGET_FROZEN, frozen, outside=True)
 
     def checkpoint(self):
         self.write(Kind.CHECKPOINT, {"id": "c1", "source": "loop", "next": self._draw(st.sampled_from([[], ["n"]]))})

@@ -26,9 +26,6 @@ from threadwire.core.timeline.operations import (
     ValuesPatch,
 )
 
-WIDGET_FROZEN = "widget.frozen"
-"""The kind of an entry that holds what a widget showed when its interrupt was submitted (13.4)."""
-
 INTERRUPT = "__interrupt__"
 
 
@@ -82,7 +79,7 @@ class EntryNormalizer:
                     yield Interrupts(interrupts_of(update[INTERRUPT], entry.ns))
             case Kind.INPUT_ANSWERED:
                 yield _answered(data)
-            case kind if kind == WIDGET_FROZEN:
+            case Kind.WIDGET_FROZEN:
                 frozen = (data["frozen_value"],) if "frozen_value" in data else None
                 yield InterruptFrozen(data["interrupt_id"], frozen, data.get("by"))
             case _:
