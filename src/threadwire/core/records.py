@@ -302,6 +302,8 @@ class Ending:
     interrupts: list[Json] = field(default_factory=list)
     summary: StateSummary | None = None
     rollback: bool = False
+    started: bool = True
+    """False for a run that was cancelled before its first attempt. It leaves the thread as it was."""
 
     def entry(self, now: int) -> Draft:
         """Return the run's last entry (spec 5.3)."""

@@ -4,7 +4,7 @@ what a rollback restores on the thread."""
 from collections.abc import Sequence
 from typing import Any
 
-from threadwire.core.records import Run, RunStatus
+from threadwire.core.records import CancelAction, Ending, Run, RunStatus
 
 MAX_CRASHES = 3
 """A run whose process died this many times ends in error (spec 5.6)."""
@@ -64,6 +64,12 @@ def metadata_after_rollback(metadata: dict[str, Any], run: Run, previous: dict[s
 
 
 _GRAPH_KEYS = ("graph_id", "assistant_id")
+
+
+def cancelled_ending(run: Run, action: CancelAction) -> Ending:
+    """Return how a cancelled run ends if no worker executes it."""
+    error = user_interrupt_error(action)
+    return Ending("interrupted", error=error, rollback=action == "rollback", started=run.attempt > 0)
 
 
 def user_interrupt_error(action: str) -> dict[str, str]:

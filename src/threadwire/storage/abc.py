@@ -269,8 +269,9 @@ class Runs(Protocol):
     async def cancel(self, run_id: RunId, action: CancelAction, now: int) -> Cancelled | None:
         """Cancel a run.
 
-        A pending run ends immediately, as `finish` would end it. For a running run, `cancel` is set on its row for the
-        worker to act on; the first action wins. Returns None if the run has ended or is unknown.
+        A pending run ends immediately, as `finish` would end it, with `cancelled_ending` of `core.run_state`. If it has
+        never started, the thread's status and error stay as they were (5.3a). For a running run, `cancel` is set on its
+        row for the worker to act on; the first action wins. Returns None if the run has ended or is unknown.
         """
 
     async def cancel_many(self, wanted: RunSelection, action: CancelAction, now: int) -> Sequence[Cancelled]:

@@ -166,6 +166,7 @@ async def a_delayed_run_is_cancelled(wire: Wire) -> None:
     await wire.get(f"/threads/{thread}")
     await wire.post(f"/threads/{thread}/runs/{created['run_id']}/cancel?wait=1")
     await wire.get(f"/threads/{thread}/runs?select=status")
+    await wire.get(f"/threads/{thread}")
 
 
 @scenario

@@ -20,6 +20,7 @@ from threadwire.core.records import (
 from threadwire.core.run_state import (
     MAX_ATTEMPTS_ERROR,
     MAX_CRASHES,
+    cancelled_ending,
     graph_assignment,
     is_suspect,
     metadata_after_rollback,
@@ -207,7 +208,7 @@ class MemoryRuns:
     def _recover(self, run: Run, now: int) -> Run:
         charged = self._change(run, crashes=run.crashes + 1, now=now)
         if charged.cancel is not None:
-            return self._end(charged, _cancelled(charged.cancel), now)
+            return self._end(charged, cancelled_ending(charged, charged.cancel), now)
         if charged.crashes >= MAX_CRASHES:
             return self._end(charged, Ending("error", error=MAX_ATTEMPTS_ERROR), now)
         return self._change(charged, status="pending", now=now)
@@ -216,7 +217,7 @@ class MemoryRuns:
 
     def _cancel(self, run: Run, action: CancelAction, now: int, *, discard: bool = True) -> Cancelled:
         if run.status == "pending":
-            return Cancelled(self._end(run, _cancelled(action), now, discard=discard), ended=True)
+            return Cancelled(self._end(run, cancelled_ending(run, action), now, discard=discard), ended=True)
         return Cancelled(self._change(run, cancel=run.cancel or action, now=now), ended=False)
 
     def _end(self, run: Run, ending: Ending, now: int, *, discard: bool = True) -> Run:
@@ -273,12 +274,11 @@ def _is_selected(run: Run, wanted: RunSelection) -> bool:
     )
 
 
-def _cancelled(action: CancelAction) -> Ending:
-    return Ending("interrupted", error=user_interrupt_error(action), rollback=action == "rollback")
-
-
 def _thread_after(thread: Thread, ending: Ending, now: int) -> Thread:
-    """The thread after a run that ended without a state: its values stay; status and error are the run's."""
+    """The thread after a run that ended without a state: its values stay; status and error are the run's if it started
+    at all."""
+    if not ending.started:
+        return replace(thread, updated_at=now)
     if ending.status == "success":
         return replace(thread, status="idle", error=ending.error, updated_at=now)
     failed = ending.status in ("error", "timeout")

@@ -30,6 +30,7 @@ from threadwire.core.run_state import (
     MAX_CRASHES,
     SUSPECT_CRASHES,
     can_transition,
+    cancelled_ending,
     graph_assignment,
     is_suspect,
     metadata_after_rollback,
@@ -349,7 +350,7 @@ _CLEAR_NEXT = "UPDATE runs SET first = 0 WHERE thread = ? AND status = 'pending'
 
 def _cancel(transaction: Transaction, run: Run, action: CancelAction, now: int) -> Cancelled:
     if run.status == "pending":
-        return Cancelled(_ended(transaction, run, _cancelled(action), now), ended=True)
+        return Cancelled(_ended(transaction, run, cancelled_ending(run, action), now), ended=True)
     if run.cancel is not None:
         return Cancelled(run, ended=False)
     transaction.db.execute(
@@ -368,10 +369,6 @@ def _cancel_many(wanted: RunSelection, action: CancelAction, now: int, transacti
         runs += [_run(row) for row in fetch(transaction.db, sql, (thread,))]
     named = None if wanted.run_ids is None else frozenset(wanted.run_ids)
     return [_cancel(transaction, run, action, now) for run in runs if named is None or run.run_id in named]
-
-
-def _cancelled(action: CancelAction) -> Ending:
-    return Ending("interrupted", error=user_interrupt_error(action), rollback=action == "rollback")
 
 
 def _ended(transaction: Transaction, run: Run, ending: Ending, now: int) -> Run:
@@ -425,6 +422,8 @@ def _close(
     webhook_run = None if webhook is None else _find(db, fence.run_id)
     if ending.summary is not None:
         return seq, StateColumns(ending.summary).write(db, thread_id, now, ended=1), temporary, webhook_run
+    if not ending.started:
+        return seq, _count_ended(db, thread_id, now), temporary, webhook_run
     status = {"error": "error", "timeout": "error", "interrupted": "interrupted"}.get(ending.status, "idle")
     left = db.execute(
         "UPDATE threads SET status = ?, error = ?, active = active - 1, updated_at = ? WHERE thread = ?"
@@ -432,6 +431,13 @@ def _close(
         (status, to_text_or_null(ending.error), now, key_of(thread_id)),
     ).get
     return seq, left, temporary, webhook_run
+
+
+def _count_ended(db: apsw.Connection, thread_id: ThreadId, now: int) -> int:
+    """Count a run as ended that leaves the thread as it was. Returns the number of active runs left."""
+    sql = "UPDATE threads SET active = active - 1, updated_at = ? WHERE thread = ? RETURNING active"
+    left: int = db.execute(sql, (now, key_of(thread_id))).get
+    return left
 
 
 def _roll_back(transaction: Transaction, thread_id: ThreadId, fence: Fence, ending: Ending, now: int) -> _EndedRun:
@@ -445,10 +451,7 @@ def _roll_back(transaction: Transaction, thread_id: ThreadId, fence: Fence, endi
     assert run is not None, "a run that ends has a row"
     _restore_metadata(transaction.db, run)
     _remove(transaction.db, fence.run_id)
-    left = transaction.db.execute(
-        "UPDATE threads SET active = active - 1, updated_at = ? WHERE thread = ? RETURNING active",
-        (now, key_of(thread_id)),
-    ).get
+    left = _count_ended(transaction.db, thread_id, now)
     error = user_interrupt_error("rollback")
     rolled_back = replace(run, status=ending.status, error=error, ended_seq=seq, updated_at=now)
     return seq, left, run.temporary, None if run.webhook is None else rolled_back
@@ -489,7 +492,7 @@ def _recover(now: int, transaction: Transaction) -> RunList:
 def _charge(transaction: Transaction, run: Run, now: int) -> Run:
     charged = replace(run, crashes=run.crashes + 1)
     if run.cancel is not None:
-        return _ended(transaction, charged, _cancelled(run.cancel), now)
+        return _ended(transaction, charged, cancelled_ending(run, run.cancel), now)
     if charged.crashes >= MAX_CRASHES:
         return _ended(transaction, charged, Ending("error", error=MAX_ATTEMPTS_ERROR), now)
     _to_pending(transaction, run.thread_id, run.run_id, "crashes + 1", now)

@@ -147,7 +147,9 @@ class Model:
             saved = self.saved[row.thread_id]
             self.saved[row.thread_id] = [checkpoint for checkpoint in saved if checkpoint[1] != row.run_id]
         else:
-            row.status, self.resting_status[row.thread_id] = how, STATUS_AFTER[how]
+            row.status = how
+            if row.attempt > 0:  # a run that never started leaves the thread as it was
+                self.resting_status[row.thread_id] = STATUS_AFTER[how]
         self.write(row, f"run.ended {how}")
         if row.temporary and not self.active(row.thread_id):
             self.discarded.add(row.thread_id)

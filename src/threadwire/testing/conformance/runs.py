@@ -312,7 +312,7 @@ class RunsConformance:
 
     async def test_cancelling_a_pending_run_ends_it_immediately(self, storage: Storage) -> None:
         """5.3"""
-        run = await accept(storage, await store_thread(storage, values={"n": 1}))
+        run = await accept(storage, await store_thread(storage))
         cancelled = await storage.runs.cancel(run.run_id, "interrupt", NOW + 4)
         assert cancelled is not None
         assert cancelled.ended
@@ -322,9 +322,26 @@ class RunsConformance:
         assert kinds(entries) == ENDED
         assert (entries[-1].seq, entries[-1].at) == (cancelled.run.ended_seq, NOW + 4)
         assert entries[-1].data == {"status": "interrupted", "error": user_interrupt_error("interrupt")}
+
+    @pytest.mark.parametrize("status", ["idle", "interrupted", "error"])
+    async def test_cancelling_a_run_that_never_started_leaves_the_thread_as_it_was(
+        self, storage: Storage, status: Any
+    ) -> None:
+        """5.3a"""
+        error = {"e": 1} if status == "error" else None
+        thread_id = await store_thread(storage, status=status, values={"n": 1}, error=error)
+        before = await the_thread(storage, thread_id)
+        run = await accept(storage, thread_id)
+        await storage.runs.cancel(run.run_id, "interrupt", NOW + 4)
+        assert await the_thread(storage, thread_id) == replace(before, updated_at=NOW + 4)
+
+    async def test_cancelling_a_released_run_interrupts_the_thread(self, storage: Storage) -> None:
+        """It may have changed the state."""
+        run = await start_on_new_thread(storage)
+        await storage.runs.release(run.fence, NOW)
+        await storage.runs.cancel(run.run_id, "interrupt", NOW)
         thread = await the_thread(storage, run.thread_id)
         assert (thread.status, thread.error) == ("interrupted", user_interrupt_error("interrupt"))
-        assert thread.values == {"n": 1}
 
     async def test_rolling_back_a_pending_run_leaves_only_its_entries(self, storage: Storage) -> None:
         """5.9"""
