@@ -228,7 +228,7 @@ class NewRun:
             thread_id=self.thread_id,
             created_at=self.created_at,
             updated_at=self.created_at,
-            metadata=self.thread_metadata,
+            metadata={**self.thread_metadata, "graph_id": self.graph_id, "assistant_id": self.assistant_id},
             config=self.thread_config,
             ttl=self.thread_ttl,
             owner=self.owner,

@@ -4,7 +4,7 @@ what a rollback restores on the thread."""
 from collections.abc import Sequence
 from typing import Any
 
-from threadwire.core.records import CancelAction, Ending, Run, RunStatus
+from threadwire.core.records import CancelAction, Ending, NewRun, Run, RunStatus
 
 MAX_CRASHES = 3
 """A run whose process died this many times ends in error (spec 5.6)."""
@@ -55,10 +55,21 @@ def graph_assignment(metadata: dict[str, Any]) -> dict[str, Any]:
     return {key: metadata[key] for key in _GRAPH_KEYS if key in metadata}
 
 
+def assignment_by(run: Run | NewRun) -> dict[str, Any]:
+    """Return the graph and the assistant that a run assigns to its thread when it starts (spec 5.11)."""
+    return {"graph_id": run.graph_id, "assistant_id": run.assistant_id}
+
+
+def metadata_after_acceptance(metadata: dict[str, Any], new: NewRun, *, started: bool) -> dict[str, Any]:
+    """Return the thread's metadata after `new` was accepted, and possibly started."""
+    assigns = started or not graph_assignment(metadata)
+    return metadata | new.thread_metadata | (assignment_by(new) if assigns else {})
+
+
 def metadata_after_rollback(metadata: dict[str, Any], run: Run, previous: dict[str, Any]) -> dict[str, Any]:
     """Return the thread's metadata after a rollback of `run`: the graph and the assistant are those of `previous`,
-    unless they have changed since the run was accepted."""
-    if graph_assignment(metadata) != {"graph_id": run.graph_id, "assistant_id": run.assistant_id}:
+    unless they have changed since the run assigned its own."""
+    if graph_assignment(metadata) != assignment_by(run):
         return metadata
     return {key: value for key, value in metadata.items() if key not in _GRAPH_KEYS} | previous
 

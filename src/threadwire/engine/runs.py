@@ -203,7 +203,7 @@ class Runs:
             metadata={**assistant.metadata, **request.metadata, **origin},
             kwargs=_with_assistant(request.kwargs, assistant),
             create_thread=request.create_thread or request.thread_id is None,
-            thread_metadata={**request.thread_metadata, **origin},
+            thread_metadata=request.thread_metadata,
             thread_config=_thread_config(request.kwargs),
             thread_ttl=self._default_ttl,
             idempotency_key=request.idempotency_key,

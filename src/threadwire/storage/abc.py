@@ -221,6 +221,7 @@ class Runs(Protocol):
 
         - The thread must exist unless `create_thread` is set; otherwise raises `NotFound`. `thread_metadata` and
           `thread_config` are merged into an existing thread key by key. A created thread gets them, and `thread_ttl`.
+          A thread without `graph_id` and `assistant_id` in its metadata gets those of the run (5.11).
         - If the owner has used the `idempotency_key` before, return the run created with it, as `repeated`. That run
           carries the `request_digest` it was created with. Nothing else in `new` is checked, and nothing changes.
         - While the thread has active runs, `reject` raises `ThreadBusy`; `enqueue` makes the run wait its turn;
@@ -247,7 +248,8 @@ class Runs(Protocol):
         """Claim up to `limit` due runs, ordered by due time, then by acceptance. Durable on return.
 
         Each claimed run becomes `running` with the next attempt number, and is no longer delayed: if its `due_at` is
-        later than its `created_at`, it is set to `created_at`. Returns an empty sequence if no run can be claimed.
+        later than its `created_at`, it is set to `created_at`. Its first attempt sets `graph_id` and `assistant_id` in
+        the metadata of its thread (5.11). Returns an empty sequence if no run can be claimed.
 
         - A thread offers only its next run (5.8): the earliest accepted of its runs that are not delayed, or the
           earliest due of its delayed runs. If both are due, the one with the earlier due time is next. No delayed run
@@ -290,7 +292,7 @@ class Runs(Protocol):
 
         - With `ending.rollback`, a `state.reset` entry precedes `run.ended`, and the run's checkpoints and row are
           deleted. The thread keeps the values it had before the run. `graph_id` and `assistant_id` in its metadata are
-          restored if they are still those of the run. If a run that was accepted later is active, they remain that
+          restored if they are still those of the run. If another active run has set its own since, they remain that
           run's, and are restored when it is rolled back too.
         - A run with a `webhook` leaves a delivery, due immediately, whatever its ending. So does a run that is ended by
           `cancel` or `recover`.

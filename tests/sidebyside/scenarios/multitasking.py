@@ -44,3 +44,15 @@ async def a_second_run_rolls_the_first_back(wire: Wire) -> None:
     await wire.get(f"/threads/{thread}/runs?select=status&select=multitask_strategy")
     await wire.get(f"/threads/{thread}/runs/{first}")
     await wire.get(f"/threads/{thread}/state")
+
+
+@scenario
+async def a_run_of_another_graph_waits(wire: Wire) -> None:
+    thread = await wire.thread()
+    await wire.start_slow_run(thread)
+    second = await wire.start_run(thread, run("steps", {"count": 1}))
+    await wire.get(f"/threads/{thread}")
+    await wire.get(f"/threads/{thread}/state")
+    wire.finish()
+    await wire.wait_for_end(thread, second)
+    await wire.get(f"/threads/{thread}")

@@ -20,9 +20,11 @@ from threadwire.core.records import (
 from threadwire.core.run_state import (
     MAX_ATTEMPTS_ERROR,
     MAX_CRASHES,
+    assignment_by,
     cancelled_ending,
     graph_assignment,
     is_suspect,
+    metadata_after_acceptance,
     metadata_after_rollback,
     startable_runs,
     user_interrupt_error,
@@ -61,8 +63,7 @@ class MemoryRuns:
             self._prepare_thread(new)
             run = self._enqueue(new)
             if started and not active and new.due_at <= new.created_at:
-                now = new.created_at
-                return Accepted(self._start(run, now), started=True)
+                return Accepted(self._start(run, new.created_at), started=True)
             return Accepted(run, stopping=stopping)
 
     async def get(self, run_id: RunId) -> Run | None:
@@ -165,7 +166,7 @@ class MemoryRuns:
             self._tables.store_thread(new.thread())
             return
         thread = self._tables.thread(new.thread_id)
-        metadata = thread.metadata | new.thread_metadata
+        metadata = metadata_after_acceptance(thread.metadata, new, started=False)
         if (previous := graph_assignment(thread.metadata)) != graph_assignment(metadata):
             self._tables.previous_metadata[new.run_id] = previous
         config = thread.config | new.thread_config
@@ -203,7 +204,16 @@ class MemoryRuns:
 
     def _start(self, run: Run, now: int) -> Run:
         due_at = min(run.due_at, run.created_at)
+        if run.attempt == 0:
+            self._assign_graph(run)
         return self._change(run, status="running", attempt=run.attempt + 1, started_at=now, due_at=due_at, now=now)
+
+    def _assign_graph(self, run: Run) -> None:
+        """Assign the run's graph and assistant to its thread (5.11), and note the previous ones for a rollback."""
+        thread = self._tables.thread(run.thread_id)
+        if (previous := graph_assignment(thread.metadata)) != assignment_by(run):
+            self._tables.previous_metadata[run.run_id] = previous
+            self._tables.store_thread(replace(thread, metadata=thread.metadata | assignment_by(run)))
 
     def _recover(self, run: Run, now: int) -> Run:
         charged = self._change(run, crashes=run.crashes + 1, now=now)
@@ -255,12 +265,15 @@ class MemoryRuns:
         return replace(run, status="interrupted", error=error, ended_seq=seq, updated_at=now)
 
     def _restore_metadata(self, run: Run, previous: dict[str, Any]) -> None:
-        later = [each for each in self._tables.active(run.thread_id) if each.queued_seq > run.queued_seq]
-        if later:
-            self._tables.previous_metadata[later[0].run_id] = previous
-        else:
-            thread = self._tables.thread(run.thread_id)
-            self._tables.store_thread(replace(thread, metadata=metadata_after_rollback(thread.metadata, run, previous)))
+        """If another run has started since, hand `previous` over to it, to be restored when it is rolled back."""
+        noted = self._tables.previous_metadata
+        started = [each.run_id for each in self._tables.active(run.thread_id) if each.attempt > 0]
+        for run_id in started:
+            if noted.get(run_id) == assignment_by(run):
+                noted[run_id] = previous
+                return
+        thread = self._tables.thread(run.thread_id)
+        self._tables.store_thread(replace(thread, metadata=metadata_after_rollback(thread.metadata, run, previous)))
 
     def _change(self, run: Run, *, now: int, **fields: Any) -> Run:
         return self._tables.store_run(replace(run, updated_at=now, **fields))

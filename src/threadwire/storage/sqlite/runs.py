@@ -29,10 +29,12 @@ from threadwire.core.run_state import (
     MAX_ATTEMPTS_ERROR,
     MAX_CRASHES,
     SUSPECT_CRASHES,
+    assignment_by,
     can_transition,
     cancelled_ending,
     graph_assignment,
     is_suspect,
+    metadata_after_acceptance,
     metadata_after_rollback,
     user_interrupt_error,
 )
@@ -171,8 +173,8 @@ def accept_run(new: NewRun, start: bool, transaction: Transaction) -> Accepted:
     if active and new.multitask_strategy in ("interrupt", "rollback"):
         stopping = _cancel_active(transaction, new, new.multitask_strategy)
         thread = _check_admission(transaction.db, new)
-    previous = _update_thread(transaction, thread, new)
     started = start and not active and new.due_at <= new.created_at
+    previous = _update_thread(transaction, thread, new, started=started)
     run = _insert(transaction, new, previous, first=not active and not started, started=started)
     if started:
         transaction.hold(run.thread_id, run.fence)
@@ -226,25 +228,28 @@ def _cancel_active(transaction: Transaction, new: NewRun, action: CancelAction) 
     return tuple(stopping)
 
 
-def _update_thread(transaction: Transaction, row: _ThreadRow | None, new: NewRun) -> str | None:
+def _update_thread(
+    transaction: Transaction, row: _ThreadRow | None, new: NewRun, *, started: bool
+) -> dict[str, Any] | None:
     """Create the thread, or merge the run's metadata and config into it, and count the run as active. Returns the
-    previous `graph_id` and `assistant_id` in the thread's metadata as JSON, if the run changes them."""
+    previous `graph_id` and `assistant_id` in the thread's metadata, if the run changes them."""
     thread = key_of(new.thread_id)
     if row is None:
         insert_thread(transaction, new.thread(), active=1)
         return None
-    metadata = merged(row.metadata, new.thread_metadata)
+    before = from_text(row.metadata)
+    metadata = metadata_after_acceptance(before, new, started=started)
     transaction.db.execute(
         "UPDATE threads SET active = active + 1, updated_at = ?, metadata = ?, config = ? WHERE thread = ?",
-        (new.created_at, metadata, merged(row.config, new.thread_config), thread),
+        (new.created_at, to_text(metadata), merged(row.config, new.thread_config), thread),
     )
-    if metadata == row.metadata:
-        return None
-    previous = graph_assignment(from_text(row.metadata))
-    return None if previous == graph_assignment(from_text(metadata)) else to_text(previous)
+    previous = graph_assignment(before)
+    return None if previous == graph_assignment(metadata) else previous
 
 
-def _insert(transaction: Transaction, new: NewRun, previous: str | None, *, first: bool, started: bool) -> Run:
+def _insert(
+    transaction: Transaction, new: NewRun, previous: dict[str, Any] | None, *, first: bool, started: bool
+) -> Run:
     queued = transaction.append(new.thread_id, _encode_at(new.created_at, new.queued()), new.run_id, 0)
     run = new.row(queued)
     if started:
@@ -274,7 +279,7 @@ def _insert(transaction: Transaction, new: NewRun, previous: str | None, *, firs
             run.owner,
             run.via,
             first,
-            previous,
+            to_text_or_null(previous),
         ),
     )
     return run
@@ -321,8 +326,20 @@ def _start(transaction: Transaction, run: Run, now: int) -> Run:
         (started.attempt, due_at, now, now, key_of(run.run_id)),
     )
     transaction.db.execute(_CLEAR_NEXT, (key_of(run.thread_id),))
+    if started.attempt == 1:
+        _assign_graph(transaction.db, run)
     transaction.hold(run.thread_id, started.fence)
     return started
+
+
+def _assign_graph(db: apsw.Connection, run: Run) -> None:
+    """Assign the run's graph and assistant to its thread (5.11), and note the previous ones for a rollback."""
+    thread = key_of(run.thread_id)
+    metadata = from_text(db.execute("SELECT metadata FROM threads WHERE thread = ?", (thread,)).get)
+    previous, assigned = graph_assignment(metadata), assignment_by(run)
+    if previous != assigned:
+        db.execute("UPDATE threads SET metadata = ? WHERE thread = ?", (to_text(metadata | assigned), thread))
+        db.execute("UPDATE runs SET thread_was = ? WHERE run = ?", (to_text(previous), key_of(run.run_id)))
 
 
 def _mark_next(db: apsw.Connection, thread_id: ThreadId) -> None:
@@ -458,17 +475,15 @@ def _roll_back(transaction: Transaction, thread_id: ThreadId, fence: Fence, endi
 
 
 def _restore_metadata(db: apsw.Connection, run: Run) -> None:
-    """Restore the thread's previous `graph_id` and `assistant_id`. If a later run is active, hand them over to it
-    instead, to be restored when that one is rolled back."""
+    """Restore the thread's previous `graph_id` and `assistant_id`. If another run has started since, hand them over to
+    it instead, to be restored when that one is rolled back."""
     previous = db.execute("SELECT thread_was FROM runs WHERE run = ?", (key_of(run.run_id),)).get
     if previous is None:
         return
     thread = key_of(run.thread_id)
     sql = """UPDATE runs SET thread_was = ?1
-              WHERE position = (SELECT position FROM runs
-                                 WHERE thread = ?2 AND status IN ('pending', 'running') AND queued_seq > ?3
-                                 ORDER BY position LIMIT 1) RETURNING 1"""
-    if db.execute(sql, (previous, thread, run.queued_seq)).get is None:
+              WHERE thread = ?2 AND status IN ('pending', 'running') AND attempt > 0 AND thread_was = ?3 RETURNING 1"""
+    if db.execute(sql, (previous, thread, to_text(assignment_by(run)))).get is None:
         metadata = from_text(db.execute("SELECT metadata FROM threads WHERE thread = ?", (thread,)).get)
         restored = to_text(metadata_after_rollback(metadata, run, from_text(previous)))
         db.execute("UPDATE threads SET metadata = ? WHERE thread = ?", (restored, thread))

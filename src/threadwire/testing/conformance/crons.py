@@ -12,6 +12,7 @@ from threadwire.storage.abc import Storage
 from threadwire.testing.conformance.assistants import an_assistant
 from threadwire.testing.conformance.hostile import with_every_hostile_key
 from threadwire.testing.conformance.samples import (
+    ASSIGNED,
     ASSISTANT,
     NOW,
     a_run,
@@ -199,11 +200,11 @@ class CronsConformance:
 
     async def test_taking_a_slot_accepts_its_run_and_sets_the_next_slot(self, storage: Storage) -> None:
         cron = await store_cron(storage)
-        new = run_of(cron, temporary=True, metadata={"of": "cron"}, thread_metadata={"graph_id": "agent"})
+        new = run_of(cron, temporary=True, metadata={"of": "cron"}, thread_metadata={"user": "ada"})
         run = run_in(await storage.crons.fire(cron, new, NEXT))
         assert (run.run_id, run.status, run.temporary) == (new.run_id, "pending", True)
         assert await the_run(storage, run.run_id) == run
-        assert (await the_thread(storage, run.thread_id)).metadata == {"graph_id": "agent"}
+        assert (await the_thread(storage, run.thread_id)).metadata == {"user": "ada", **ASSIGNED}
         assert await the_cron(storage, cron.cron_id) == replace(cron, last_run_at=SLOT, next_run_at=NEXT)
 
     async def test_a_slot_can_be_taken_only_once(self, storage: Storage) -> None:

@@ -13,6 +13,7 @@ from threadwire.core.run_state import user_interrupt_error
 from threadwire.errors import Conflict, NotFound, RollbackDue, ThreadBusy
 from threadwire.storage.abc import Storage
 from threadwire.testing.conformance.samples import (
+    ASSIGNED,
     NOW,
     a_run,
     accept,
@@ -126,7 +127,7 @@ class RunsConformance:
         )
         await storage.runs.accept(new)
         thread = await the_thread(storage, new.thread_id)
-        assert (thread.metadata, thread.status, thread.owner) == ({"user": "ada"}, "busy", "ada")
+        assert (thread.metadata, thread.status, thread.owner) == ({"user": "ada", **ASSIGNED}, "busy", "ada")
         assert (thread.config, thread.ttl) == ({"tags": ["x"]}, Ttl(5, "keep_latest"))
         assert await storage.threads.count(ThreadQuery(metadata={"user": "ada"})) == 1
         assert (thread.created_at, thread.values) == (NOW, None)
@@ -147,7 +148,7 @@ class RunsConformance:
                     thread_ttl=Ttl(1),
                 )
                 thread = await the_thread(storage, thread_id)
-                assert thread.metadata == {"a": 1, **metadata}
+                assert thread.metadata == {"a": 1, **metadata, **ASSIGNED}
                 assert (thread.config, thread.ttl) == ({"tags": ["y"], "n": 1, "configurable": {}}, None)
                 assert thread.updated_at == now
             found = await storage.threads.search(ThreadQuery(metadata=metadata))
@@ -211,7 +212,7 @@ class RunsConformance:
                 await storage.runs.accept(rejected)
             await storage.runs.claim(1, now=NOW)
         assert await storage.runs.get(rejected.run_id) is None
-        assert (await the_thread(storage, thread_id)).metadata == {}
+        assert (await the_thread(storage, thread_id)).metadata == ASSIGNED
         assert len(await whole_log(storage, thread_id)) == 1
 
     async def test_only_one_of_many_concurrent_reject_runs_is_accepted(self, storage: Storage) -> None:
@@ -329,7 +330,7 @@ class RunsConformance:
     ) -> None:
         """5.3a"""
         error = {"e": 1} if status == "error" else None
-        thread_id = await store_thread(storage, status=status, values={"n": 1}, error=error)
+        thread_id = await store_thread(storage, status=status, values={"n": 1}, error=error, metadata=ASSIGNED)
         before = await the_thread(storage, thread_id)
         run = await accept(storage, thread_id)
         await storage.runs.cancel(run.run_id, "interrupt", NOW + 4)
@@ -465,61 +466,120 @@ class RunsConformance:
         thread = await the_thread(storage, thread_id)
         assert (thread.status, thread.values, thread.error) == ("interrupted", {"n": 1}, {"e": 1})
 
+    # The graph of a thread
+
+    async def test_a_queued_run_leaves_the_thread_to_the_graph_of_the_running_one(self, storage: Storage) -> None:
+        """5.11: the state of the thread is still that of the running run."""
+        thread_id = await store_thread(storage)
+        running = await claim_run(storage, (await _run_of(storage, thread_id, "first")).run_id)
+        queued = await _run_of(storage, thread_id, "second", thread_metadata={"user": "ada"})
+        assert (await the_thread(storage, thread_id)).metadata == {"user": "ada", **_graph_metadata("first")}
+        await storage.runs.finish(running.fence, Ending("success"), NOW)
+        assert (await the_thread(storage, thread_id)).metadata == {"user": "ada", **_graph_metadata("first")}
+        await claim_run(storage, queued.run_id)
+        assert (await the_thread(storage, thread_id)).metadata == {"user": "ada", **_graph_metadata("second")}
+        assert await storage.threads.count(ThreadQuery(metadata={"graph_id": "second"})) == 1
+        assert await storage.threads.count(ThreadQuery(metadata={"graph_id": "first"})) == 0
+
+    @pytest.mark.parametrize("action", ["interrupt", "rollback"])
+    async def test_a_run_that_never_starts_does_not_change_the_graph(self, storage: Storage, action: Any) -> None:
+        """5.11"""
+        thread_id = await store_thread(storage, metadata=_graph_metadata("first"))
+        run = await _run_of(storage, thread_id, "second")
+        assert (await the_thread(storage, thread_id)).metadata == _graph_metadata("first")
+        await storage.runs.cancel(run.run_id, action, NOW)
+        assert (await the_thread(storage, thread_id)).metadata == _graph_metadata("first")
+
+    async def test_a_run_that_starts_when_it_is_accepted_assigns_its_graph(self, storage: Storage) -> None:
+        """5.11"""
+        thread_id = await store_thread(storage, metadata=_graph_metadata("first"))
+        accepted = await storage.runs.accept(a_run(thread_id), start=lambda run: None)
+        assert accepted.started
+        assert (await the_thread(storage, thread_id)).metadata == ASSIGNED
+        await storage.runs.finish(accepted.run.fence, Ending("interrupted", rollback=True), NOW)
+        assert (await the_thread(storage, thread_id)).metadata == _graph_metadata("first")
+
+    async def test_a_thread_without_a_graph_gets_that_of_the_first_accepted_run(self, storage: Storage) -> None:
+        """5.11"""
+        thread_id = await store_thread(storage, metadata={"user": "ada"})
+        await _run_of(storage, thread_id, "first")
+        await _run_of(storage, thread_id, "second")
+        assert (await the_thread(storage, thread_id)).metadata == {"user": "ada", **_graph_metadata("first")}
+
+    async def test_a_further_attempt_does_not_assign_its_graph_again(self, storage: Storage) -> None:
+        """5.11"""
+        thread_id = await store_thread(storage, metadata=_graph_metadata("first"))
+        run = await claim_run(storage, (await _run_of(storage, thread_id, "second")).run_id)
+        await storage.runs.release(run.fence, NOW)
+        await storage.threads.update(thread_id, metadata=_graph_metadata("third"), now=NOW)
+        await claim_run(storage, run.run_id)
+        assert (await the_thread(storage, thread_id)).metadata == _graph_metadata("third")
+
     @pytest.mark.parametrize("before", [{"graph_id": "first", "assistant_id": "one", "user": "ada"}, {"user": "ada"}])
     @pytest.mark.parametrize("how", ["finished", "cancelled", "recovered"])
     async def test_rolling_back_a_run_restores_the_graph_of_its_thread(
         self, storage: Storage, before: dict[str, Any], how: str
     ) -> None:
+        """5.9"""
         thread_id = await store_thread(storage, metadata=before)
-        run = await _run_of(storage, thread_id, "second")
+        started = await claim_run(storage, (await _run_of(storage, thread_id, "second")).run_id)
         assert (await the_thread(storage, thread_id)).metadata == {**before, **_graph_metadata("second")}
         if how == "finished":
-            started = await claim_run(storage, run.run_id)
             await storage.runs.finish(started.fence, Ending("interrupted", rollback=True), NOW)
         elif how == "cancelled":
-            await storage.runs.cancel(run.run_id, "rollback", NOW)
+            await storage.runs.release(started.fence, NOW)
+            await storage.runs.cancel(started.run_id, "rollback", NOW)
         else:
-            await claim_run(storage, run.run_id)
-            await storage.runs.cancel(run.run_id, "rollback", NOW)
+            await storage.runs.cancel(started.run_id, "rollback", NOW)
             await storage.runs.recover(NOW)
         assert (await the_thread(storage, thread_id)).metadata == before
         assert await storage.threads.count(ThreadQuery(metadata={"graph_id": "second"})) == 0
         assert await storage.threads.count(ThreadQuery(metadata=before)) == 1
 
-    @pytest.mark.parametrize("second", ["other", "rolled back"])
     @pytest.mark.parametrize("strategy", ["enqueue", "rollback"])
-    async def test_the_graph_is_restored_only_when_the_last_active_run_is_rolled_back(
-        self, storage: Storage, second: str, strategy: str
+    async def test_rolling_back_one_of_several_runs_restores_the_graph_before_it(
+        self, storage: Storage, strategy: str
     ) -> None:
-        """Until then the thread belongs to the graph of the active run that was accepted last."""
+        """5.9"""
         before = _graph_metadata("first")
         thread_id = await store_thread(storage, metadata=before)
-        running = await claim_run(storage, (await _run_of(storage, thread_id, "rolled back")).run_id)
+        running = await claim_run(storage, (await _run_of(storage, thread_id, "second")).run_id)
         await _run_of(storage, thread_id, "waits")
-        last = await _run_of(storage, thread_id, second, multitask_strategy=strategy)
+        last = await _run_of(storage, thread_id, "third", multitask_strategy=strategy)
+        assert (await the_thread(storage, thread_id)).metadata == _graph_metadata("second")
         await storage.runs.finish(running.fence, Ending("interrupted", rollback=True), NOW)
-        assert (await the_thread(storage, thread_id)).metadata == _graph_metadata(second)
+        assert (await the_thread(storage, thread_id)).metadata == before
         for run in await storage.runs.list(thread_id, status="pending"):
             if run.run_id != last.run_id:
                 await storage.runs.cancel(run.run_id, "rollback", NOW)
-        assert (await the_thread(storage, thread_id)).metadata == _graph_metadata(second)
-        await storage.runs.cancel(last.run_id, "rollback", NOW)
+        started = await claim_run(storage, last.run_id)
+        assert (await the_thread(storage, thread_id)).metadata == _graph_metadata("third")
+        await storage.runs.finish(started.fence, Ending("interrupted", rollback=True), NOW)
         assert (await the_thread(storage, thread_id)).metadata == before
+
+    async def test_rolling_back_every_run_of_a_thread_that_had_no_graph_removes_it(self, storage: Storage) -> None:
+        """5.9: even if a run that was accepted later started first."""
+        thread_id = await store_thread(storage, metadata={"user": "ada"})
+        delayed = await _run_of(storage, thread_id, "first", due_at=NOW + 1000)
+        started = await claim_run(storage, (await _run_of(storage, thread_id, "second")).run_id)
+        await storage.runs.cancel(delayed.run_id, "rollback", NOW)
+        assert (await the_thread(storage, thread_id)).metadata == {"user": "ada", **_graph_metadata("second")}
+        await storage.runs.finish(started.fence, Ending("interrupted", rollback=True), NOW)
+        assert (await the_thread(storage, thread_id)).metadata == {"user": "ada"}
 
     async def test_replacing_a_pending_run_does_not_lose_the_graph_to_restore(self, storage: Storage) -> None:
-        before = _graph_metadata("first")
-        thread_id = await store_thread(storage, metadata=before)
+        thread_id = await store_thread(storage, metadata={"user": "ada"})
         await _run_of(storage, thread_id, "second")
         last = await _run_of(storage, thread_id, "third", multitask_strategy="rollback")
-        assert (await the_thread(storage, thread_id)).metadata == _graph_metadata("third")
+        assert (await the_thread(storage, thread_id)).metadata == {"user": "ada", **_graph_metadata("third")}
         await storage.runs.cancel(last.run_id, "rollback", NOW)
-        assert (await the_thread(storage, thread_id)).metadata == before
+        assert (await the_thread(storage, thread_id)).metadata == {"user": "ada"}
 
-    async def test_metadata_updated_after_a_run_was_accepted_is_not_rolled_back(self, storage: Storage) -> None:
+    async def test_metadata_updated_after_a_run_started_is_not_rolled_back(self, storage: Storage) -> None:
         thread_id = await store_thread(storage, metadata=_graph_metadata("first"))
-        run = await _run_of(storage, thread_id, "second")
+        run = await claim_run(storage, (await _run_of(storage, thread_id, "second")).run_id)
         await storage.threads.update(thread_id, metadata={"graph_id": "third"}, now=NOW)
-        await storage.runs.cancel(run.run_id, "rollback", NOW)
+        await storage.runs.finish(run.fence, Ending("interrupted", rollback=True), NOW)
         assert (await the_thread(storage, thread_id)).metadata == {**_graph_metadata("second"), "graph_id": "third"}
 
     async def test_a_finished_run_keeps_its_graph_on_the_thread(self, storage: Storage) -> None:
@@ -558,11 +618,4 @@ def _graph_metadata(graph_id: str) -> dict[str, Any]:
 
 async def _run_of(storage: Storage, thread_id: ThreadId, graph_id: str, **fields: Any) -> Run:
     assistant_id = AssistantId(f"of {graph_id}")
-    return await accept(
-        storage,
-        thread_id,
-        graph_id=graph_id,
-        assistant_id=assistant_id,
-        thread_metadata=_graph_metadata(graph_id),
-        **fields,
-    )
+    return await accept(storage, thread_id, graph_id=graph_id, assistant_id=assistant_id, **fields)

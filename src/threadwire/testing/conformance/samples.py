@@ -13,6 +13,9 @@ NOW = 1_700_000_000_000
 
 ASSISTANT = AssistantId("6ba7b821-0000-4000-8000-000000000001")
 
+ASSIGNED = {"graph_id": "agent", "assistant_id": ASSISTANT}
+"""What a run of the suites adds to the metadata of its thread."""
+
 
 def new_thread_id() -> ThreadId:
     return ThreadId(str(uuid4()))
