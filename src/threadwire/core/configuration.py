@@ -28,14 +28,18 @@ def base_checkpoint_of(config: Config) -> str | None:
 
 
 def configurable_of(run: Run) -> Config:
-    """Return the `configurable` of a run: the given keys, and those that describe the run itself."""
+    """Return the `configurable` of a run: the given keys, and those that describe the run itself.
+
+    `user_id` may be given too, for projects that have no authentication but remember things by user. Who called is in
+    `langgraph_auth_user_id`, which cannot be given."""
+    given: Config = (run.kwargs.get("config") or {}).get("configurable") or {}
     return {
-        **((run.kwargs.get("config") or {}).get("configurable") or {}),
+        **given,
         "run_id": run.run_id,
         "thread_id": run.thread_id,
         "graph_id": run.graph_id,
         "assistant_id": run.assistant_id,
-        "user_id": run.owner or "",
+        "user_id": given.get("user_id") or run.owner or "",
         "langgraph_auth_user": None,
         "langgraph_auth_user_id": run.owner or "",
         "langgraph_auth_permissions": [],

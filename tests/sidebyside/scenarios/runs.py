@@ -1,3 +1,5 @@
+from typing import Any
+
 from exchanges import Wire
 from normalization import NOWHERE
 
@@ -183,3 +185,17 @@ async def a_run_that_changes_the_metadata_of_its_thread(wire: Wire) -> None:
     await wire.get(f"/threads/{thread}")
     await wire.thread_after_run("chat", HELLO, thread=thread)
     await wire.get(f"/threads/{thread}")
+
+
+@scenario
+async def a_run_for_a_user(wire: Wire) -> None:
+    body = {"graph_id": "echo", "config": {"configurable": {"user_id": "eve"}}}
+    eves = (await wire.unrecorded("POST", "/assistants", body))["assistant_id"]
+    ways: list[dict[str, Any]] = [{"config": {"configurable": {"user_id": "ada"}}}, {"context": {"user_id": "ada"}}, {}]
+    for assistant in ("echo", eves):
+        for given in ways:
+            thread = await wire.thread_after_run(assistant, TEXT, **given)
+            await wire.get(f"/threads/{thread}/state")
+    for nobody in ("", None):
+        body = run("echo", TEXT, config={"configurable": {"user_id": nobody}})
+        await wire.post(f"/threads/{await wire.thread()}/runs", body)

@@ -2,7 +2,14 @@ from typing import Any
 
 import pytest
 
-from threadwire.core.configuration import base_checkpoint_of, merge_run_configuration, sync_configuration
+from threadwire.core.configuration import (
+    base_checkpoint_of,
+    configurable_of,
+    merge_run_configuration,
+    sync_configuration,
+)
+from threadwire.core.ids import AssistantId, RunId, Seq, ThreadId
+from threadwire.core.records import Run
 from threadwire.errors import BadRequest
 
 
@@ -64,3 +71,41 @@ def test_location_keys_are_not_configuration():
 )
 def test_a_run_starts_from_the_checkpoint_it_names_at_the_root(configurable: Any, base: str | None) -> None:
     assert base_checkpoint_of({"configurable": configurable}) == base
+
+
+@pytest.mark.parametrize(
+    ("given", "owner", "user_id"),
+    [
+        ({"user_id": "ada"}, None, "ada"),
+        ({"user_id": "ada"}, "service", "ada"),
+        ({"user_id": ""}, "service", "service"),
+        ({}, "service", "service"),
+        ({"user_id": None}, None, ""),
+        ({}, None, ""),
+    ],
+)
+def test_the_user_of_a_run_can_be_given(given: dict[str, Any], owner: str | None, user_id: str) -> None:
+    assert configurable_of(_a_run(given, owner))["user_id"] == user_id
+
+
+def test_who_started_a_run_cannot_be_given() -> None:
+    given = {"langgraph_auth_user_id": "ada", "langgraph_auth_user": {"identity": "ada"}, "run_id": "x"}
+    configurable = configurable_of(_a_run(given, "service"))
+    assert (configurable["langgraph_auth_user_id"], configurable["langgraph_auth_user"]) == ("service", None)
+    assert configurable["run_id"] == "run"
+
+
+def _a_run(configurable: dict[str, Any], owner: str | None) -> Run:
+    return Run(
+        run_id=RunId("run"),
+        thread_id=ThreadId("thread"),
+        assistant_id=AssistantId("assistant"),
+        graph_id="graph",
+        status="pending",
+        created_at=0,
+        updated_at=0,
+        due_at=0,
+        queued_seq=Seq(1),
+        kwargs={"config": {"configurable": configurable}},
+        owner=owner,
+    )
