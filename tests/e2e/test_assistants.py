@@ -134,10 +134,6 @@ async def test_an_assistant_of_an_unknown_graph_is_rejected(sdk):
         ({"graph_id": None}, "graph_id: Input should be a valid string"),
         ({"graph_id": "echo", "config": {"configurable": 3}}, "config: configurable must be an object"),
         (
-            {"graph_id": "echo", "context": {"__pregel_x": 1}},
-            "context: context keys that start with '__' are reserved: '__pregel_x'",
-        ),
-        (
             {"graph_id": "echo", "config": {"recursion_limit": "x"}},
             "config: recursion_limit must be a whole number of at least 1",
         ),

@@ -103,9 +103,11 @@ async def a_run_with_numbers_in_unusual_forms(wire: Wire) -> None:
 
 
 @scenario
-async def a_run_with_reserved_keys(wire: Wire) -> None:
-    config = {"configurable": {"__pregel_task_id": "x"}}
-    await wire.post(f"/threads/{await wire.thread()}/runs/wait", run("echo", TEXT, config=config))
+async def a_run_with_keys_of_the_runtime(wire: Wire) -> None:
+    keys = {"__pregel_task_id": "x", "__pregel_resuming": True}
+    for given in ({"config": {"configurable": keys}}, {"context": keys}):
+        await wire.post(f"/threads/{await wire.thread()}/runs/wait", run("echo", TEXT, **given))
+        await wire.post(f"/threads/{await wire.thread()}/runs", run("echo", TEXT, **given))
 
 
 @scenario

@@ -1,7 +1,7 @@
 """Fields must have their documented types: similar values are not converted."""
 
 import pytest
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from threadwire.core.ids import CronId
 from threadwire.errors import Invalid
@@ -228,3 +228,14 @@ def test_invalid_command_is_rejected(command):
 )
 def test_command_round_trips(command):
     assert decoded(RunBody, command=command).command.as_dict() == command
+
+
+@pytest.mark.parametrize("body", [RunBody, CronBody, AssistantBody])
+def test_keys_of_the_runtime_are_dropped(body: type[BaseModel]) -> None:
+    """A RemoteGraph that is a node of another graph sends those of its caller."""
+    keys = {"__pregel_resuming": True, "__pregel_task_id": "x", "model": "y"}
+    decoded = body.model_validate({**MINIMAL[body], "config": {"tags": ["t"], "configurable": keys}, "context": keys})
+    assert decoded.model_dump(include={"config", "context"}) == {
+        "config": {"tags": ["t"], "configurable": {"model": "y"}},
+        "context": {"model": "y"},
+    }

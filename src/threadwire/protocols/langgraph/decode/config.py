@@ -12,12 +12,13 @@ def _validate_config(config: Object) -> Object:
     configurable = config.get("configurable") or {}
     if not isinstance(configurable, dict):
         raise ValueError("configurable must be an object")
-    _reject_reserved(configurable, "configurable")
     tags = config.get("tags", [])
     if not isinstance(tags, list) or len(tags) > MAX_LIST_LENGTH or not all(isinstance(each, str) for each in tags):
         raise ValueError(f"tags must be a list of at most {MAX_LIST_LENGTH} strings")
     if not isinstance(config.get("metadata"), dict | None):
         raise ValueError("metadata must be an object")
+    if configurable:
+        config = {**config, "configurable": _without_runtime_keys(configurable)}
     return config if config.get("recursion_limit") is None else {**config, "recursion_limit": _recursion_limit(config)}
 
 
@@ -29,15 +30,11 @@ def _recursion_limit(config: Object) -> int:
     return int(limit)
 
 
-def _validate_context(context: Object) -> Object:
-    _reject_reserved(context, "context")  # graphs also see it as `configurable`
-    return context
-
-
-def _reject_reserved(keys: Object, name: str) -> None:
-    if reserved := [key for key in keys if key.startswith("__")]:
-        raise ValueError(f"{name} keys that start with '__' are reserved: {reserved[0][:60]!r}")
+def _without_runtime_keys(configuration: Object) -> Object:
+    """Drop the keys that LangGraph sets while it executes a graph. A `RemoteGraph` that is a node sends some of those of
+    its own run, and as part of another run they would change how that one executes."""
+    return {key: value for key, value in configuration.items() if not key.startswith("__")}
 
 
 Config = Annotated[OptionalObject, AfterValidator(_validate_config)]
-Context = Annotated[OptionalObject, AfterValidator(_validate_context)]
+Context = Annotated[OptionalObject, AfterValidator(_without_runtime_keys)]
