@@ -5,6 +5,7 @@ orjson is tried first, because nearly every value is plain. Only what orjson rej
 
 import base64
 import dataclasses
+import json
 import math
 import re
 from collections import deque
@@ -32,6 +33,31 @@ def dumps(value: Any) -> bytes:
 
 def loads(data: bytes | str) -> Any:
     return orjson.loads(data)
+
+
+def loads_exactly(text: str) -> Any:
+    """Parse JSON that a client or a model wrote as text. An integer wider than 64 bits becomes a string, as in `dumps`;
+    orjson would return a float."""
+    parsed = orjson.loads(text)
+    return json.loads(text, parse_int=_integer) if may_have_wide_integers(text.encode()) else parsed
+
+
+def may_have_wide_integers(data: bytes) -> bool:
+    """Whether there are enough digits in a row for an integer that does not fit into 64 bits."""
+    return _WIDE in data.translate(_DIGITS_AS_ZEROS)
+
+
+_WIDE = b"0" * len(str(2**63))
+_DIGITS_AS_ZEROS = bytes(ord("0") if chr(byte).isascii() and chr(byte).isdigit() else ord(" ") for byte in range(256))
+
+
+def fits_64_bits(digits: str) -> bool:
+    """Whether an integer of these digits is in the range that orjson supports."""
+    return len(digits) <= len(str(-(2**64))) and -(2**63) <= int(digits) < 2**64
+
+
+def _integer(digits: str) -> int | str:
+    return int(digits) if fits_64_bits(digits) else digits
 
 
 def native(value: Any) -> Any:

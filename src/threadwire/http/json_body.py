@@ -1,10 +1,12 @@
-"""Parsing a request body as JSON, with a limit on its nesting depth."""
+"""Parsing a request body as JSON, with limits on its nesting depth and on its integers."""
 
+import json
 from itertools import accumulate
 from typing import Any
 
 import orjson
 
+from threadwire.core.json import fits_64_bits, may_have_wide_integers
 from threadwire.errors import Invalid, TooDeep
 
 MAX_DEPTH = 100
@@ -15,9 +17,18 @@ def parse_json(body: bytes) -> Any:
     if _depth_beyond(body, MAX_DEPTH):
         raise TooDeep(f"The request body is nested more than {MAX_DEPTH} levels deep")
     try:
-        return orjson.loads(body)
+        parsed = orjson.loads(body)
     except orjson.JSONDecodeError as error:
         raise Invalid("Invalid JSON in request body") from error
+    if may_have_wide_integers(body):
+        json.loads(body, parse_int=_require_64_bits)
+    return parsed
+
+
+def _require_64_bits(digits: str) -> None:
+    """Reject an integer that orjson has turned into a float. The client would not learn that it lost digits."""
+    if not fits_64_bits(digits):
+        raise Invalid(f"The integer {digits[:40]} in the request body does not fit into 64 bits; send it as a string")
 
 
 def _depth_beyond(body: bytes, limit: int) -> bool:

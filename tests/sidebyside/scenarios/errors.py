@@ -103,6 +103,12 @@ async def a_run_with_numbers_in_unusual_forms(wire: Wire) -> None:
 
 
 @scenario
+async def a_run_with_integers_beyond_64_bits(wire: Wire) -> None:
+    for text in (2**64 - 1, -(2**63), 2**64, -(2**63) - 1):
+        await wire.post(f"/threads/{await wire.thread()}/runs/wait", run("echo", {"text": text}))
+
+
+@scenario
 async def a_run_with_keys_of_the_runtime(wire: Wire) -> None:
     keys = {"__pregel_task_id": "x", "__pregel_resuming": True}
     for given in ({"config": {"configurable": keys}}, {"context": keys}):

@@ -20,7 +20,7 @@ from langchain_core.messages import AIMessage, HumanMessage
 from pydantic import BaseModel
 
 from arbitrary_values import AlwaysRaises, BrokenModel, Colour, Number, Point, ReturnsSelf, anything
-from threadwire.core.json import dumps, loads, native
+from threadwire.core.json import dumps, loads, loads_exactly, native
 
 plain = st.recursive(
     st.none()
@@ -171,3 +171,15 @@ def test_messages_keep_all_their_keys():
         shown
     )
     assert native({"messages": [HumanMessage("\ud800", id="h")]})["messages"][0]["content"] == "?"
+
+
+@given(st.integers(min_value=2**64) | st.integers(max_value=-(2**63) - 1))
+def test_json_written_as_text_keeps_every_digit(value):
+    parsed = loads_exactly(json.dumps({"n": [value, 1, 2**64 - 1, 1.5], "text": str(value)}))
+    assert parsed == {"n": [str(value), 1, 2**64 - 1, 1.5], "text": str(value)}
+
+
+@pytest.mark.parametrize("text", ["NaN", "[1,", "Infinity" + " " * 30, '{"a": NaN, "b": ' + "9" * 30 + "}"])
+def test_text_that_is_not_json_is_rejected(text):
+    with pytest.raises(ValueError):
+        loads_exactly(text)

@@ -128,3 +128,21 @@ def test_any_bytes_are_parsed_or_rejected(body):
         parse_json(body)
     except Invalid:
         pass
+
+
+@given(st.integers(min_value=2**64) | st.integers(max_value=-(2**63) - 1))
+def test_an_integer_wider_than_64_bits_is_rejected(value):
+    for body in (value, [value], {"a": [1, {"b": value}]}, {"9" * 30: value}):
+        with pytest.raises(Invalid, match=f"The integer {str(value)[:40]} in the request body does not fit"):
+            parse_json(json.dumps(body).encode())
+
+
+@pytest.mark.parametrize("digits", ["9" * 5000, "-" + "9" * 5000])
+def test_an_integer_with_more_digits_than_python_parses_is_rejected(digits):
+    with pytest.raises(Invalid):
+        parse_json(digits.encode())
+
+
+@pytest.mark.parametrize("value", ["9" * 30, {"9" * 30: 1}, 0.12345678901234567890123, 1e300, -(2**63), 2**64 - 1])
+def test_many_digits_elsewhere_are_accepted(value):
+    assert parse_json(json.dumps(value).encode()) == value

@@ -7,7 +7,7 @@ state is committed, whether clients have diverged from it.
 from typing import Any
 
 from threadwire.core.entries import Json
-from threadwire.core.json import loads
+from threadwire.core.json import loads_exactly
 from threadwire.protocols.ag_ui.messages import Message, tool_call
 
 _KEPT_BY_CLIENTS = ("reasoning", "activity")
@@ -126,6 +126,6 @@ def _comparable(message: Message) -> Json:
 
 def _parsed(text: str) -> Json:
     try:
-        return loads(text or "{}")
+        return loads_exactly(text or "{}")
     except ValueError:
         return text

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from threadwire.core.entries import Json
-from threadwire.core.json import dumps, loads
+from threadwire.core.json import dumps, loads_exactly
 
 Message = dict[str, Any]
 
@@ -222,7 +222,7 @@ def to_langchain(message: Message) -> Json | None:
 def _langchain_call(call: Json) -> Json:
     function = call.get("function") or {}
     try:
-        arguments = loads(str(function.get("arguments") or "{}").encode())
+        arguments = loads_exactly(str(function.get("arguments") or "{}"))
     except ValueError:
         arguments = {}
     return {

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from threadwire.core.entries import Json
-from threadwire.core.json import loads
+from threadwire.core.json import loads_exactly
 from threadwire.core.records import Thread
 from threadwire.errors import UnknownInterrupt
 from threadwire.protocols.ag_ui.decode import ResumeEntry, RunInput
@@ -68,7 +68,7 @@ def _parsed(answer: Json) -> Json:
     if not isinstance(answer, str):
         return answer
     try:
-        return loads(answer)
+        return loads_exactly(answer)
     except ValueError:
         return answer
 
