@@ -31,8 +31,8 @@ def _recursion_limit(config: Object) -> int:
 
 
 def _without_runtime_keys(configuration: Object) -> Object:
-    """Drop the keys that LangGraph sets while it executes a graph. A `RemoteGraph` that is a node sends some of those of
-    its own run, and as part of another run they would change how that one executes."""
+    """Drop the keys that LangGraph sets while it executes a graph. A `RemoteGraph` that is a node sends some of those
+    of its own run, and as part of another run they would change how that one executes."""
     return {key: value for key, value in configuration.items() if not key.startswith("__")}
 
 
