@@ -44,8 +44,28 @@ EMPTY: dict[str, Json] = {
 async def read(graph: Graph, saver: Saver, configurable: dict[str, Any], *, subgraphs: bool) -> Json:
     bound = graph.copy(update={"checkpointer": saver})
     with _client_errors():
-        snapshot = await bound.aget_state(_config(configurable), subgraphs=subgraphs)
-    return render(snapshot)
+        return render(await _read(bound, configurable, subgraphs=subgraphs))
+
+
+async def _read(bound: Graph, configurable: dict[str, Any], *, subgraphs: bool = False) -> StateSnapshot:
+    """Return the state. If a reducer rejects a pending write, such as a malformed message that failed the last run,
+    return the state without the pending writes: they are the results of the tasks."""
+    try:
+        return await bound.aget_state(_config(configurable), subgraphs=subgraphs)
+    except Exception:
+        named = await _newest_named(bound, configurable)
+        if named is None:
+            raise
+    # LangGraph applies pending writes only if the request does not name the checkpoint.
+    return await bound.aget_state(_config(named), subgraphs=subgraphs)
+
+
+async def _newest_named(bound: Graph, configurable: dict[str, Any]) -> dict[str, Any] | None:
+    """Return `configurable` with the id of the newest checkpoint; None if it names one already, or there is none."""
+    if configurable.get("checkpoint_id"):
+        return None
+    saved = await cast("Saver", bound.checkpointer).aget_tuple(_config(configurable))
+    return None if saved is None else {**configurable, "checkpoint_id": saved.checkpoint["id"]}
 
 
 async def history(
@@ -111,7 +131,7 @@ async def newest(graph: Graph, saver: Saver, thread_id: str) -> tuple[str | None
 
 
 async def _newest(bound: Graph, thread_id: str) -> tuple[str | None, StateSummary]:
-    snapshot = await bound.aget_state({"configurable": {"thread_id": thread_id, "checkpoint_ns": ""}})
+    snapshot = await _read(bound, {"thread_id": thread_id, "checkpoint_ns": ""})
     return snapshot.config["configurable"].get("checkpoint_id"), summary(snapshot)
 
 

@@ -195,3 +195,11 @@ async def a_state_is_updated_during_a_run(wire: Wire) -> None:
     await wire.post(f"/threads/{thread}/state", {"values": {"steps": ["mine"]}})
     wire.finish()
     await wire.wait_for_end(thread, run_id)
+
+
+@scenario
+async def the_state_after_a_malformed_message(wire: Wire) -> None:
+    thread = await wire.thread_after_run("chat", HELLO)
+    await wire.unrecorded("POST", f"/threads/{thread}/runs/wait", run("chat", {"messages": [{"role": "nonsense"}]}))
+    await wire.get(f"/threads/{thread}/state")
+    await wire.get(f"/threads/{thread}")
