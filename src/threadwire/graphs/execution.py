@@ -21,6 +21,7 @@ from threadwire.core.records import Ending, Run, StateSummary
 from threadwire.graphs.answers import find_answers
 from threadwire.graphs.context import matching_context
 from threadwire.graphs.langgraph_private import STRICT_RESUME, patch_langgraph
+from threadwire.graphs.message_ids import assign_ids
 from threadwire.graphs.normalize import Normalizer, render_interrupt
 from threadwire.graphs.tracing import tracers
 
@@ -225,6 +226,8 @@ class Execution:
             if event["event"] == "on_chain_stream" and event["run_id"] == self._run.run_id:
                 yield event["data"]["chunk"]
             else:
+                if event["event"] == "on_tool_end":
+                    assign_ids(event["data"].get("output"))
                 at = time.time_ns() // 1_000_000
                 self._recorder.record((Draft(Kind.EVENTS, {"value": native(event)}, (), at),))
 
