@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from threadwire.cli.errors import print_error
 from threadwire.errors import ThreadwireError
 from threadwire.server.listening import listening
 
@@ -81,7 +82,7 @@ def check(config: ConfigPath = Path("langgraph.json")) -> None:
     """Load the project and every graph, draw each graph, and report every problem."""
     from threadwire.cli.check_command import check as check_project
 
-    raise typer.Exit(check_project(config, Console()))
+    raise typer.Exit(check_project(config, Console(), Console(stderr=True, highlight=False)))
 
 
 @app.command()
@@ -112,5 +113,5 @@ def main() -> None:
     try:
         app()
     except ThreadwireError as error:
-        Console(stderr=True, highlight=False).print(f"[red]threadwire:[/red] {error.message}", soft_wrap=True)
+        print_error(Console(stderr=True, highlight=False), error)
         raise SystemExit(1) from None

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -9,37 +10,50 @@ import anyio
 from rich.console import Console
 from rich.text import Text
 
+from threadwire.cli.errors import print_traceback
 from threadwire.cli.serve_command import read_settings
 from threadwire.errors import ConfigError, GraphUnavailable
 from threadwire.graphs.config import ProjectConfig, load_config, prepare_environment
 from threadwire.graphs.custom_persistence import load_saver, load_store
 from threadwire.graphs.embedding import load_embeddings
-from threadwire.graphs.modules import ProjectModules, name_and_message
+from threadwire.graphs.modules import ProjectModules, load_traceback, name_and_message
 from threadwire.graphs.registry import GraphRegistry, draw, load_registry
+from threadwire.graphs.tracebacks import render_traceback
 from threadwire.graphs.webhook_config import resolve_headers
 from threadwire.server.combined_settings import check_settings, reject_unknown_variables
 from threadwire.server.project import load_user_app, reject_unsupported_auth
 
-Problems = list[tuple[str, str]]
-"""The location and the description of each problem."""
+
+@dataclass(frozen=True)
+class Problem:
+    location: str
+    description: str
+    traceback: str | None = None
+    """Where the project's code raised, if that is the problem."""
 
 
-def check(config_path: Path, console: Console) -> int:
-    """Print the drawing of each graph, and a line for each problem. Return 1 if there are problems, otherwise 0."""
+Problems = list[Problem]
+
+
+def check(config_path: Path, console: Console, details: Console | None = None) -> int:
+    """Print the drawing of each graph, and a line for each problem; its traceback goes to `details`. Return 1 if there
+    are problems, otherwise 0."""
     try:
         config = load_config(config_path)
     except ConfigError as error:
-        _print_problem(console, "configuration", error.message)
+        _print_problem(console, Problem("configuration", error.message))
         return 1
     prepare_environment(config)
     modules = ProjectModules(config.root)
     registry = load_registry(config, modules)
-    problems = [(config.path.name, problem) for problem in config.problems]
-    problems += registry.failures().items()
+    problems = [Problem(config.path.name, description) for description in config.problems]
+    problems += [Problem(name, str(error), error.traceback) for name, error in registry.load_errors().items()]
     problems += anyio.run(_draw_all, registry, console)
     problems += anyio.run(_check_sections, config, modules)
-    for name, problem in problems:
-        _print_problem(console, name, problem)
+    for problem in problems:
+        _print_problem(console, problem)
+        if details is not None:
+            print_traceback(details, problem.traceback)
     for warning in config.warnings:
         console.print(Text.assemble(("! ", "yellow"), (config.path.name, "bold"), f"  {warning}"), soft_wrap=True)
     return 1 if problems else 0
@@ -60,7 +74,7 @@ async def _check_sections(config: ProjectConfig, modules: ProjectModules) -> Pro
         try:
             await check_section()
         except ConfigError as error:
-            problems.append((name, error.message))
+            problems.append(Problem(name, error.message, load_traceback(error)))
     return problems
 
 
@@ -111,9 +125,10 @@ async def _draw_all(registry: GraphRegistry, console: Console) -> Problems:
         try:
             drawing = await _drawing(registry, graph_id)
         except GraphUnavailable as error:
-            problems.append((graph_id, error.message))
+            problems.append(Problem(graph_id, error.message))
         except Exception as error:  # a factory is the user's code
-            problems.append((graph_id, f"its factory failed: {name_and_message(error)}"))
+            description = f"its factory failed: {name_and_message(error)}"
+            problems.append(Problem(graph_id, description, render_traceback(error)))
         else:
             _print_drawing(console, graph_id, registry.description(graph_id), drawing)
     return problems
@@ -134,6 +149,6 @@ def _print_drawing(console: Console, graph_id: str, description: str | None, dra
         console.print(Text(f"    {line}"), soft_wrap=True)
 
 
-def _print_problem(console: Console, name: str, problem: str) -> None:
-    line = Text.assemble(("✗ ", "red"), (name, "bold"), f"  {problem}")
+def _print_problem(console: Console, problem: Problem) -> None:
+    line = Text.assemble(("✗ ", "red"), (problem.location, "bold"), f"  {problem.description}")
     console.print(line, soft_wrap=True)

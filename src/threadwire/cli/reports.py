@@ -5,6 +5,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
+from threadwire.cli.errors import print_traceback
 from threadwire.http.protocol import Announcement
 from threadwire.server.composition import html_pages
 from threadwire.server.project import Project
@@ -33,6 +34,7 @@ def print_reload_result(console: Console, root: Path, result: Reloaded | ReloadF
     changed = _file_list(result.changed, root)
     if isinstance(result, ReloadFailed):
         console.print(Text.assemble(("Reload failed", "red"), f" ({changed}): {result.reason}"))
+        print_traceback(console, result.traceback)
         console.print("  The previous version is still being served; save again to retry.")
         return
     project = result.project
@@ -56,11 +58,12 @@ def _urls(address: str, project: Project) -> list[tuple[str, str]]:
 
 
 def _print_graphs(console: Console, project: Project, graph_ids: list[str]) -> None:
-    failures = project.registry.failures()
+    failures = project.registry.load_errors()
     longest = max(map(len, graph_ids), default=0)
     for graph_id in graph_ids:
         if graph_id in failures:  # marked, because colours may be unavailable
             _print_row(console, "✗ graph", f"{graph_id}: {failures[graph_id]}", "red")
+            print_traceback(console, failures[graph_id].traceback)
         else:
             description = project.registry.description(graph_id) or ""
             _print_row(console, "graph", f"{graph_id:{longest}}  {description}".rstrip(), cut=True)

@@ -17,6 +17,7 @@ from rich.console import Console
 from threadwire.cli.reports import print_reload_result, print_startup
 from threadwire.environment import PREFIX
 from threadwire.errors import ConfigError, ThreadwireError
+from threadwire.graphs.tracebacks import configure_tracebacks
 from threadwire.server.app import Server
 from threadwire.server.combined_settings import combined_settings, reject_unknown_variables
 from threadwire.server.reloading import Reloaded, ReloadFailed
@@ -35,6 +36,7 @@ def run_server(listener: socket.socket, *, dev: bool, **options: Any) -> None:
     # Omit the values of variables from tracebacks: they are user data, and may be so large that printing them takes too
     # long.
     structlog.dev.ConsoleRenderer.get_active().exception_formatter = structlog.dev.plain_traceback
+    configure_tracebacks(full=settings.log_level == "debug")
     structlog.configure(
         wrapper_class=structlog.make_filtering_bound_logger(LEVELS[settings.log_level]),
         cache_logger_on_first_use=True,

@@ -4,13 +4,17 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
+import structlog
 from langgraph_sdk.runtime import AccessContext
 
 from threadwire.errors import GraphFailed, ThreadwireError
 from threadwire.graphs.execution import describe
 from threadwire.graphs.registry import AnyGraph, GraphRegistry
 from threadwire.graphs.store import StoreProvider
+from threadwire.graphs.tracebacks import render_traceback
 from threadwire.graphs.user_loop import UserLoop, WorkCancelled
+
+logger = structlog.get_logger("threadwire.graphs")
 
 T = TypeVar("T")
 
@@ -42,6 +46,7 @@ class GraphAccess:
             except (ThreadwireError, asyncio.CancelledError):
                 raise
             except BaseException as error:  # raised by the project's code: a factory, a schema, a reducer
+                logger.warning("graph_call_failed", graph_id=graph_id, access=access, stack=render_traceback(error))
                 raise GraphFailed("{error}: {message}".format(**describe(error))) from error
 
         try:

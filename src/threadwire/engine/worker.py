@@ -321,7 +321,7 @@ class Worker:
         else:
             ending = await self._finish(run, ending, now)
             self.ended[ending.status] += 1
-            self._log_end(run, ending)
+            self._log_end(running, ending)
 
     async def _finish(self, run: Run, ending: Ending, now: int) -> Ending:
         """Store the ending. Return the ending that was stored, which may differ."""
@@ -356,11 +356,14 @@ class Worker:
         if not self._loop.threads.when_idle(run.fence, lambda: loop.call_soon_threadsafe(release)):
             self._held_threads[run.thread_id] += 1
 
-    def _log_end(self, run: Run, ending: Ending) -> None:
-        if ending.status == "error":
-            logger.warning("run_ended", status="error", error=(ending.error or {}).get("error"), **_log_fields(run))
-        else:
-            logger.debug("run_ended", status=ending.status, **_log_fields(run))
+    def _log_end(self, running: _Running, ending: Ending) -> None:
+        fields = _log_fields(running.run)
+        if ending.status != "error":
+            logger.debug("run_ended", status=ending.status, **fields)
+            return
+        if running.execution is not None and running.execution.traceback is not None:
+            fields["stack"] = running.execution.traceback
+        logger.warning("run_ended", status="error", error=(ending.error or {}).get("error"), **fields)
 
 
 def _log_fields(run: Run) -> dict[str, Any]:

@@ -18,11 +18,13 @@ from threadwire.core.configuration import base_checkpoint_of, configurable_of
 from threadwire.core.entries import Draft, Json, Kind, Namespace
 from threadwire.core.json import native
 from threadwire.core.records import Ending, Run, StateSummary
+from threadwire.errors import ThreadwireError
 from threadwire.graphs.answers import find_answers
 from threadwire.graphs.context import matching_context
 from threadwire.graphs.langgraph_private import STRICT_RESUME, patch_langgraph
 from threadwire.graphs.message_ids import assign_ids
 from threadwire.graphs.normalize import Normalizer, render_interrupt
+from threadwire.graphs.tracebacks import render_traceback
 from threadwire.graphs.tracing import tracers
 
 RECORDED_MODES = ("values", "updates", "messages", "custom", "tools", "tasks", "checkpoints")
@@ -79,6 +81,8 @@ class Execution:
             "ls_integration": "langgraph",
         }
         self._normalizer = Normalizer(self._requested, metadata)
+        self.traceback: str | None = None
+        """Where the project's code raised the error that the run failed with, for the log."""
 
     async def drive(
         self, graph: Pregel[Any, Any, Any, Any], saver: BaseCheckpointSaver[str], store: BaseStore
@@ -105,6 +109,8 @@ class Execution:
         return self._succeeded()
 
     def failed(self, error: BaseException) -> Ending:
+        if not isinstance(error, ThreadwireError):
+            self.traceback = render_traceback(error)
         return Ending(status="error", error=describe(error), summary=self._state_summary("error", describe(error)))
 
     def interrupted(self, error: Json) -> Ending:

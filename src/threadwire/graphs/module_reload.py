@@ -6,16 +6,13 @@ Installed packages are never unloaded, even if they are inside the project's fol
 
 import importlib
 import importlib.util
-import os
 import sys
-import sysconfig
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 
-INSTALLED_FOLDERS = frozenset({"site-packages", "dist-packages"})
-"""Names of folders whose content never belongs to the project."""
+from threadwire.graphs.own_code import INSTALLED_FOLDERS, STANDARD_LIBRARY
 
 
 @contextmanager
@@ -44,7 +41,7 @@ def own_modules(folders: Sequence[Path]) -> dict[str, ModuleType]:
 
 def _is_own(location: str, folders: tuple[str, ...]) -> bool:
     # Compare strings before creating a `Path`: there are thousands of modules to check.
-    if not location.startswith(folders) or location.startswith(_STANDARD_LIBRARY):
+    if not location.startswith(folders) or location.startswith(STANDARD_LIBRARY):
         return False
     path = Path(location)
     return not INSTALLED_FOLDERS & set(path.parts) and any(path.is_relative_to(folder) for folder in folders)
@@ -60,7 +57,6 @@ def drop_bytecode(path: Path) -> None:
 
 # Threadwire itself may be inside the folder, and `__main__` cannot be imported again.
 _NEVER_UNLOADED = frozenset({"threadwire", "__main__"})
-_STANDARD_LIBRARY = tuple(sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib"))
 
 
 def _unload(modules: Iterable[str]) -> None:

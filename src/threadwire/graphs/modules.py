@@ -11,10 +11,25 @@ from pathlib import Path
 from types import ModuleType
 
 from threadwire.graphs.code_source import CodeSource
+from threadwire.graphs.own_code import is_own_code
+from threadwire.graphs.tracebacks import fits_one_line, render_traceback
 
 
 class LoadError(Exception):
-    """Code failed to load. The message is one line."""
+    """Code failed to load. The message is one line; the cause, if there is one, is the error that the code raised."""
+
+    @property
+    def traceback(self) -> str | None:
+        """The traceback of the cause, unless the message already contains everything in it."""
+        cause = self.__cause__
+        return None if cause is None or fits_one_line(cause) else render_traceback(cause)
+
+
+def load_traceback(error: BaseException | None) -> str | None:
+    """The traceback of the project's code, if that is why the error was raised."""
+    while error is not None and not isinstance(error, LoadError):
+        error = error.__cause__
+    return None if error is None else error.traceback
 
 
 class ProjectModules:
@@ -90,13 +105,8 @@ def _own_line(error: BaseException, root: Path) -> str | None:
     if isinstance(error, SyntaxError) and error.filename:
         return f"{_shorten(error.filename, root)}:{error.lineno}"
     frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if _is_own(frame.filename, root)]
+    own = [frame for frame in frames if is_own_code(frame.filename)]
     return f"{_shorten(own[-1].filename, root)}:{own[-1].lineno}" if own else None
-
-
-def _is_own(filename: str, root: Path) -> bool:
-    # A virtual environment is usually inside the project.
-    return Path(filename).is_relative_to(root) and "site-packages" not in Path(filename).parts
 
 
 def _shorten(filename: str, root: Path) -> str:

@@ -109,7 +109,10 @@ class GraphRegistry:
         return list(self._sources)
 
     def failures(self) -> dict[str, str]:
-        return {graph_id: str(result) for graph_id, result in self._loaded.items() if isinstance(result, LoadError)}
+        return {graph_id: str(error) for graph_id, error in self.load_errors().items()}
+
+    def load_errors(self) -> dict[str, LoadError]:
+        return {graph_id: result for graph_id, result in self._loaded.items() if isinstance(result, LoadError)}
 
     def description(self, graph_id: str) -> str | None:
         return self._source(graph_id).description
@@ -260,9 +263,9 @@ def _factory(source: GraphSource, function: Callable[..., Any]) -> Factory:
         raise LoadError(
             f"{source} requires a parameter '{parameter}' that the server cannot provide. "
             f"A factory may take 'config: RunnableConfig' and 'runtime: ServerRuntime'."
-        ) from parameter
-    except (TypeError, ValueError) as error:  # a built-in without a signature
-        raise _wrong_type(source, function) from error
+        ) from None
+    except (TypeError, ValueError):  # a built-in without a signature
+        raise _wrong_type(source, function) from None
 
 
 def _read_factory(function: Callable[..., Any]) -> Factory:

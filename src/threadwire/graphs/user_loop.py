@@ -24,6 +24,7 @@ from anyio import CancelScope
 
 from threadwire.errors import LoopAbandoned, LoopFailed
 from threadwire.graphs.node_threads import NodeLoop, NodeThreads, call_threadsafe
+from threadwire.graphs.own_code import is_own_code
 
 T = TypeVar("T")
 
@@ -290,7 +291,7 @@ def _blocking_location(frame: FrameType | None) -> tuple[str | None, str | None]
     location: str | None = None
     while frame is not None:
         code = frame.f_code
-        if location is None and "site-packages" not in code.co_filename and "/lib/python" not in code.co_filename:
+        if location is None and is_own_code(code.co_filename):
             location = f"{code.co_filename}:{frame.f_lineno} in {code.co_name}"
         if node is None and "/langgraph/" in code.co_filename:
             node = _node_of(frame.f_locals.get("config"))

@@ -75,7 +75,8 @@ class Application:
 
 def _log_problems(project: Project) -> None:
     """Log what the commands print at startup."""
-    for graph_id, error in project.registry.failures().items():
-        logger.error("graph_load_failed", graph_id=graph_id, error=error)
-    for error in project.config.problems:
-        logger.error("config_invalid", file=str(project.config.path), error=error)
+    for graph_id, error in project.registry.load_errors().items():
+        traceback = {} if error.traceback is None else {"stack": error.traceback}
+        logger.error("graph_load_failed", graph_id=graph_id, error=str(error), **traceback)
+    for reason in project.config.problems:
+        logger.error("config_invalid", file=str(project.config.path), error=reason)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from threadwire.graphs.config import ProjectConfig
-from threadwire.graphs.module_reload import INSTALLED_FOLDERS
+from threadwire.graphs.own_code import INSTALLED_FOLDERS
 
 POLL_SECONDS = 0.5
 STABLE_SECONDS = 0.1

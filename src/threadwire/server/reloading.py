@@ -18,6 +18,8 @@ import anyio.to_thread
 from threadwire.errors import ConfigError, ThreadwireError
 from threadwire.graphs.config import ProjectConfig, load_config
 from threadwire.graphs.module_reload import drop_bytecode, unloaded_modules
+from threadwire.graphs.modules import load_traceback
+from threadwire.graphs.tracebacks import render_traceback
 from threadwire.server.app import Server
 from threadwire.server.file_changes import (
     MAX_POLL_SHARE,
@@ -43,6 +45,7 @@ class Reloaded:
 class ReloadFailed:
     changed: list[Path]
     reason: str
+    traceback: str | None = None
 
 
 Report = Callable[[Reloaded | ReloadFailed], None]
@@ -72,9 +75,9 @@ async def reload(server: Server, changed: list[Path]) -> Reloaded | ReloadFailed
     try:
         project = await _load_and_use(server, changed)
     except ThreadwireError as error:
-        return ReloadFailed(changed, error.message)
+        return ReloadFailed(changed, error.message, load_traceback(error))
     except Exception as error:  # the lifespan of the user's own application
-        return ReloadFailed(changed, f"{type(error).__name__}: {error}")
+        return ReloadFailed(changed, f"{type(error).__name__}: {error}", render_traceback(error))
     now = project.registry.ids()
     return Reloaded(
         changed,
@@ -108,9 +111,9 @@ def _latest_config(latest: ProjectConfig) -> ProjectConfig:
 
 def _reject_regressions(serving: Project, project: Project) -> None:
     broken_before = serving.registry.failures()
-    for graph_id, reason in project.registry.failures().items():
+    for graph_id, error in project.registry.load_errors().items():
         if graph_id in serving.registry.ids() and graph_id not in broken_before:
-            raise ConfigError(f"graph {graph_id}: {reason}")
+            raise ConfigError(f"graph {graph_id}: {error}") from error
     for reason in project.config.problems:
         if reason not in serving.config.problems:
             raise ConfigError(f"{project.config.path.name}: {reason}")

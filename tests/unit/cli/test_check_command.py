@@ -57,11 +57,11 @@ def checked(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "path", list(sys.path))
     modules = dict(sys.modules)
 
-    def run(graphs, **rest):
+    def run(graphs, details=None, **rest):
         (tmp_path / "agent.py").write_text(AGENT)
         (tmp_path / "langgraph.json").write_text(json.dumps({"graphs": graphs, **rest}))
         output = StringIO()
-        code = check(tmp_path / "langgraph.json", Console(file=output, width=40))
+        code = check(tmp_path / "langgraph.json", Console(file=output, width=40), details)
         return code, output.getvalue().splitlines()
 
     yield run
@@ -103,6 +103,14 @@ def test_each_problem_is_one_line(checked):
         "✗ raising  its factory failed: ValueError: [bold]no key",
         "✗ empty  The factory of graph 'empty' returned None, not a graph.",
     ]
+
+
+def test_tracebacks_are_printed_separately(checked):
+    details = StringIO()
+    code, lines = checked({"raising": "./agent.py:fail"}, details=Console(file=details, width=40))
+    assert (code, len(lines)) == (1, 1)
+    assert "agent.py" in details.getvalue()
+    assert 'raise ValueError("[bold]no key' in details.getvalue()
 
 
 def test_an_unknown_key_is_a_warning(checked):

@@ -6,11 +6,18 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from threadwire.cli.errors import print_error
 from threadwire.cli.reports import print_reload_result, print_startup
+from threadwire.errors import ConfigError
 from threadwire.graphs.config import load_config
 from threadwire.server.project import load_project
 from threadwire.server.reloading import Reloaded, ReloadFailed
 
+BROKEN = """
+from langchain_core.messages import SystemMessage
+
+prompt = SystemMessage(content={})
+"""
 ADDRESS = "http://127.0.0.1:2024"
 FILES = {
     "agent.py": """
@@ -106,6 +113,16 @@ def test_problems_are_printed_in_full_and_without_markup(load):
     assert "dependancies" in warning
 
 
+def test_a_graph_that_cannot_be_imported_is_printed_with_its_traceback(load, tmp_path):
+    (tmp_path / "broken.py").write_text(BROKEN)
+    lines = startup_lines(load({"broken": "./broken.py:graph"}))[8:]
+    assert lines[0].startswith("  ✗ graph         broken: importing ./broken.py failed: ValidationError: ")
+    assert lines[1] == "    Traceback (most recent call last):"
+    assert f'      File "{tmp_path}/broken.py", line 4, in <module>' in lines
+    assert any("Input should be a valid string" in line for line in lines)
+    assert not any("importlib" in line for line in lines)
+
+
 def test_a_reload_lists_added_and_removed_graphs(load):
     project = load({"agent": "./agent.py:graph", "fresh": "./agent.py:graph"})
     root = project.config.path.parent
@@ -121,3 +138,22 @@ def test_many_changed_files_are_only_counted(tmp_path):
     changed = [tmp_path / f"{number}.py" for number in range(4)]
     first, _ = printed(print_reload_result, tmp_path, ReloadFailed(changed, "no [such] thing"))
     assert first == "Reload failed (4 files): no [such] thing"
+
+
+def test_a_failed_reload_is_printed_with_its_traceback(tmp_path):
+    result = ReloadFailed([tmp_path / "agent.py"], "graph agent: importing failed", "Traceback:\n  [line]")
+    assert printed(print_reload_result, tmp_path, result)[1:] == [
+        "    Traceback:",
+        "      [line]",
+        "  The previous version is still being served; save again to retry.",
+    ]
+
+
+def test_an_application_that_cannot_be_imported_is_reported_with_its_traceback(load, tmp_path):
+    (tmp_path / "broken.py").write_text(BROKEN)
+    with pytest.raises(ConfigError) as raised:
+        load({"agent": "./agent.py:graph"}, http={"app": "./broken.py:app"})
+    first, *traceback = printed(print_error, raised.value)
+    assert first.startswith("threadwire: ")
+    assert '"http"."app": importing ./broken.py failed: ValidationError' in first
+    assert f'      File "{tmp_path}/broken.py", line 4, in <module>' in traceback

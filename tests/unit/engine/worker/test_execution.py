@@ -4,6 +4,7 @@ from concurrent.futures import Future
 
 import anyio
 import pytest
+from structlog.testing import capture_logs
 from worker_harness import (
     HOLD_KWARGS,
     accept_run,
@@ -156,6 +157,28 @@ async def test_a_run_whose_graph_fails_ends_in_error_and_others_continue(
     assert succeeded.data["status"] == "success"
     assert await status_of(storage, bad) == "error"
     assert (await the_thread(storage, bad.thread_id)).status == "error"
+
+
+async def test_the_log_says_where_a_run_failed(storage: Storage, registry: GraphRegistry) -> None:
+    run = await accept_run(storage, "watches", input={"said": []})
+    with capture_logs() as logged:
+        async with running_worker(storage, registry):
+            await ended(storage, run)
+
+    (event,) = [each for each in logged if each["event"] == "run_ended"]
+    assert (event["error"], event["run_id"]) == ("LookupError", run.run_id)
+    assert 'raise LookupError("no such tool")' in event["stack"]
+    assert "worker_graphs.py" in event["stack"]
+    assert "langgraph/pregel" not in event["stack"]
+    assert "During task with name 'fail'" in event["stack"]
+
+
+async def test_a_run_that_the_server_ended_has_no_traceback(storage: Storage, registry: GraphRegistry) -> None:
+    run = await accept_run(storage, "broken", input={"said": []})
+    with capture_logs() as logged:
+        async with running_worker(storage, registry):
+            await ended(storage, run)
+    assert ["stack" in each for each in logged if each["event"] == "run_ended"] == [False]
 
 
 @pytest.mark.parametrize(
