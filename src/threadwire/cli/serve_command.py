@@ -10,21 +10,18 @@ from contextlib import contextmanager
 from typing import Any
 
 import anyio
-import structlog
 from pydantic import ValidationError
 from rich.console import Console
 
+from threadwire.cli.logs import configure_logging
 from threadwire.cli.reports import print_reload_result, print_startup
 from threadwire.environment import PREFIX
 from threadwire.errors import ConfigError, ThreadwireError
-from threadwire.graphs.tracebacks import configure_tracebacks
 from threadwire.server.app import Server
 from threadwire.server.combined_settings import combined_settings, reject_unknown_variables
 from threadwire.server.reloading import Reloaded, ReloadFailed
 from threadwire.server.serving import serve
 from threadwire.settings import Settings
-
-LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 
 EXIT_TIMEOUT = 1.5
 """Seconds that threads of user code have to return once everything is closed."""
@@ -33,14 +30,7 @@ EXIT_TIMEOUT = 1.5
 def run_server(listener: socket.socket, *, dev: bool, **options: Any) -> None:
     reject_unknown_variables()
     settings = read_settings(**options)
-    # Omit the values of variables from tracebacks: they are user data, and may be so large that printing them takes too
-    # long.
-    structlog.dev.ConsoleRenderer.get_active().exception_formatter = structlog.dev.plain_traceback
-    configure_tracebacks(full=settings.log_level == "debug")
-    structlog.configure(
-        wrapper_class=structlog.make_filtering_bound_logger(LEVELS[settings.log_level]),
-        cache_logger_on_first_use=True,
-    )
+    configure_logging(settings.log_level)
     console = Console(highlight=False, soft_wrap=True)
 
     def announce(address: str, server: Server) -> None:

@@ -14,6 +14,9 @@ from threadwire.graphs.code_source import CodeSource
 from threadwire.graphs.own_code import is_own_code
 from threadwire.graphs.tracebacks import fits_one_line, render_traceback
 
+MODULE_PREFIX = "threadwire_graphs_"
+"""The names of modules that are loaded from files start with this."""
+
 
 class LoadError(Exception):
     """Code failed to load. The message is one line; the cause, if there is one, is the error that the code raised."""
@@ -85,7 +88,7 @@ def _module_name(path: Path, root: Path) -> str:
     The exception is a second project in the same process that has a file with the same relative path.
     """
     relative = Path(os.path.relpath(path, root)).with_suffix("").as_posix()
-    name = f"threadwire_graphs_{_identifier(relative)}_{_digest(relative)}"
+    name = f"{MODULE_PREFIX}{_identifier(relative)}_{_digest(relative)}"
     existing = sys.modules.get(name)
     if existing is None or getattr(existing, "__file__", None) == str(path):
         return name
