@@ -1,5 +1,6 @@
 """The composition root: the only module that wires the parts together and names a driver."""
 
+import asyncio
 import re
 from collections.abc import AsyncIterator, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -24,6 +25,7 @@ from threadwire.http import problems
 from threadwire.http.body_limit import BodyLimit
 from threadwire.http.cors import ConditionalCors
 from threadwire.http.headers import ConfigurableHeaders, HeaderFilter, RequestLog
+from threadwire.http.loopback import Loopback
 from threadwire.http.protocol import ProtocolContext
 from threadwire.http.streaming import OpenStreams
 from threadwire.http.trusted_source import LOOPBACK_HOSTS, LOOPBACK_ORIGIN, TrustedSource
@@ -35,7 +37,8 @@ from threadwire.server.health import SYSTEM, system_routes
 from threadwire.server.metrics import metrics_route
 from threadwire.server.project import Project, import_project, read_project
 from threadwire.server.protocols import PROTOCOLS
-from threadwire.server.swappable_app import SwappableApp, open_swappable_app
+from threadwire.server.sdk_clients import connected_clients, prepare_clients
+from threadwire.server.swappable_app import Apps, SwappableApp, open_swappable_app
 from threadwire.settings import Settings
 from threadwire.storage.abc import Storage
 
@@ -66,6 +69,7 @@ class Server:
 async def open_server(settings: Settings, *, dev: bool = False) -> AsyncIterator[Server]:
     """Run an engine and the application on top of it until the block ends. `settings` is an instance of
     `combined_settings()`."""
+    prepare_clients()
     project = await import_project(read_project(settings))
     calls = WebhookClient(project.webhooks)
     webhooks = RunWebhooks(calls, _webhook_body(), disabled=project.config.http.disable_webhooks)
@@ -87,7 +91,8 @@ async def open_server(settings: Settings, *, dev: bool = False) -> AsyncIterator
         server = Server(settings, dev, project, engine, OpenStreams(), switch, webhooks)
         await switch.use(build_app(project, server), project.user_app)
         try:
-            yield server
+            with connected_clients(Loopback(switch.inner, asyncio.get_running_loop())):
+                yield server
         finally:
             with anyio.CancelScope(shield=True):
                 await server.streams.close()
@@ -168,23 +173,26 @@ def _head_routes(routes: list[BaseRoute]) -> list[BaseRoute]:
     return head_routes
 
 
-def build_app(project: Project, server: Server) -> ASGIApp:
-    """Build the API with the project's own routes, prefix and CORS, behind the checks of Host and Origin. Raise
-    `ConfigError` if the settings are invalid for the project."""
+def build_app(project: Project, server: Server) -> Apps:
+    """Build the API with the project's own routes, prefix and CORS, behind the checks of Host and Origin; and the same
+    routes without these for requests from inside the process. Raise `ConfigError` if the settings are invalid for the
+    project."""
     settings, http = server.settings, project.config.http
     check_settings(settings, project.registry.ids())
     api = build_api(server.engine, server.streams, settings, http)
     app: ASGIApp = api if project.user_app is None else with_user_routes(project.user_app, api)
+    inner = app
     if http.mount_prefix:
         app = mount_under(http.mount_prefix, app, api)
     if settings.log_level == "debug":
         app = RequestLog(app, _logged_headers(http))
     origins = origin_pattern(settings, http, dev=server.dev)
-    return TrustedSource(
+    public = TrustedSource(
         _with_cors(app, http, origins),
         hosts=LOOPBACK_HOSTS | settings.allowed_hosts,
         origins=re.compile(origins),
     )
+    return Apps(public, inner)
 
 
 def _with_cors(app: ASGIApp, http: HttpConfig, origins: str) -> ASGIApp:

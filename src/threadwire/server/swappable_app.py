@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Awaitable, Mapping
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import anyio
 import structlog
@@ -13,10 +13,18 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 logger = structlog.get_logger("threadwire.server")
 
 
+class Apps(NamedTuple):
+    public: ASGIApp
+    """For requests from outside."""
+    inner: ASGIApp
+    """For requests from inside the process."""
+
+
 class SwappableApp:
     def __init__(self, tasks: TaskGroup) -> None:
         self._tasks = tasks
         self._app: ASGIApp | None = None
+        self._inner: ASGIApp | None = None
         self._state: Mapping[str, Any] = {}
         self._stop = anyio.Event()
 
@@ -26,13 +34,21 @@ class SwappableApp:
             scope.setdefault("state", {}).update(self._state)
         return self._app(scope, receive, send)
 
-    async def use(self, app: ASGIApp, own: Starlette | None) -> None:
-        """Send requests to `app` from now on. The lifespan of the user's own application starts before the switch, and
+    def inner(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+        """Like calling the application, but without the checks of Host and Origin and without the prefix: for requests
+        from inside the process."""
+        assert self._inner is not None, "`use` must be called before the first request"
+        if self._state:
+            scope.setdefault("state", {}).update(self._state)
+        return self._inner(scope, receive, send)
+
+    async def use(self, apps: Apps, own: Starlette | None) -> None:
+        """Send requests to `apps` from now on. The lifespan of the user's own application starts before the switch, and
         that of the previous one ends after it. If the lifespan fails to start, raise its error and change nothing."""
         stop = anyio.Event()
         state: Mapping[str, Any] = {} if own is None else await self._tasks.start(_run_lifespan, own, stop)
         self._stop.set()
-        self._app, self._state, self._stop = app, state, stop
+        self._app, self._inner, self._state, self._stop = apps.public, apps.inner, state, stop
 
     def close(self) -> None:
         self._stop.set()
