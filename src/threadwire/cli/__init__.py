@@ -78,11 +78,12 @@ def serve(
 
 
 @app.command()
-def check(config: ConfigPath = Path("langgraph.json")) -> None:
+def check(config: ConfigPath = Path("langgraph.json"), insecure_no_auth: Insecure = False) -> None:
     """Load the project and every graph, draw each graph, and report every problem."""
     from threadwire.cli.check_command import check as check_project
 
-    raise typer.Exit(check_project(config, Console(), Console(stderr=True, highlight=False)))
+    details = Console(stderr=True, highlight=False)
+    raise typer.Exit(check_project(config, Console(), details, insecure_no_auth=insecure_no_auth))
 
 
 @app.command()

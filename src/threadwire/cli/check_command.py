@@ -12,16 +12,20 @@ from rich.text import Text
 
 from threadwire.cli.errors import print_traceback
 from threadwire.cli.serve_command import read_settings
+from threadwire.engine.clock import system_clock
 from threadwire.errors import ConfigError, GraphUnavailable
 from threadwire.graphs.config import ProjectConfig, load_config, prepare_environment
 from threadwire.graphs.custom_persistence import load_saver, load_store
 from threadwire.graphs.embedding import load_embeddings
 from threadwire.graphs.modules import ProjectModules, load_traceback, name_and_message
+from threadwire.graphs.persistence_config import TtlConfig
 from threadwire.graphs.registry import GraphRegistry, draw, load_registry
+from threadwire.graphs.store import ItemStore
 from threadwire.graphs.tracebacks import render_traceback
 from threadwire.graphs.webhook_config import resolve_headers
 from threadwire.server.combined_settings import check_settings, reject_unknown_variables
 from threadwire.server.project import load_user_app, reject_unsupported_auth
+from threadwire.storage.memory import open_memory_storage
 
 
 @dataclass(frozen=True)
@@ -35,7 +39,9 @@ class Problem:
 Problems = list[Problem]
 
 
-def check(config_path: Path, console: Console, details: Console | None = None) -> int:
+def check(
+    config_path: Path, console: Console, details: Console | None = None, *, insecure_no_auth: bool = False
+) -> int:
     """Print the drawing of each graph, and a line for each problem; its traceback goes to `details`. Return 1 if there
     are problems, otherwise 0."""
     try:
@@ -49,7 +55,7 @@ def check(config_path: Path, console: Console, details: Console | None = None) -
     problems = [Problem(config.path.name, description) for description in config.problems]
     problems += [Problem(name, str(error), error.traceback) for name, error in registry.load_errors().items()]
     problems += anyio.run(_draw_all, registry, console)
-    problems += anyio.run(_check_sections, config, modules)
+    problems += anyio.run(_check_sections, config, modules, insecure_no_auth)
     for problem in problems:
         _print_problem(console, problem)
         if details is not None:
@@ -59,11 +65,11 @@ def check(config_path: Path, console: Console, details: Console | None = None) -
     return 1 if problems else 0
 
 
-async def _check_sections(config: ProjectConfig, modules: ProjectModules) -> Problems:
+async def _check_sections(config: ProjectConfig, modules: ProjectModules, insecure_no_auth: bool) -> Problems:
     """Return the problems of everything except the graphs. What the server would open is opened and closed again."""
     checks: dict[str, Callable[[], Awaitable[None]]] = {
         "settings": partial(_check_settings, config),
-        "auth": partial(_check_auth, config),
+        **({} if insecure_no_auth else {"auth": partial(_check_auth, config)}),
         "http": partial(_check_application, config, modules),
         "webhooks": partial(_check_webhooks, config),
         "checkpointer": partial(_check_saver, config, modules),
@@ -119,23 +125,25 @@ async def _check_store(config: ProjectConfig, modules: ProjectModules) -> None:
 async def _draw_all(registry: GraphRegistry, console: Console) -> Problems:
     """Draw the graphs that loaded; return the problems of those whose factory does not return a graph."""
     problems = []
-    for graph_id in registry.ids():
-        if graph_id in registry.failures():
-            continue
-        try:
-            drawing = await _drawing(registry, graph_id)
-        except GraphUnavailable as error:
-            problems.append(Problem(graph_id, error.message))
-        except Exception as error:  # a factory is the user's code
-            description = f"its factory failed: {name_and_message(error)}"
-            problems.append(Problem(graph_id, description, render_traceback(error)))
-        else:
-            _print_drawing(console, graph_id, registry.description(graph_id), drawing)
+    async with open_memory_storage() as storage:
+        store = ItemStore(storage.items, None, TtlConfig(), None, system_clock)
+        for graph_id in registry.ids():
+            if graph_id in registry.failures():
+                continue
+            try:
+                drawing = await _drawing(registry, graph_id, store)
+            except GraphUnavailable as error:
+                problems.append(Problem(graph_id, error.message))
+            except Exception as error:  # a factory is the user's code
+                description = f"its factory failed: {name_and_message(error)}"
+                problems.append(Problem(graph_id, description, render_traceback(error)))
+            else:
+                _print_drawing(console, graph_id, registry.description(graph_id), drawing)
     return problems
 
 
-async def _drawing(registry: GraphRegistry, graph_id: str) -> str:
-    async with registry.open(graph_id, {"configurable": {}}, access="assistants.read") as graph:
+async def _drawing(registry: GraphRegistry, graph_id: str, store: ItemStore) -> str:
+    async with registry.open(graph_id, {"configurable": {}}, store=store, access="assistants.read") as graph:
         return draw(graph)
 
 

@@ -55,7 +55,8 @@ class ProjectConfig:
     problems: list[str] = field(default_factory=list)
     """Invalid parts of the file that are ignored. Invalid graph entries are reported per graph."""
     warnings: list[str] = field(default_factory=list)
-    """Unknown and unsupported keys, which are ignored."""
+    """Unknown and unsupported keys, which are ignored, and a missing .env file: it is often not under version
+    control."""
 
     @property
     def root(self) -> Path:
@@ -76,13 +77,14 @@ def load_config(path: Path) -> ProjectConfig:
     if not isinstance(content, dict):
         raise ConfigError(f"{path}: must be a JSON object, not {kind_of(content)}.")
     problems: list[str] = []
+    warnings = unknown_keys(content)
     try:
         _require_no_encryption(content.get("encryption"))
         return ProjectConfig(
             path=path,
             graphs=_graphs(content.get("graphs"), problems),
             dependencies=_dependencies(content.get("dependencies"), path.parent, problems),
-            env=_env(content.get("env"), path.parent, problems),
+            env=_env(content.get("env"), path.parent, problems, warnings),
             env_file=path.parent / env if isinstance(env := content.get("env"), str) else None,
             store=read_store(content.get("store")),
             checkpointer=read_checkpointer(content.get("checkpointer")),
@@ -91,7 +93,7 @@ def load_config(path: Path) -> ProjectConfig:
             ui=_ui(content, path.parent, problems),
             http=read_http(content.get("http")),
             problems=problems,
-            warnings=unknown_keys(content),
+            warnings=warnings,
         )
     except ConfigError as error:
         raise ConfigError(f"{path}: {error.message}") from error
@@ -205,9 +207,9 @@ def _dependency(name: object, root: Path, problems: list[str]) -> Path | None:
     return None
 
 
-def _env(value: object, root: Path, problems: list[str]) -> dict[str, str]:
+def _env(value: object, root: Path, problems: list[str], warnings: list[str]) -> dict[str, str]:
     if isinstance(value, str):
-        value = _env_file(value, root, problems)
+        value = _env_file(value, root, problems, warnings)
     if value is None:
         return {}
     if not isinstance(value, dict):
@@ -216,10 +218,10 @@ def _env(value: object, root: Path, problems: list[str]) -> dict[str, str]:
     return {name: text for name, raw in value.items() if (text := _variable(name, raw, problems)) is not None}
 
 
-def _env_file(name: str, root: Path, problems: list[str]) -> dict[str, str]:
+def _env_file(name: str, root: Path, problems: list[str], warnings: list[str]) -> dict[str, str]:
     path = root / name
     if not os.path.isfile(path):
-        problems.append(f'"env": the file "{name}" does not exist ({path}).')
+        warnings.append(f'"env": the file "{name}" does not exist ({path}).')
         return {}
     try:
         variables = dotenv_values(path)

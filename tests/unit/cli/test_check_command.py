@@ -18,6 +18,11 @@ builder = StateGraph(MessagesState).add_node("step", lambda state: {}).add_edge(
 def make(config):
     return builder
 
+async def from_store(runtime):
+    await runtime.store.aput(("a",), "key", {"value": 1})
+    assert (await runtime.store.aget(("a",), "key")).value == {"value": 1}
+    return builder
+
 def fail(config):
     raise ValueError("[bold]no key\\nlong explanation")
 
@@ -57,11 +62,12 @@ def checked(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "path", list(sys.path))
     modules = dict(sys.modules)
 
-    def run(graphs, details=None, **rest):
+    def run(graphs, details=None, insecure_no_auth=False, **rest):
         (tmp_path / "agent.py").write_text(AGENT)
         (tmp_path / "langgraph.json").write_text(json.dumps({"graphs": graphs, **rest}))
         output = StringIO()
-        code = check(tmp_path / "langgraph.json", Console(file=output, width=40), details)
+        console = Console(file=output, width=40)
+        code = check(tmp_path / "langgraph.json", console, details, insecure_no_auth=insecure_no_auth)
         return code, output.getvalue().splitlines()
 
     yield run
@@ -137,6 +143,22 @@ def test_an_application_that_cannot_be_served_is_reported(checked, app, problem)
     assert code == 1
     assert lines[-1].startswith("✗ http  ")
     assert f'"http"."app": {problem}' in lines[-1]
+
+
+def test_a_factory_gets_a_store(checked):
+    code, lines = checked({"good": "./agent.py:from_store"})
+    assert (code, lines[0]) == (0, "✓ good")
+
+
+def test_a_missing_env_file_is_a_warning(checked):
+    code, lines = checked({"good": "./agent.py:builder"}, env=".env")
+    assert code == 0
+    assert lines[-1].startswith('! langgraph.json  "env": the file ".env" does not exist')
+
+
+def test_a_project_may_be_checked_without_its_auth(checked):
+    code, lines = checked({"good": "./agent.py:builder"}, auth={"path": "./auth.py:auth"}, insecure_no_auth=True)
+    assert (code, lines[0]) == (0, "✓ good")
 
 
 @pytest.mark.parametrize(

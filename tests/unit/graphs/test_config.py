@@ -207,11 +207,12 @@ def test_env_that_is_neither_variables_nor_a_file_is_ignored(project):
     assert problems == ['"env" must be an object of variables or the path of a .env file, not true.']
 
 
-def test_missing_env_file_is_ignored(project):
+def test_missing_env_file_is_a_warning(project):
     config, problems = load_with_problems(project, env=".env")
     assert config.env == {}
     assert config.env_file == project / ".env"
-    assert problems == [f'"env": the file ".env" does not exist ({project / ".env"}).']
+    assert problems == []
+    assert config.warnings == [f'"env": the file ".env" does not exist ({project / ".env"}).']
 
 
 def test_env_file_that_is_not_text_is_ignored(project):
