@@ -106,7 +106,7 @@ def test_every_command_and_option_is_documented() -> None:
     group = typer.main.get_command(cli)
     assert isinstance(group, typer.core.TyperGroup)
     assert set(re.findall(r"^## `threadwire (\w+)`$", page, re.MULTILINE)) == set(group.commands)
-    options = {"--help"}
+    options = {"--help", *(name for option in group.params for name in option.opts)}
     for command in group.commands.values():
         assert command.help is not None
         assert " ".join(command.help.split()) in " ".join(page.split())
@@ -114,9 +114,9 @@ def test_every_command_and_option_is_documented() -> None:
             if option.param_type_name == "argument":
                 assert f"`threadwire {command.name} {option.name.upper()}`: {option.help}" in page
                 continue
-            options.update(option.opts, option.secondary_opts)
+            options.update(name for name in (*option.opts, *option.secondary_opts) if name.startswith("--"))
             _, variable, *_, text = row_of(REFERENCE / "cli.md", option.opts[0])
-            assert variable == f"`{option.envvar}`"
+            assert variable == (f"`{option.envvar}`" if option.envvar else "none")
             assert text == option.help
     assert set(re.findall(r"`(--[a-z-]+)`", page)) == options
 

@@ -6,6 +6,8 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from threadwire import __version__
+from threadwire.cli.debugger import start_debugger
 from threadwire.cli.errors import print_error
 from threadwire.errors import ThreadwireError
 from threadwire.server.listening import listening
@@ -18,7 +20,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-ConfigPath = Annotated[Path, typer.Option(envvar="THREADWIRE_CONFIG", help="The project file that names the graphs.")]
+ConfigPath = Annotated[
+    Path, typer.Option("--config", "-c", envvar="THREADWIRE_CONFIG", help="The project file that names the graphs.")
+]
 Host = Annotated[str, typer.Option(envvar="THREADWIRE_HOST", help="The address to listen on.")]
 Port = Annotated[int, typer.Option(envvar="THREADWIRE_PORT", help="The port to listen on; 0 picks a free port.")]
 Data = Annotated[Path, typer.Option(envvar="THREADWIRE_DATA", help="The directory that holds the database.")]
@@ -38,10 +42,36 @@ Reload = Annotated[
         help="Reload the project when its files change.",
     ),
 ]
+Jobs = Annotated[
+    int | None, typer.Option("--n-jobs-per-worker", help="How many runs execute at the same time; by default 64.")
+]
+LogLevel = Annotated[str | None, typer.Option("--server-log-level", help="The log level; by default info.")]
+DebugPort = Annotated[int | None, typer.Option(help="Listen for a debugger on this port. Requires debugpy.")]
+WaitForClient = Annotated[bool, typer.Option("--wait-for-client", help="Wait for the debugger before loading graphs.")]
+NoBrowser = Annotated[bool, typer.Option("--no-browser", help="No effect: no browser is opened.")]
+AllowBlocking = Annotated[
+    bool, typer.Option("--allow-blocking", help="No effect: a node that blocks is logged and never an error.")
+]
+StudioUrl = Annotated[str | None, typer.Option(help="No effect: Studio is not opened.")]
 Url = Annotated[
     str, typer.Option(envvar="THREADWIRE_URL", help="The URL of the server, including its prefix if it has one.")
 ]
 ApiKey = Annotated[str | None, typer.Option(envvar="THREADWIRE_API_KEY", help="Sent as x-api-key with every request.")]
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"threadwire {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def threadwire(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    pass
 
 
 @app.command()
@@ -53,6 +83,13 @@ def dev(
     data: Data = Path(".threadwire"),
     insecure_no_auth: Insecure = False,
     reload: Reload = True,
+    n_jobs_per_worker: Jobs = None,
+    server_log_level: LogLevel = None,
+    debug_port: DebugPort = None,
+    wait_for_client: WaitForClient = False,
+    no_browser: NoBrowser = False,
+    allow_blocking: AllowBlocking = False,
+    studio_url: StudioUrl = None,
 ) -> None:
     """Serve a project during development: reload it when its files change, and accept requests from pages of any
     loopback origin.
@@ -61,7 +98,15 @@ def dev(
     """
     source = context.get_parameter_source("port")
     any_port = source is not None and source.name == "DEFAULT"
-    options = {"config": config, "data": data, "reload": reload}
+    options: dict[str, Any] = {"config": config, "data": data, "reload": reload}
+    if n_jobs_per_worker is not None:
+        options["concurrency"] = n_jobs_per_worker
+    if server_log_level is not None:
+        options["log_level"] = server_log_level.lower()
+    if allow_blocking:
+        options["notes"] = ["--allow-blocking has no effect: a node that blocks is logged and never an error"]
+    if debug_port is not None or wait_for_client:
+        start_debugger(debug_port, wait=wait_for_client)
     _serve(host, port, insecure_no_auth, options, dev=True, any_port=any_port)
 
 

@@ -25,6 +25,7 @@ from threadwire.graphs.tracebacks import render_traceback
 from threadwire.graphs.webhook_config import resolve_headers
 from threadwire.server.combined_settings import check_settings, reject_unknown_variables
 from threadwire.server.project import load_user_app, reject_unsupported_auth
+from threadwire.server.stock_variables import graph_configs
 from threadwire.storage.memory import open_memory_storage
 
 
@@ -86,6 +87,7 @@ async def _check_sections(config: ProjectConfig, modules: ProjectModules, insecu
 
 async def _check_settings(config: ProjectConfig) -> None:
     reject_unknown_variables()
+    graph_configs(os.environ)
     check_settings(read_settings(config=config.path), list(config.graphs))
 
 

@@ -1,5 +1,6 @@
 """The console output of `threadwire dev` and `threadwire serve`: at startup and after a reload."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -27,6 +28,12 @@ def print_startup(console: Console, address: str, data: Path, project: Project) 
     console.print()
     _print_graphs(console, project, project.registry.ids())
     _print_warnings(console, project)
+
+
+def print_notes(console: Console, notes: Sequence[str]) -> None:
+    """Print what the operator should know about the options and the environment."""
+    for note in notes:
+        _print_row(console, "warning", note, "yellow")
 
 
 def print_reload_result(console: Console, root: Path, result: Reloaded | ReloadFailed) -> None:

@@ -5,8 +5,9 @@ import os
 import socket
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -14,20 +15,23 @@ from pydantic import ValidationError
 from rich.console import Console
 
 from threadwire.cli.logs import configure_logging
-from threadwire.cli.reports import print_reload_result, print_startup
+from threadwire.cli.reports import print_notes, print_reload_result, print_startup
 from threadwire.environment import PREFIX
 from threadwire.errors import ConfigError, ThreadwireError
+from threadwire.graphs.config import ProjectConfig, load_config
 from threadwire.server.app import Server
 from threadwire.server.combined_settings import combined_settings, reject_unknown_variables
 from threadwire.server.reloading import Reloaded, ReloadFailed
 from threadwire.server.serving import serve
+from threadwire.server.stock_variables import ignored_variables, settings_of, variable_of
 from threadwire.settings import Settings
 
 EXIT_TIMEOUT = 1.5
 """Seconds that threads of user code have to return once everything is closed."""
 
 
-def run_server(listener: socket.socket, *, dev: bool, **options: Any) -> None:
+def run_server(listener: socket.socket, *, dev: bool, notes: Sequence[str] = (), **options: Any) -> None:
+    """Serve until a signal arrives. `notes` are printed at startup."""
     reject_unknown_variables()
     settings = read_settings(**options)
     configure_logging(settings.log_level)
@@ -35,6 +39,7 @@ def run_server(listener: socket.socket, *, dev: bool, **options: Any) -> None:
 
     def announce(address: str, server: Server) -> None:
         print_startup(console, address, settings.data.resolve(), server.project)
+        print_notes(console, [*notes, *_warnings(settings, server.project.config)])
 
     def report(result: Reloaded | ReloadFailed) -> None:
         print_reload_result(console, settings.config.absolute().parent, result)
@@ -49,6 +54,13 @@ def run_server(listener: socket.socket, *, dev: bool, **options: Any) -> None:
             )
         except BaseExceptionGroup as group:
             raise _first(group) from group
+
+
+def _warnings(settings: Settings, config: ProjectConfig) -> list[str]:
+    warnings = []
+    if ignored := ignored_variables(os.environ):
+        warnings.append(f"these variables of the stock server have no effect: {', '.join(ignored)}")
+    return warnings
 
 
 @contextmanager
@@ -74,13 +86,28 @@ def _exit(code: int) -> None:
 
 
 def read_settings(**options: Any) -> Settings:
+    """Read the settings: from options, from our variables, and from those of the stock server, which the project's own
+    environment may contain. Raises `ConfigError`."""
+    stock = settings_of({**os.environ, **_project_variables(options["config"])})
     try:
-        return combined_settings()(**options)
+        return combined_settings()(**{**stock, **options})
     except ValidationError as error:
         first = error.errors()[0]
         name = ".".join(map(str, first["loc"]))
-        option = f"--{name}" if name in options else f"{PREFIX}{name.upper()}"
+        option = _option(name) if name in options else variable_of(name) if name in stock else f"{PREFIX}{name.upper()}"
         raise ConfigError(f"Invalid value for {option}: {first['msg']}") from error
+
+
+def _option(setting: str) -> str:
+    """The option that sets this setting."""
+    return {"concurrency": "--n-jobs-per-worker", "log_level": "--server-log-level"}.get(setting, f"--{setting}")
+
+
+def _project_variables(config: Path) -> dict[str, str]:
+    try:
+        return load_config(config).env
+    except ConfigError:  # reported when the project is loaded
+        return {}
 
 
 def _first(group: BaseException) -> BaseException:

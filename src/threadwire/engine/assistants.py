@@ -81,10 +81,13 @@ class Assistants:
         defaults: dict[str, Assistant] = {}
         for graph_id in self._registry.ids():
             now = self._clock()
+            config, context = sync_configuration(self._registry.default_config(graph_id), None)
             assistant = Assistant(
                 assistant_id=assistant_id_of(graph_id),
                 graph_id=graph_id,
                 name=graph_id,
+                config=config,
+                context=context,
                 description=self._registry.description(graph_id),
                 created_at=now,
                 updated_at=now,

@@ -94,8 +94,14 @@ class GraphSpec:
 
 
 class GraphRegistry:
-    def __init__(self, config: ProjectConfig, loaded: Mapping[str, GraphSpec | LoadError]) -> None:
+    def __init__(
+        self,
+        config: ProjectConfig,
+        loaded: Mapping[str, GraphSpec | LoadError],
+        default_configs: Mapping[str, dict[str, Any]] | None = None,
+    ) -> None:
         self._sources = dict(config.graphs)
+        self._default_configs = dict(default_configs or {})
         self._loaded = dict(loaded)
         self.ui = UiBundles(config.ui)
         self._checked_overrides: set[str] = set()
@@ -103,6 +109,7 @@ class GraphRegistry:
     def replace_with(self, fresh: "GraphRegistry") -> None:
         """Serve the graphs of `fresh` from now on. Graphs that are open keep the code they were opened with."""
         self._sources, self._loaded, self.ui = fresh._sources, fresh._loaded, fresh.ui
+        self._default_configs = fresh._default_configs
 
     def ids(self) -> list[str]:
         """All graphs of the config in order, including those that failed to load."""
@@ -116,6 +123,10 @@ class GraphRegistry:
 
     def description(self, graph_id: str) -> str | None:
         return self._source(graph_id).description
+
+    def default_config(self, graph_id: str) -> dict[str, Any]:
+        """The config with which the graph's default assistant is created."""
+        return self._default_configs.get(graph_id, {})
 
     def stream_models(self, graph_id: str) -> bool:
         return self._source(graph_id).stream_models
@@ -196,7 +207,11 @@ class GraphRegistry:
         return result
 
 
-def load_registry(config: ProjectConfig, modules: ProjectModules | None = None) -> GraphRegistry:
+def load_registry(
+    config: ProjectConfig,
+    modules: ProjectModules | None = None,
+    default_configs: Mapping[str, dict[str, Any]] | None = None,
+) -> GraphRegistry:
     """Import every graph of the config. Requires `prepare_environment`."""
     modules = modules or ProjectModules(config.root)
     loaded: dict[str, GraphSpec | LoadError] = {}
@@ -205,7 +220,7 @@ def load_registry(config: ProjectConfig, modules: ProjectModules | None = None) 
             loaded[graph_id] = GraphSpec(graph_id, source, _load_target(source, modules))
         except LoadError as failure:
             loaded[graph_id] = failure
-    return GraphRegistry(config, loaded)
+    return GraphRegistry(config, loaded, default_configs)
 
 
 def draw(graph: AnyGraph) -> str:

@@ -17,6 +17,7 @@ from threadwire.http.problems import problem
 from threadwire.server.app import Server, open_server
 from threadwire.server.combined_settings import combined_settings
 from threadwire.server.project import Project
+from threadwire.server.stock_variables import ignored_variables, settings_of
 from threadwire.settings import Settings
 
 logger = structlog.get_logger("threadwire.server")
@@ -34,7 +35,7 @@ def create_app(config: str | os.PathLike[str] = "langgraph.json", **settings: An
     if unsupported := sorted(settings.keys() & COMMAND_SETTINGS):
         raise ConfigError(f"Invalid setting {unsupported[0]}: configure it in the server that runs the application")
     try:
-        return Application(combined_settings()(config=Path(config), **settings))
+        return Application(combined_settings()(config=Path(config), **{**settings_of(os.environ), **settings}))
     except ValidationError as error:
         first = error.errors()[0]
         raise ConfigError(f"Invalid setting {'.'.join(map(str, first['loc']))}: {first['msg']}") from error
@@ -78,5 +79,7 @@ def _log_problems(project: Project) -> None:
     for graph_id, error in project.registry.load_errors().items():
         traceback = {} if error.traceback is None else {"stack": error.traceback}
         logger.error("graph_load_failed", graph_id=graph_id, error=str(error), **traceback)
+    if ignored := ignored_variables(os.environ):
+        logger.warning("variables_ignored", names=ignored)
     for reason in project.config.problems:
         logger.error("config_invalid", file=str(project.config.path), error=reason)

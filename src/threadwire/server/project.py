@@ -14,6 +14,7 @@ from threadwire.graphs.project_persistence import ProjectPersistence, load_persi
 from threadwire.graphs.registry import GraphRegistry, load_registry
 from threadwire.graphs.serializer import Serializer, checkpoint_serializer
 from threadwire.graphs.webhook_config import resolve_headers
+from threadwire.server.stock_variables import graph_configs
 from threadwire.settings import Settings
 
 
@@ -54,7 +55,7 @@ def load_project(config: ProjectConfig) -> Project:
     modules = ProjectModules(config.root)
     return Project(
         config,
-        load_registry(config, modules),
+        load_registry(config, modules, graph_configs(os.environ)),
         load_user_app(config, modules),
         load_persistence(config, modules),
         checkpoint_serializer(config.checkpointer),

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
@@ -36,9 +36,11 @@ class RunningServer:
         *,
         env: Mapping[str, str] | None = None,
         command: str = "serve",
+        options: Sequence[str] = (),
         program: Path | None = None,
     ) -> None:
         self.config = config
+        self._options = options
         self.data = data
         self._command = command
         self.env = dict(env or {})
@@ -62,7 +64,7 @@ class RunningServer:
         if self._process is not None:
             self._ended()
         self._lines = []
-        arguments = ["--config", str(self.config), "--data", str(self.data), "--port", str(self._port)]
+        arguments = ["--config", str(self.config), "--data", str(self.data), "--port", str(self._port), *self._options]
         program = ["-m", "threadwire"] if self.program is None else [str(self.program)]
         self._process = subprocess.Popen(
             [sys.executable, *program, self._command, *arguments],
@@ -162,11 +164,12 @@ def running_server(
     *,
     env: Mapping[str, str] | None = None,
     command: str = "serve",
+    options: Sequence[str] = (),
     program: Path | None = None,
 ) -> Iterator[RunningServer]:
-    """Run a server until the block ends. `env` is added to the environment, from which all other `THREADWIRE_` settings
-    are removed."""
-    server = RunningServer(config, data, env=env, command=command, program=program)
+    """Run a server until the block ends. `options` are further options of the command. `env` is added to the
+    environment, from which all other `THREADWIRE_` settings are removed."""
+    server = RunningServer(config, data, env=env, command=command, options=options, program=program)
     server.start()
     try:
         yield server
