@@ -36,5 +36,22 @@ class Settings(EnvironmentSettings):
     """Host names that the server accepts in addition to those of loopback; `*` for any."""
     allowed_origins: frozenset[str] = frozenset()
     """Origins whose pages may call the server from a browser."""
+    shown_errors: frozenset[str] = frozenset(
+        {
+            "ValueError",
+            "TypeError",
+            "KeyError",
+            "AttributeError",
+            "RuntimeError",
+            "RecursionError",
+            "TimeoutError",
+            "InvalidUpdateError",
+            "EmptyInputError",
+            "HTTPException",
+        }
+    )
+    """Exceptions of graphs whose messages clients of `serve` receive: names of classes, with or without their module,
+    including their subclasses; `*` for all. Of other exceptions they receive the type and an id that is in the log.
+    Clients of `dev` receive all messages."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """`debug`, `info`, `warning` or `error`."""

@@ -136,7 +136,7 @@ CUSTOM = {
 @pytest.fixture
 def custom_server(tmp_path):
     folder = tmp_path / "custom"
-    env = {"SAVER_DATA": str(folder / "saver"), "THREADWIRE_DRAIN_SECONDS": "0"}
+    env = {"SAVER_DATA": str(folder / "saver"), "THREADWIRE_DRAIN_SECONDS": "0", "THREADWIRE_SHOWN_ERRORS": '["*"]'}
     with running_server(project_with(folder, **CUSTOM), folder / "data", env=env) as server:
         yield server
 

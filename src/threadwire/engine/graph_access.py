@@ -8,7 +8,7 @@ import structlog
 from langgraph_sdk.runtime import AccessContext
 
 from threadwire.errors import GraphFailed, ThreadwireError
-from threadwire.graphs.execution import describe
+from threadwire.graphs.error_messages import ErrorMessages, new_error_id
 from threadwire.graphs.registry import AnyGraph, GraphRegistry
 from threadwire.graphs.store import StoreProvider
 from threadwire.graphs.tracebacks import render_traceback
@@ -20,10 +20,17 @@ T = TypeVar("T")
 
 
 class GraphAccess:
-    def __init__(self, registry: GraphRegistry, loop: UserLoop, store: StoreProvider) -> None:
+    def __init__(
+        self,
+        registry: GraphRegistry,
+        loop: UserLoop,
+        store: StoreProvider,
+        messages: ErrorMessages | None = None,
+    ) -> None:
         self._registry = registry
         self._loop = loop
         self._store = store
+        self.messages = messages or ErrorMessages()
 
     async def call(
         self,
@@ -46,10 +53,16 @@ class GraphAccess:
             except (ThreadwireError, asyncio.CancelledError):
                 raise
             except BaseException as error:  # raised by the project's code: a factory, a schema, a reducer
-                logger.warning("graph_call_failed", graph_id=graph_id, access=access, stack=render_traceback(error))
-                raise GraphFailed("{error}: {message}".format(**describe(error))) from error
+                described = self._report(error, graph_id=graph_id, access=access)
+                raise GraphFailed("{error}: {message}".format(**described)) from error
 
         try:
             return await self._loop.run(translating_errors)
         except WorkCancelled as error:
             raise GraphFailed(f"CancelledError: {error}") from error
+
+    def _report(self, error: BaseException, **fields: object) -> dict[str, str]:
+        """Log an error of the project's code. Return what the client receives."""
+        error_id = new_error_id()
+        logger.warning("graph_call_failed", error_id=error_id, stack=render_traceback(error), **fields)
+        return self.messages.describe(error, error_id)

@@ -25,6 +25,7 @@ from threadwire.engine.threads import Threads
 from threadwire.engine.webhook_delivery import Deliverer, NoWebhooks, Webhooks
 from threadwire.engine.worker import Worker
 from threadwire.errors import LoopFailed, ThreadwireError
+from threadwire.graphs.error_messages import ErrorMessages
 from threadwire.graphs.project_persistence import ProjectPersistence
 from threadwire.graphs.registry import GraphRegistry
 from threadwire.graphs.store import StoreProvider
@@ -78,6 +79,7 @@ class _Parts:
     webhooks: Webhooks
     expiry: Expiry
     clock: Clock
+    messages: ErrorMessages
 
 
 @asynccontextmanager
@@ -92,6 +94,7 @@ async def open_engine(
     webhooks: Webhooks = NoWebhooks(),  # noqa: B008 - it has no state
     expiry: Expiry | None = None,
     clock: Clock = system_clock,
+    messages: ErrorMessages | None = None,
 ) -> AsyncIterator[Engine]:
     """Recover the runs of a crashed process, then serve until the block ends. A fatal error propagates from the block.
     The logs of temporary runs stay readable for `keep_temporary` seconds.
@@ -122,10 +125,12 @@ async def open_engine(
                     store=store,
                     capacity=capacity,
                     clock=clock,
+                    messages=messages,
                 ),
                 webhooks=webhooks,
                 expiry=expiry or Expiry(),
                 clock=clock,
+                messages=messages or ErrorMessages(),
             )
             engine, scheduler = _build_engine(parts)
             await engine.assistants.ensure_graphs()
@@ -150,7 +155,7 @@ def _open_loops(loops: ExitStack, persistence: ProjectPersistence) -> tuple[User
 def _build_engine(parts: _Parts) -> tuple[Engine, Scheduler]:
     storage, registry, checkpoints, clock = parts.storage, parts.registry, parts.checkpoints, parts.clock
     followers, worker, store, default_ttl = parts.followers, parts.worker, parts.store, parts.expiry.default_ttl
-    graph_access = GraphAccess(registry, parts.read_loop, store)
+    graph_access = GraphAccess(registry, parts.read_loop, store, parts.messages)
     threads = Threads(storage, registry, graph_access, worker, checkpoints, store, followers, clock, default_ttl)
     assistants = Assistants(storage, registry, graph_access, threads, clock)
     runs = Runs(storage, assistants, followers, worker, checkpoints, parts.webhooks, clock, default_ttl)
@@ -162,7 +167,7 @@ def _build_engine(parts: _Parts) -> tuple[Engine, Scheduler]:
         runs=runs,
         log=LogQueries(storage),
         crons=Crons(storage, assistants, runs, scheduler, clock),
-        store=Store(store),
+        store=Store(store, parts.messages),
         worker=worker,
         registry=registry,
         loops=(parts.work_loop, parts.read_loop),

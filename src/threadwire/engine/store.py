@@ -10,7 +10,9 @@ import structlog
 from threadwire.core.items import MINUTE
 from threadwire.engine.clock import Clock
 from threadwire.errors import BadRequest, GraphFailed, StorageError, ThreadwireError
+from threadwire.graphs.error_messages import ErrorMessages, new_error_id
 from threadwire.graphs.store import StoreProvider
+from threadwire.graphs.tracebacks import render_traceback
 from threadwire.storage.abc import Items
 
 T = TypeVar("T")
@@ -21,8 +23,9 @@ logger = structlog.get_logger("threadwire.store")
 
 
 class Store:
-    def __init__(self, home: StoreProvider) -> None:
+    def __init__(self, home: StoreProvider, messages: ErrorMessages | None = None) -> None:
         self._home = home
+        self._messages = messages or ErrorMessages()
 
     async def put(
         self,
@@ -60,7 +63,9 @@ class Store:
         except (ValueError, NotImplementedError) as error:  # how a store rejects a request
             raise BadRequest(str(error)) from error
         except Exception as error:  # the project's store, or its embedding function
-            raise GraphFailed(f"{type(error).__name__}: {error}") from error
+            error_id = new_error_id()
+            logger.warning("store_call_failed", error_id=error_id, stack=render_traceback(error))
+            raise GraphFailed("{error}: {message}".format(**self._messages.describe(error, error_id))) from error
 
 
 async def sweep_forever(items: Items, every_minutes: float, clock: Clock) -> None:

@@ -22,6 +22,7 @@ from threadwire.engine.shielding import run_to_completion
 from threadwire.engine.worker import Worker
 from threadwire.errors import BadRequest, Conflict, NotFound
 from threadwire.graphs import state
+from threadwire.graphs.error_messages import redact_state
 from threadwire.graphs.registry import GraphRegistry
 from threadwire.graphs.state import Graph, StagedUpdate
 from threadwire.graphs.store import StoreProvider
@@ -191,9 +192,10 @@ class Threads:
             return state.EMPTY
         configurable = _configurable(thread_id, checkpoint)
         saver = self._checkpoints.saver()
-        return await self.call_graph(
+        read = await self.call_graph(
             graph_id, configurable, lambda graph: state.read(graph, saver, configurable, subgraphs=subgraphs)
         )
+        return redact_state(read, self._graph_access.messages)
 
     async def history(
         self,
@@ -210,11 +212,12 @@ class Threads:
         configurable = _configurable(thread_id, checkpoint)
         bound = _configurable(thread_id, before) if before is not None else None
         saver = self._checkpoints.saver()
-        return await self.call_graph(
+        states = await self.call_graph(
             graph_id,
             configurable,
             lambda graph: state.history(graph, saver, configurable, limit=limit, before=bound, metadata=metadata),
         )
+        return [redact_state(each, self._graph_access.messages) for each in states]
 
     async def update_state(
         self, thread_id: ThreadId, values: Any, as_node: str | None, checkpoint: dict[str, Any] | None

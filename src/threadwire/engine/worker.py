@@ -21,7 +21,8 @@ from threadwire.engine.checkpoints import ThreadCheckpoints
 from threadwire.engine.clock import Clock, seconds_until
 from threadwire.errors import GraphUnavailable, LoopAbandoned, LoopFailed, NotFound, RollbackDue, StorageError
 from threadwire.graphs.current_attempt import current_attempt
-from threadwire.graphs.execution import Attempt, Execution, describe
+from threadwire.graphs.error_messages import ErrorMessages
+from threadwire.graphs.execution import Attempt, Execution
 from threadwire.graphs.registry import GraphRegistry
 from threadwire.graphs.store import StoreProvider
 from threadwire.graphs.user_loop import UserLoop, WorkCancelled
@@ -77,6 +78,7 @@ class Worker:
         store: StoreProvider,
         capacity: int,
         clock: Clock,
+        messages: ErrorMessages | None = None,
     ) -> None:
         self._storage = storage
         self._registry = registry
@@ -85,6 +87,7 @@ class Worker:
         self._loop = loop
         self.capacity = capacity
         self._clock = clock
+        self._messages = messages or ErrorMessages()
         self._running: dict[RunId, _Running] = {}
         self._stop_requests: dict[RunId, CancelAction] = {}
         self._held_threads: Counter[ThreadId] = Counter()
@@ -254,7 +257,7 @@ class Worker:
         try:
             with running.scope:
                 recorder = LogRecorder(self._storage.log, run.thread_id, run.fence)
-                execution = running.execution = Execution(await self._attempt(run), recorder)
+                execution = running.execution = Execution(await self._attempt(run), recorder, self._messages)
                 ending = await self._loop.run(partial(self._execute, run, execution))
         except WorkCancelled as error:
             ending = Ending(status="error", error={"error": "CancelledError", "message": str(error)})
@@ -263,10 +266,10 @@ class Worker:
         except LoopFailed:  # the run stays as it is, and the next process recovers it
             raise
         except (GraphUnavailable, NotFound) as error:
-            ending = Ending(status="error", error=describe(error))
+            ending = Ending(status="error", error=self._messages.describe(error, run.run_id))
         except Exception as error:
             logger.exception("run_execution_failed", **_log_fields(run))
-            ending = Ending(status="error", error=describe(error))
+            ending = Ending(status="error", error=self._messages.describe(error, run.run_id))
         with anyio.CancelScope(shield=True):
             await self._end(running, ending)
 
@@ -332,7 +335,7 @@ class Worker:
         except RollbackDue:  # requested just now; this worker has not been notified yet
             return await self._finish(run, _ROLLED_BACK, now)
         except StorageError as error:  # some of the run's output could not be stored, so it has not succeeded
-            failed = Ending(status="error", error=describe(error))
+            failed = Ending(status="error", error=self._messages.describe(error, run.run_id))
             await self._storage.runs.finish(run.fence, failed, now, force=ending.rollback)
             return failed
         return ending

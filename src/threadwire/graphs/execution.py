@@ -21,6 +21,7 @@ from threadwire.core.records import Ending, Run, StateSummary
 from threadwire.errors import ThreadwireError
 from threadwire.graphs.answers import find_answers
 from threadwire.graphs.context import matching_context
+from threadwire.graphs.error_messages import ErrorMessages
 from threadwire.graphs.langgraph_private import STRICT_RESUME, patch_langgraph
 from threadwire.graphs.message_ids import assign_ids
 from threadwire.graphs.normalize import Normalizer, render_interrupt
@@ -67,10 +68,11 @@ class Execution:
     If `drive` raises, the ending of the run is `failed(error)`; after a cancellation it is `interrupted(error)`.
     """
 
-    def __init__(self, attempt: Attempt, recorder: Recorder) -> None:
+    def __init__(self, attempt: Attempt, recorder: Recorder, messages: ErrorMessages | None = None) -> None:
         self._attempt = attempt
         self._run = attempt.run
         self._recorder = recorder
+        self._messages = messages or ErrorMessages()
         self._kwargs = attempt.run.kwargs
         self._requested = frozenset(self._kwargs.get("stream_mode") or ())
         self.config = self._build_config()
@@ -80,7 +82,7 @@ class Execution:
             "run_id": self._run.run_id,
             "ls_integration": "langgraph",
         }
-        self._normalizer = Normalizer(self._requested, metadata)
+        self._normalizer = Normalizer(self._requested, metadata, self._messages)
         self.traceback: str | None = None
         """Where the project's code raised the error that the run failed with, for the log."""
 
@@ -111,7 +113,8 @@ class Execution:
     def failed(self, error: BaseException) -> Ending:
         if not isinstance(error, ThreadwireError):
             self.traceback = render_traceback(error)
-        return Ending(status="error", error=describe(error), summary=self._state_summary("error", describe(error)))
+        described = self._messages.describe(error, self._run.run_id)
+        return Ending(status="error", error=described, summary=self._state_summary("error", described))
 
     def interrupted(self, error: Json) -> Ending:
         return Ending(status="interrupted", error=error, summary=self._state_summary("interrupted", error))
@@ -279,11 +282,3 @@ def decode_command(command: dict[str, Any]) -> Command[Any]:
 
 def _target(target: Any) -> str | Send:
     return Send(target["node"], target.get("input")) if isinstance(target, dict) else str(target)
-
-
-def describe(error: BaseException) -> dict[str, str]:
-    try:
-        message = str(error)
-    except BaseException as failure:  # `__str__` of the error or of a value in it
-        message = f"The error message could not be rendered: {type(failure).__name__}"
-    return {"error": type(error).__name__, "message": message}

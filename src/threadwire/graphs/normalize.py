@@ -18,6 +18,7 @@ from threadwire.core.interrupts import INTERRUPT
 from threadwire.core.json import dumps, loads, native
 from threadwire.core.namespaces import ByNamespace
 from threadwire.graphs.dispatched_events import DispatchedEvent
+from threadwire.graphs.error_messages import ErrorMessages
 
 LARGE_UPDATE = 2048
 """Size in bytes above which an update is stored as its keys only, unless the client requested updates."""
@@ -57,9 +58,12 @@ class _State:
 
 
 class Normalizer:
-    def __init__(self, requested: frozenset[str], base_metadata: Mapping[str, Any]) -> None:
+    def __init__(
+        self, requested: frozenset[str], base_metadata: Mapping[str, Any], messages: ErrorMessages | None = None
+    ) -> None:
         self._requested = requested
         self._base_metadata = base_metadata
+        self._errors = messages or ErrorMessages()
         self._messages: dict[str | None, _Message] = {}
         self._message_count = 0
         self._states = ByNamespace(_State)
@@ -86,13 +90,19 @@ class Normalizer:
             case "tools":
                 return (Draft(Kind.TOOL, native(part), ns, at),)
             case "tasks":
-                return self._task(ns, part, at)
+                return self._task(ns, self._redacted(part), at)
             case "checkpoints":
                 return self._checkpoint(ns, part, at)
             case "debug":
-                return (Draft(Kind.DEBUG, {"value": _debug(native(part))}, ns, at),)
+                redacted = {**part, "payload": self._redacted(part["payload"])}
+                return (Draft(Kind.DEBUG, {"value": _debug(native(redacted))}, ns, at),)
             case _:
                 return ()
+
+    def _redacted(self, task: dict[str, Any]) -> dict[str, Any]:
+        """A task, or a checkpoint, without the messages of errors that clients must not receive."""
+        error = task.get("error")
+        return {**task, "error": self._errors.redact(error)} if isinstance(error, BaseException) else task
 
     @staticmethod
     def _custom(ns: Namespace, part: Any, at: int) -> Draft:

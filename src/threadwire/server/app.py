@@ -18,6 +18,7 @@ from threadwire.core.records import Ttl
 from threadwire.engine.expiry import Expiry
 from threadwire.engine.lifecycle import Engine, open_engine
 from threadwire.errors import ConfigError
+from threadwire.graphs.error_messages import ErrorMessages
 from threadwire.graphs.http_config import HeaderChoice, HttpConfig
 from threadwire.graphs.persistence_config import ThreadTtlConfig
 from threadwire.graphs.serializer import Serializer
@@ -85,6 +86,7 @@ async def open_server(settings: Settings, *, dev: bool = False) -> AsyncIterator
             keep_temporary=settings.keep_temporary_seconds,
             webhooks=webhooks,
             expiry=expiry_of(project.config.checkpointer.ttl),
+            messages=ErrorMessages(frozenset({"*"}) if dev else settings.shown_errors),
         ) as engine,
         open_swappable_app() as switch,
     ):
