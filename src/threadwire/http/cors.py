@@ -30,6 +30,9 @@ class ConditionalCors:
             expose_headers=exposed,
             allow_credentials=credentials,
             max_age=max_age,
+            # Browsers ask before a page from the internet calls a server in a private network, such as loopback. The
+            # origin is checked as for any other request.
+            allow_private_network=True,
         )
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:

@@ -3,13 +3,18 @@
 import re
 from collections.abc import Awaitable
 
+import structlog
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from threadwire.http.problems import problem
 
 LOOPBACK_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]"})
 LOOPBACK_ORIGIN = r"https?://(localhost|127\.0\.0\.1|\[::1\])(:\d+)?"
+MAX_LOGGED_ORIGINS = 100
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+
+
+logger = structlog.get_logger("threadwire.http")
 
 
 class TrustedSource:
@@ -20,6 +25,7 @@ class TrustedSource:
         self._app = app
         self._hosts = hosts
         self._origins = origins
+        self._rejected: set[str] = set()
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         if scope["type"] not in ("http", "websocket"):
@@ -29,11 +35,25 @@ class TrustedSource:
         if "*" not in self._hosts and _host_name(host) not in self._hosts:
             return problem(421, "This server does not serve that host name")(scope, receive, send)
         origin = headers.get(b"origin")
-        if origin is not None and scope.get("method") not in _SAFE_METHODS:
-            text = origin.decode("latin-1")
-            if not self._origins.fullmatch(text) and text.partition("://")[2] != host:
+        if origin is not None and not self._accepts(text := origin.decode("latin-1"), host):
+            self._log_rejected(text)
+            if scope.get("method") not in _SAFE_METHODS:
                 return problem(403, "This server does not accept requests from that origin")(scope, receive, send)
         return self._app(scope, receive, send)
+
+    def _accepts(self, origin: str, host: str) -> bool:
+        return self._origins.fullmatch(origin) is not None or origin.partition("://")[2] == host
+
+    def _log_rejected(self, origin: str) -> None:
+        """Log each origin once. The browser does not show the page why it was rejected, not even a read."""
+        if origin in self._rejected or len(self._rejected) >= MAX_LOGGED_ORIGINS:
+            return
+        self._rejected.add(origin)
+        logger.warning(
+            "origin_rejected",
+            origin=origin[:200],
+            hint="To let its pages call this server, add it to THREADWIRE_ALLOWED_ORIGINS or to http.cors.",
+        )
 
 
 def _host_name(host: str) -> str:

@@ -8,8 +8,8 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from threadwire.environment import PREFIX
 from threadwire.errors import ConfigError
-from threadwire.settings import PREFIX
 
 GRAPH_CONFIGS = "LANGGRAPH_CONFIG"
 """A JSON object: the config of each graph's default assistant, by graph id."""

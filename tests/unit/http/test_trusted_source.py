@@ -2,8 +2,9 @@ import json
 import re
 
 import pytest
+from structlog.testing import capture_logs
 
-from threadwire.http.trusted_source import LOOPBACK_HOSTS, LOOPBACK_ORIGIN, TrustedSource
+from threadwire.http.trusted_source import LOOPBACK_HOSTS, LOOPBACK_ORIGIN, MAX_LOGGED_ORIGINS, TrustedSource
 
 pytestmark = pytest.mark.anyio
 
@@ -81,3 +82,34 @@ async def test_every_loopback_origin_may_write_in_development(origin):
 )
 async def test_other_origins_may_not_write_in_development(origin):
     assert await status_for(host="localhost:2024", origin=origin, origins=LOOPBACK_ORIGIN) == 403
+
+
+@pytest.mark.parametrize("method", ["POST", "GET", "OPTIONS"])
+async def test_a_rejected_origin_is_logged_with_the_setting_that_allows_it(method):
+    with capture_logs() as logged:
+        await status_for(method=method, host="localhost:2024", origin="https://smith.langchain.com")
+    (event,) = logged
+    assert (event["event"], event["origin"]) == ("origin_rejected", "https://smith.langchain.com")
+    assert "THREADWIRE_ALLOWED_ORIGINS" in event["hint"]
+
+
+async def test_an_accepted_origin_is_not_logged():
+    with capture_logs() as logged:
+        await status_for(host="localhost:2024", origin="http://localhost:2024")
+        await status_for(host="localhost:2024", origin="http://localhost:3000", origins=LOOPBACK_ORIGIN)
+    assert logged == []
+
+
+async def test_each_origin_is_logged_once_and_only_so_many():
+    async def application(scope, receive, send):
+        pass
+
+    async def send(message):
+        pass
+
+    app = TrustedSource(application, LOOPBACK_HOSTS, re.compile(r"(?!)"))
+    with capture_logs() as logged:
+        for number in [0, 0, *range(200)]:
+            headers = [(b"host", b"localhost"), (b"origin", f"https://{number}.example".encode())]
+            await app({"type": "http", "method": "GET", "path": "/", "headers": headers}, None, send)
+    assert len({event["origin"] for event in logged}) == len(logged) == MAX_LOGGED_ORIGINS
