@@ -57,6 +57,16 @@ async def storage(tmp_path: Path) -> AsyncIterator[Storage]:
         yield storage
 
 
+async def test_a_new_data_directory_is_ignored_by_git(tmp_path: Path) -> None:
+    existing = tmp_path / "existing"
+    existing.mkdir()
+    for directory in (tmp_path / "new", existing):
+        async with open_sqlite_storage(directory):
+            pass
+    assert (tmp_path / "new" / ".gitignore").read_text() == "*\n"
+    assert not (existing / ".gitignore").exists()
+
+
 def token(text: str) -> Draft:
     return Draft(Kind.MESSAGES, [0, text], at=NOW)
 

@@ -61,7 +61,7 @@ def check(
         _print_problem(console, problem)
         if details is not None:
             print_traceback(details, problem.traceback)
-    for warning in config.warnings:
+    for warning in [*config.warnings, *dict.fromkeys(modules.notes)]:
         console.print(Text.assemble(("! ", "yellow"), (config.path.name, "bold"), f"  {warning}"), soft_wrap=True)
     return 1 if problems else 0
 

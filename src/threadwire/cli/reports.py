@@ -52,6 +52,7 @@ def print_reload_result(console: Console, root: Path, result: Reloaded | ReloadF
         _print_row(console, "graph removed", f"{graph_id}: its threads remain, but it can no longer run", "yellow")
     if project.config.path in result.changed:
         _print_warnings(console, project)
+    print_notes(console, project.notes)
 
 
 def _urls(address: str, project: Project) -> list[tuple[str, str]]:

@@ -39,7 +39,7 @@ def run_server(listener: socket.socket, *, dev: bool, notes: Sequence[str] = (),
 
     def announce(address: str, server: Server) -> None:
         print_startup(console, address, settings.data.resolve(), server.project)
-        print_notes(console, [*notes, *_warnings(settings, server.project.config)])
+        print_notes(console, [*notes, *server.project.notes, *startup_warnings(settings, server.project.config)])
 
     def report(result: Reloaded | ReloadFailed) -> None:
         print_reload_result(console, settings.config.absolute().parent, result)
@@ -56,8 +56,10 @@ def run_server(listener: socket.socket, *, dev: bool, notes: Sequence[str] = (),
             raise _first(group) from group
 
 
-def _warnings(settings: Settings, config: ProjectConfig) -> list[str]:
+def startup_warnings(settings: Settings, config: ProjectConfig) -> list[str]:
     warnings = []
+    if settings.insecure_no_auth and (config.wants_auth or config.http.enable_custom_route_auth):
+        warnings.append("the project's auth is off (--insecure-no-auth): any client can read and change every thread")
     if ignored := ignored_variables(os.environ):
         warnings.append(f"these variables of the stock server have no effect: {', '.join(ignored)}")
     return warnings

@@ -5,8 +5,10 @@ from pathlib import Path
 
 from threadwire.errors import ConfigError
 
+SCRIPT_SUFFIXES = frozenset({".js", ".mjs", ".cjs", ".ts", ".mts", ".cts", ".jsx", ".tsx"})
+"""JavaScript and TypeScript."""
 # The suffix distinguishes a file from a package. Other languages are included so that they get a clear error later.
-_FILE_SUFFIXES = frozenset({".py", ".js", ".mjs", ".cjs", ".ts", ".mts", ".cts", ".jsx", ".tsx"})
+_FILE_SUFFIXES = SCRIPT_SUFFIXES | {".py"}
 
 
 @dataclass(frozen=True)

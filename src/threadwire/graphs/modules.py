@@ -10,7 +10,7 @@ import traceback
 from pathlib import Path
 from types import ModuleType
 
-from threadwire.graphs.code_source import CodeSource
+from threadwire.graphs.code_source import SCRIPT_SUFFIXES, CodeSource
 from threadwire.graphs.own_code import is_own_code
 from threadwire.graphs.tracebacks import fits_one_line, render_traceback
 
@@ -41,15 +41,34 @@ class ProjectModules:
     def __init__(self, root: Path) -> None:
         self._root = root
         self._files: dict[Path, ModuleType] = {}
+        self.notes: list[str] = []
+        """What the operator should know about the modules that were imported."""
 
     def load(self, source: CodeSource) -> ModuleType:
         return self._load_file(source.location) if source.is_file else self._load_module(source.location)
 
     def _load_module(self, name: str) -> ModuleType:
         try:
-            return importlib.import_module(name)
+            module = importlib.import_module(name)
         except (Exception, SystemExit) as error:
             raise LoadError(self._explain(f"importing {name} failed", error)) from error
+        self._note_installed_copy(name, module)
+        return module
+
+    def _note_installed_copy(self, name: str, module: ModuleType) -> None:
+        """Note that a module of the project was imported from another place, so that edits have no effect."""
+        file = getattr(module, "__file__", None) or ""
+        relative = Path(*name.split("."))
+        sources = (
+            folder / path
+            for folder in (self._root, self._root / "src")
+            for path in (relative.with_suffix(".py"), relative / "__init__.py")
+        )
+        if not is_own_code(file) and (source := next(filter(Path.is_file, sources), None)) is not None:
+            self.notes.append(
+                f"{name} was imported from {file}, an installed copy of {_shorten(str(source), self._root)}:"
+                " edits have no effect. Run pip install -e ."
+            )
 
     def _load_file(self, location: str) -> ModuleType:
         path = Path(os.path.normpath(self._root / location))
@@ -58,7 +77,7 @@ class ProjectModules:
         if not os.path.isfile(path):
             raise LoadError(f"file not found: {location} ({path})")
         if path.suffix != ".py":
-            raise LoadError(f"{location} is not a Python file. Only Python graphs are supported.")
+            raise LoadError(f"{location} is not a Python file. {_other_language(path)}")
         module = self._files[path] = self._execute(path, location)
         return module
 
@@ -79,7 +98,19 @@ class ProjectModules:
 
     def _explain(self, summary: str, error: BaseException) -> str:
         line = _own_line(error, self._root)
-        return f"{summary}: {name_and_message(error)}" + (f" ({line})" if line else "")
+        explained = f"{summary}: {name_and_message(error)}" + (f" ({line})" if line else "")
+        if isinstance(error, ModuleNotFoundError) and self._is_installable():
+            explained += ". Is the project installed? Run pip install -e ."
+        return explained
+
+    def _is_installable(self) -> bool:
+        return any((self._root / name).is_file() for name in ("pyproject.toml", "setup.py", "setup.cfg"))
+
+
+def _other_language(path: Path) -> str:
+    if path.suffix in SCRIPT_SUFFIXES:
+        return "Only Python graphs are supported. Serve this one with npx @langchain/langgraph-cli dev."
+    return "Only Python graphs are supported."
 
 
 def _module_name(path: Path, root: Path) -> str:

@@ -243,11 +243,15 @@ class UserLoop:
                     logger.warning("loop_unblocked", loop=self.name)
                 reported = False
             elif not reported:
-                reported = True
-                self._report(silence)
+                reported = self._report(silence)
 
-    def _report(self, silence: float) -> None:
-        node, location = self._location()
+    def _report(self, silence: float) -> bool:
+        """Report that a node blocks the loop. Return False if none does: imports block every loop, on whatever thread
+        they run, and happen once."""
+        frame = sys._current_frames().get(self._thread.ident or 0)
+        node, location = _blocking_location(frame)
+        if (node is None and location is None) or _is_importing(frame):
+            return False
         logger.warning(
             "loop_blocked",
             loop=self.name,
@@ -256,6 +260,7 @@ class UserLoop:
             seconds=round(silence, 1),
             hint="A node is blocking the loop that all runs share; use an async client or a sync node.",
         )
+        return True
 
     def _location(self) -> tuple[str | None, str | None]:
         return _blocking_location(sys._current_frames().get(self._thread.ident or 0))
@@ -297,6 +302,14 @@ def _blocking_location(frame: FrameType | None) -> tuple[str | None, str | None]
             node = _node_of(frame.f_locals.get("config"))
         frame = frame.f_back
     return node, location
+
+
+def _is_importing(frame: FrameType | None) -> bool:
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _node_of(config: Any) -> str | None:

@@ -28,6 +28,8 @@ class Project:
     """Where checkpoints and store items are kept. Opened once, at startup; a reload does not change it."""
     serializer: Serializer
     webhooks: WebhookRules
+    notes: tuple[str, ...] = ()
+    """What the operator should know about the imported code."""
 
 
 def read_project(settings: Settings) -> ProjectConfig:
@@ -60,6 +62,7 @@ def load_project(config: ProjectConfig) -> Project:
         load_persistence(config, modules),
         checkpoint_serializer(config.checkpointer),
         resolve_headers(config.webhooks, os.environ),
+        notes=tuple(dict.fromkeys(modules.notes)),
     )
 
 

@@ -8,8 +8,10 @@ from typer.testing import CliRunner
 
 from threadwire import __version__, cli
 from threadwire.cli import debugger
-from threadwire.cli.serve_command import read_settings
+from threadwire.cli.serve_command import read_settings, startup_warnings
 from threadwire.errors import ConfigError
+from threadwire.graphs.config import load_config
+from threadwire.settings import Settings
 
 
 def error_of(*options):
@@ -82,3 +84,17 @@ def test_an_invalid_value_is_reported_with_the_name_under_which_it_was_given(
 def test_variables_of_the_stock_server_in_the_projects_env_are_honoured(tmp_path):
     (tmp_path / "langgraph.json").write_text('{"graphs": {"a": "./a.py:a"}, "env": {"N_JOBS_PER_WORKER": "7"}}')
     assert read_settings(config=tmp_path / "langgraph.json").concurrency == 7
+
+
+def warnings_for(config, **settings):
+    return startup_warnings(Settings(**settings), load_config(config))
+
+
+def test_an_auth_that_is_off_is_a_warning(tmp_path):
+    config = tmp_path / "langgraph.json"
+    config.write_text('{"graphs": {"a": "./a.py:a"}}')
+    assert warnings_for(config, insecure_no_auth=True) == []
+    config.write_text('{"graphs": {"a": "./a.py:a"}, "auth": {"path": "./a.py:auth"}}')
+    assert warnings_for(config, insecure_no_auth=True) == [
+        "the project's auth is off (--insecure-no-auth): any client can read and change every thread"
+    ]

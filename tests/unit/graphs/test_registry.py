@@ -6,7 +6,9 @@ from types import SimpleNamespace
 import pytest
 
 from threadwire.errors import GraphUnavailable
+from threadwire.graphs.code_source import CodeSource
 from threadwire.graphs.config import load_config, prepare_environment
+from threadwire.graphs.modules import ProjectModules
 from threadwire.graphs.registry import draw, load_registry
 
 pytestmark = pytest.mark.anyio
@@ -283,7 +285,10 @@ def test_missing_file_is_named(project):
 def test_javascript_is_rejected(project):
     (project.root / "agent.ts").write_text("export const graph = 1")
     registry = project.load({"agent": "./agent.ts:graph"})
-    assert registry.failures()["agent"] == "./agent.ts is not a Python file. Only Python graphs are supported."
+    assert registry.failures()["agent"] == (
+        "./agent.ts is not a Python file. Only Python graphs are supported. "
+        "Serve this one with npx @langchain/langgraph-cli dev."
+    )
 
 
 def test_missing_package_is_reported_with_the_line_of_the_import(project):
@@ -327,6 +332,35 @@ def test_failed_import_leaves_no_module_behind(project):
     before = set(sys.modules)
     failure(project, "raise ValueError")
     assert set(sys.modules) == before
+
+
+def test_missing_module_of_a_project_that_can_be_installed_suggests_to_install_it(project):
+    (project.root / "pyproject.toml").touch()
+    registry = project.load({"agent": "no_such_package.agent:graph"})
+    assert registry.failures()["agent"] == (
+        "importing no_such_package.agent failed: ModuleNotFoundError: No module named 'no_such_package'."
+        " Is the project installed? Run pip install -e ."
+    )
+
+
+@pytest.mark.parametrize("source", ["copied_package/agent.py", "src/copied_package/agent/__init__.py"])
+def test_installed_copy_of_the_projects_own_module_is_noted(tmp_path, monkeypatch, source):
+    installed = tmp_path / "venv/site-packages/copied_package/agent.py"
+    for file in (installed, tmp_path / source):
+        file.parent.mkdir(parents=True)
+        file.touch()
+    monkeypatch.setattr(sys, "path", [str(installed.parents[1]), *sys.path])
+    modules = ProjectModules(tmp_path)
+    try:
+        modules.load(CodeSource("copied_package.agent", "graph"))
+        modules.load(CodeSource("json.decoder", "JSONDecoder"))
+    finally:
+        for name in ("copied_package.agent", "copied_package"):
+            sys.modules.pop(name, None)
+    assert modules.notes == [
+        f"copied_package.agent was imported from {installed}, an installed copy of {source}:"
+        " edits have no effect. Run pip install -e ."
+    ]
 
 
 def test_missing_module_is_named(project):

@@ -1,11 +1,13 @@
 """User code runs on its own loop: results, cancellation, failures, and detection of blocking code."""
 
 import asyncio
+import importlib
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator, MutableMapping
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -398,6 +400,20 @@ async def test_blocking_outside_a_node_is_logged_with_its_location(watchdog: Wat
 
     assert watchdog.lines[0]["node"] is None
     assert watchdog.lines[0]["at"] == f"{__file__}:{factory.__code__.co_firstlineno + 1} in factory"
+
+
+async def test_an_import_that_blocks_is_not_logged(
+    watchdog: WatchdogLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "slow_to_import.py").write_text(f"import time; time.sleep({5 * BLOCKED_AFTER})")
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    async def work() -> None:
+        importlib.import_module("slow_to_import")
+
+    with UserLoop("test") as loop:
+        await loop.run(work)
+    assert watchdog.lines == []
 
 
 async def test_long_block_is_logged_once(watchdog: WatchdogLog) -> None:

@@ -90,12 +90,19 @@ async def open_sqlite_storage(
         yield SqliteStorage(writer, readers, tails, watchers, clock, serializer or strict_serializer())
 
 
+def _create(directory: Path) -> None:
+    """Create the directory. It is usually inside a repository, so it contains a .gitignore that covers all of it."""
+    if not directory.is_dir():
+        directory.mkdir(parents=True, exist_ok=True)
+        (directory / ".gitignore").write_text("*\n")
+
+
 @contextmanager
 def _locked(directory: Path) -> Iterator[None]:
     """Hold the directory's lock, which proves that no other process uses the directory and that the previous one has
     ended. A child process forked by user code must close the lock, or it would hold it after its parent has ended."""
     try:
-        directory.mkdir(parents=True, exist_ok=True)
+        _create(directory)
         handle = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise _unusable(directory, error) from error
