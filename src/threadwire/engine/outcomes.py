@@ -3,7 +3,7 @@
 from threadwire.core.entries import Entry, Json, Kind
 from threadwire.core.ids import Seq
 from threadwire.core.records import Run
-from threadwire.core.state_fold import StateFold
+from threadwire.core.state_fold import JsonState
 from threadwire.engine.follow import POLL
 from threadwire.engine.projections import PAGE
 from threadwire.storage.abc import Storage
@@ -11,7 +11,7 @@ from threadwire.storage.abc import Storage
 
 async def wait_for_outcome(storage: Storage, run: Run) -> Json:
     """Wait for a run to end. Return its last values, an error, or `{}` if it was cancelled."""
-    state, cursor = StateFold(), Seq(run.queued_seq - 1)
+    state, cursor = JsonState(), Seq(run.queued_seq - 1)
     waited = False
     with storage.log.watch(run.thread_id) as wakeup:
         while True:
@@ -37,7 +37,7 @@ async def _was_deleted(storage: Storage, run: Run, cursor: Seq) -> bool:
     )
 
 
-def _outcome(ended: Entry, state: StateFold) -> Json:
+def _outcome(ended: Entry, state: JsonState) -> Json:
     if ended.data["status"] in ("error", "timeout"):
         return {"__error__": ended.data["error"]}
     if ended.data["status"] in ("interrupted", "rolled_back"):

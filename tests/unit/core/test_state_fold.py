@@ -1,21 +1,32 @@
-"""The state of a thread is the fold of its `state` entries (spec/log.md, 6.5 - 6.8)."""
+"""The state of a thread is the fold of its `state` entries (spec/log.md, 6.5 - 6.8), in both forms."""
 
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from threadwire.core.json import loads
-from threadwire.core.state_fold import StateFold
+from threadwire.core.state_fold import JsonState, ValueState
 
 leaves = st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(max_size=5)
 values = st.recursive(leaves, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=3), inner))
 states = st.dictionaries(st.sampled_from("abcde"), values, max_size=5)
 
 
+FOLDS = (JsonState, ValueState)
+each_form = pytest.mark.parametrize("form", FOLDS)
+
+
 def folded(*entries):
-    fold = StateFold()
+    """Return the state, which must not depend on the form in which it is stored."""
+    as_json, as_value = (state_after(entries, form) for form in FOLDS)
+    assert as_json == as_value
+    return as_json
+
+
+def state_after(entries, form):
+    fold = form()
     for entry in entries:
         fold.apply(entry)
     return fold.value()
@@ -43,9 +54,11 @@ def change(before, after):
     return entry
 
 
-@given(st.lists(states, min_size=1, max_size=6))
-def test_a_full_state_and_its_changes_reproduce_every_state_with_its_key_order(history):
-    fold = StateFold()
+@each_form
+@settings(max_examples=50, deadline=None)
+@given(history=st.lists(states, min_size=1, max_size=6))
+def test_a_full_state_and_its_changes_reproduce_every_state_with_its_key_order(form, history):
+    fold = form()
     fold.apply(full(history[0]))
     shown = [fold.value()]
     for before, after in pairwise(history):
@@ -53,6 +66,16 @@ def test_a_full_state_and_its_changes_reproduce_every_state_with_its_key_order(h
         shown.append(fold.value())
     assert shown == history
     assert [list(state) for state in shown] == [list(state) for state in history]
+
+
+@each_form
+@settings(max_examples=50, deadline=None)
+@given(history=st.lists(states, min_size=1, max_size=6), data=st.data())
+def test_a_fold_that_starts_with_the_state_at_any_position_ends_like_one_fed_from_the_start(form, history, data):
+    entries = [full(history[0]), *(change(before, after) for before, after in pairwise(history))]
+    position = data.draw(st.integers(0, len(history) - 1))
+    late = [full(state_after(entries[: position + 1], form)), *entries[position + 1 :]]
+    assert state_after(late, form) == state_after(entries, form)
 
 
 @given(st.lists(leaves, max_size=8), st.data())
@@ -77,7 +100,7 @@ def test_a_state_that_is_not_an_object_is_rendered_whole(value):
 
 
 def test_a_state_without_entries_is_an_empty_object():
-    assert StateFold().dumps() == b"{}"
+    assert JsonState().dumps() == b"{}"
     assert folded({}) == {}
 
 
@@ -85,8 +108,9 @@ def test_a_change_leaves_other_keys_alone():
     assert folded(full({"a": [1], "b": 2}), {"set": {"b": 3}}, {}) == {"a": [1], "b": 3}
 
 
-def test_a_list_can_become_another_type_and_a_list_again():
-    fold = StateFold()
+@each_form
+def test_a_list_can_become_another_type_and_a_list_again(form):
+    fold = form()
     fold.apply(full({"a": [1, 2]}))
     fold.apply({"set": {"a": "text"}})
     assert fold.value() == {"a": "text"}
@@ -96,22 +120,33 @@ def test_a_list_can_become_another_type_and_a_list_again():
 
 
 def test_rendering_the_state_does_not_change_it():
-    fold = StateFold()
+    fold = JsonState()
     fold.apply(full({"a": [1, {"b": []}]}))
     assert fold.dumps() == fold.dumps() == b'{"a":[1,{"b":[]}]}'
     assert loads(fold.dumps()) == fold.value()
 
 
-def test_the_fold_does_not_hold_references_to_entries():
+def test_a_returned_value_does_not_change_with_later_entries():
+    fold = ValueState()
+    fold.apply(full({"a": [1, 2]}))
+    before = fold.value()
+    fold.apply({"splice": {"a": [1, 1, [3, 4]]}, "set": {"b": 0}, "keys": ["a", "b"]})
+    assert before == {"a": [1, 2]}
+    assert fold.value() == {"a": [1, 3, 4], "b": 0}
+
+
+@each_form
+def test_the_fold_does_not_hold_references_to_entries(form):
     entry = full({"a": [1]})
-    fold = StateFold()
+    fold = form()
     fold.apply(entry)
     entry["set"]["a"].append(2)
     assert fold.value() == {"a": [1]}
 
 
-def test_a_splice_of_a_value_that_is_not_a_list_fails_an_assertion():
-    fold = StateFold()
+@each_form
+def test_a_splice_of_a_value_that_is_not_a_list_fails_an_assertion(form):
+    fold = form()
     fold.apply(full({"a": 1}))
     with pytest.raises(AssertionError, match="a splice requires a list"):
         fold.apply({"splice": {"a": [0, 0, []]}})

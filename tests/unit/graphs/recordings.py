@@ -9,7 +9,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from threadwire.core.entries import Draft, Json, Kind, Namespace
 from threadwire.core.json import dumps, native
-from threadwire.core.state_fold import StateFold
+from threadwire.core.state_fold import JsonState
 from threadwire.graphs.execution import RECORDED_MODES
 from threadwire.graphs.normalize import Normalizer
 from threadwire.graphs.persistence_config import CheckpointerConfig
@@ -33,7 +33,7 @@ class Recording:
         self.states: list[tuple[bytes, bytes]] = []
         """Each `values` part, and the state folded from the entries up to it."""
         self.chunks: list[tuple[Json, Json]] = []
-        self._folds: dict[Namespace, StateFold] = {}
+        self._folds: dict[Namespace, JsonState] = {}
 
     async def run(self, graph: Any, graph_input: Any, config: dict[str, Any] | None = None) -> None:
         async for ns, mode, part in graph.astream(
@@ -43,7 +43,7 @@ class Recording:
             self.entries += drafts
             if mode == "values":
                 [entry] = drafts
-                fold = self._folds.setdefault(ns, StateFold())
+                fold = self._folds.setdefault(ns, JsonState())
                 fold.apply(native(entry.data))
                 self.states.append((dumps(part), fold.dumps()))
             if mode == "messages":

@@ -13,7 +13,7 @@ from recordings import AT, Recording, normalizer
 
 from threadwire.core.entries import Draft, Kind
 from threadwire.core.json import dumps, native
-from threadwire.core.state_fold import StateFold
+from threadwire.core.state_fold import JsonState
 
 pytestmark = pytest.mark.anyio
 
@@ -33,7 +33,7 @@ class Story:
         self._draw = data.draw
         self._state: dict[str, Any] = {}
         self._normalizer = normalizer()
-        self._fold = StateFold()
+        self._fold = JsonState()
 
     def step(self) -> None:
         changes = [self._set, self._delete, self._append, self._splice, self._reorder_keys]
@@ -135,7 +135,7 @@ def test_state_may_be_any_value_and_change_to_any_value(history: list[Any]) -> N
 
 
 def folds(history: Sequence[Any]) -> list[bytes]:
-    fed, fold, folded = normalizer(), StateFold(), []
+    fed, fold, folded = normalizer(), JsonState(), []
     for state in history:
         fed.feed((), "updates", {"node": state}, AT)
         [entry] = fed.feed((), "values", state, AT)

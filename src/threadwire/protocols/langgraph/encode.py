@@ -25,7 +25,7 @@ from threadwire.core.encoding import Message
 from threadwire.core.entries import MESSAGES, Entry, Json, Kind, Namespace
 from threadwire.core.json import dumps, native
 from threadwire.core.namespaces import ByNamespace
-from threadwire.core.state_fold import StateFold
+from threadwire.core.state_fold import JsonState
 
 DEFAULT_MODES = ("values",)
 MODES = frozenset(
@@ -45,7 +45,7 @@ class RunStreamEncoder:
     def __init__(self, options: StreamOptions) -> None:
         self._modes = options.modes
         self._subgraphs = options.subgraphs
-        self._states = ByNamespace(StateFold)
+        self._states = ByNamespace(JsonState)
         self._messages: _TupleMessages | _AccumulatedMessages | None = None
         if "messages-tuple" in self._modes:  # takes precedence over `messages`, as on the official server
             self._messages = _TupleMessages()

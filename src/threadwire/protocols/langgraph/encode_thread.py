@@ -11,7 +11,7 @@ from threadwire.core.encoding import Message
 from threadwire.core.entries import Entry, Json, Kind
 from threadwire.core.ids import RunId
 from threadwire.core.json import dumps
-from threadwire.core.state_fold import StateFold
+from threadwire.core.state_fold import JsonState
 from threadwire.protocols.langgraph.encode import DEFAULT_MODES, RunStreamEncoder, StreamOptions
 
 DEFAULT_THREAD_MODES = ("run_modes",)
@@ -27,7 +27,7 @@ class ThreadStreamEncoder:
         self._lifecycle = "lifecycle" in modes
         self._state = "state_update" in modes
         self._runs: dict[RunId, RunStreamEncoder] = {}
-        self._states: dict[RunId, StateFold] = {}
+        self._states: dict[RunId, JsonState] = {}
 
     def feed(self, entry: Entry) -> Sequence[Message]:
         if entry.run_id is None:
@@ -43,7 +43,7 @@ class ThreadStreamEncoder:
         return shown if changed is None else [(b"state_update", changed), *shown]
 
     def _started(self, run_id: RunId, entry: Entry) -> Sequence[Message]:
-        self._states[run_id] = StateFold()
+        self._states[run_id] = JsonState()
         if not self._run_modes and not self._lifecycle:
             return ()
         if run_id not in self._runs:
