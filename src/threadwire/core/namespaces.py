@@ -44,3 +44,9 @@ class ByNamespace(Generic[T]):
     def clear(self) -> None:
         self._here = None
         self._inner.clear()
+
+
+def is_below_task(inner: Namespace, ns: Namespace, task_id: str) -> bool:
+    """Whether `inner` lies in a subgraph that this task of `ns` called (spec/log.md, 6.9)."""
+    depth = len(ns)
+    return len(inner) > depth and inner[:depth] == ns and inner[depth].partition(":")[2] == task_id

@@ -1,4 +1,4 @@
-from threadwire.core.namespaces import ByNamespace
+from threadwire.core.namespaces import ByNamespace, is_below_task
 
 
 def lists_at(*namespaces):
@@ -40,3 +40,12 @@ def test_clear_drops_everything():
     lists = lists_at((), ("a:1",))
     lists.clear()
     assert (lists.at(()), lists.at(("a:1",))) == ([], [])
+
+
+def test_a_namespace_is_below_the_task_that_called_its_subgraph():
+    assert is_below_task(("a:1",), (), "1")
+    assert is_below_task(("a:1", "b:2", "c:3"), ("a:1",), "2")
+    assert not is_below_task((), (), "1")
+    assert not is_below_task(("a:1",), ("a:1",), "1")
+    assert not is_below_task(("a:1", "b:2"), ("x:1",), "2")
+    assert not is_below_task(("a:1", "b:2"), (), "2")
