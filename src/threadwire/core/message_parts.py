@@ -12,21 +12,17 @@ from threadwire.core.open_parts import OpenParts, Part, PartChange, PartDelta
 class MessageWithParts(StreamedMessage):
     """A streamed message, and what its parts need to remember."""
 
-    __slots__ = ("calls", "only_text", "task", "text")
+    __slots__ = ("calls", "plain_text", "started_calls", "task")
 
     def __init__(self, message_id: str, fields: dict[str, Json], meta: Json, ns: Namespace, change: Change) -> None:
         super().__init__(message_id, fields, meta, ns, change)
         self.task = task_of(meta or {})
         self.calls: dict[Json, str] = {}
         """The ids of the calls by their index in the message."""
-        self.text: Part | None = None
-        """The text part that was opened last."""
-        self.only_text = False
-        """Whether the last chunk had nothing but text."""
-
-    def appends_text(self) -> bool:
-        """Whether the last entry only appended text to a text that was open: its single change is a delta."""
-        return self.only_text and self.change == "text" and self.text is not None and self.text.is_open
+        self.started_calls: set[str] = set()
+        self.plain_text: Part | None = None
+        """The text to which `[number, text]` only appends, while the part is open; None if such an entry has to be
+        inspected."""
 
 
 M = TypeVar("M", bound=MessageWithParts)
@@ -45,7 +41,7 @@ class MessageParts(Generic[M]):
 
     def feed(self, message: M) -> list[PartChange]:
         """Return the changes of the message's last entry, in order. Only a model's messages have parts."""
-        message.only_text = False
+        message.plain_text = None
         fields = message.fields
         if message_type(fields) != "ai":
             return []
@@ -60,26 +56,27 @@ class MessageParts(Generic[M]):
             changes += self._append_call(message, call)
         if message.change == "whole" or fields.get("chunk_position") == "last":
             return changes + self._close(message)
-        message.only_text = not (calls or additional or isinstance(content, list))
+        part = self._open.get(("text", message.id))
+        if part is not None and not (calls or additional or isinstance(content, list)) and self._shows(message, part):
+            message.plain_text = part
         return changes
 
     def _append_reasoning(self, message: M, text: str) -> list[PartChange]:
-        part = self._open.get(("reasoning", message.id))
-        if part is not None:
-            return [*self._open.close(("text", message.id)), PartDelta(part, text)]
         part = Part("reasoning", message.id, message.ns, task=message.task)
+        part = self._open.get(part.key) or part
         if not self._shows(message, part):
             return []
-        return [*self._open.close(("text", message.id)), self._open.open(part), PartDelta(part, text)]
+        changes = self._open.close(("text", message.id))
+        changes += [] if part.is_open else [self._open.open(part)]
+        return [*changes, PartDelta(part, text)]
 
     def _append_text(self, message: M, text: str) -> list[PartChange]:
-        part = self._open.get(("text", message.id))
-        if part is not None:
-            return [PartDelta(part, text)]
         part = Part("text", message.id, message.ns, message.fields.get("name") or None, task=message.task)
+        part = self._open.get(part.key) or part
         if not self._shows(message, part):
             return []
-        message.text = part
+        if part.is_open:
+            return [PartDelta(part, text)]
         closed = self._open.close(("reasoning", message.id)) + self._close_calls(message)
         return [*closed, self._open.open(part), PartDelta(part, text)]
 
@@ -98,11 +95,12 @@ class MessageParts(Generic[M]):
     def _start_call(self, message: M, index: Json, call_id: str, name: str) -> list[PartChange]:
         closed = self._open.close(("text", message.id)) + self._open.close(("reasoning", message.id))
         closed += self._close_calls(message)
-        started_before = call_id in message.calls.values()
         message.calls[index] = call_id
         part = Part("call", call_id, message.ns, name, message.id, message.task)
-        if started_before or not self._shows(message, part):
+        if call_id in message.started_calls or not self._shows(message, part):
             return closed
+        message.started_calls.add(call_id)
+        closed += self._open.close(part.key)  # some models use one id in several messages
         return [*closed, self._open.open(part)]
 
     def _close_calls(self, message: M) -> list[PartChange]:

@@ -4,7 +4,7 @@ There is one fold. Its subclasses differ in how they store a value: `JsonState` 
 after every change, `ValueState` for readers that inspect it.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 from threadwire.core.entries import Json
@@ -42,9 +42,6 @@ class StateFold(Generic[T]):
         if "keys" in data:
             self._order = data["keys"]
 
-    def _items(self) -> Iterator[tuple[str, T | list[T]]]:
-        return ((key, self._keys[key]) for key in self._order if key in self._keys)
-
 
 class JsonState(StateFold[bytes]):
     """A state as JSON fragments: rendering it after a small change joins them instead of serialising everything."""
@@ -57,14 +54,18 @@ class JsonState(StateFold[bytes]):
     def dumps(self) -> bytes:
         if self._whole is not None:
             return self._whole[0]
-        return b"{" + b",".join([dumps(key) + b":" + _joined(value) for key, value in self._items()]) + b"}"
+        parts = [dumps(key) + b":" + _joined(self._keys[key]) for key in self._order if key in self._keys]
+        return b"{" + b",".join(parts) + b"}"
 
     def value(self) -> Json:
         return loads(self.dumps())
 
 
 class ValueState(StateFold[Json]):
-    """A state as its values. A value that was returned never changes, but it may share parts with entries."""
+    """A state as its values. Keys are in the order in which they were set, not in that of the graph.
+
+    A value that was returned never changes, but it may share parts with entries.
+    """
 
     __slots__ = ()
 
@@ -72,7 +73,7 @@ class ValueState(StateFold[Json]):
         super().__init__(_unchanged)
 
     def value(self) -> Json:
-        return self._whole[0] if self._whole is not None else dict(self._items())
+        return self._whole[0] if self._whole is not None else dict(self._keys)
 
 
 def _joined(fragment: bytes | list[bytes]) -> bytes:

@@ -18,12 +18,12 @@ class Reader:
 
     def __init__(self, hidden: tuple[str, ...] = ()) -> None:
         self.opened = OpenParts()
-        self._hidden = hidden
+        self.hidden = hidden
         self.messages = MessageFold(MessageWithParts)
         self.parts = MessageParts[MessageWithParts](self.opened, self._shows)
 
     def _shows(self, message: MessageWithParts, part: Part) -> bool:
-        return part.kind not in self._hidden and part.name not in self._hidden
+        return part.kind not in self.hidden and part.name not in self.hidden
 
     def feed(self, data: Any, number: int = 1) -> list[tuple[str, str, str]]:
         return [described(change) for change in self.changes(entry(data, number))]
@@ -120,6 +120,29 @@ def test_a_call_is_started_once() -> None:
     ]
 
 
+def test_a_call_that_was_not_shown_may_start_later() -> None:
+    """Some models send the name after the id."""
+    reader = Reader(hidden=("",))
+    reader.feed(first("", tool_call_chunks=[call("", "c")]))
+
+    assert reader.feed(patch(tool_call_chunks=[call("{}", "c", "add", index=1)])) == [
+        ("start", "call", "c"),
+        ("delta", "call", "{}"),
+    ]
+
+
+def test_a_call_id_that_another_message_uses_starts_a_new_call() -> None:
+    reader = Reader()
+    reader.feed(first("", tool_call_chunks=[call("{", "c", "add")]))
+    other = first("", tool_call_chunks=[call("{}", "c", "add")])
+
+    assert reader.feed({**other, "i": 1, "chunk": {**other["chunk"], "id": "n"}}) == [
+        ("end", "call", "c"),
+        ("start", "call", "c"),
+        ("delta", "call", "{}"),
+    ]
+
+
 def test_a_whole_message_is_complete_at_once() -> None:
     calls = [{"id": "c", "name": "add", "args": {"a": 1}}]
     message = {
@@ -155,6 +178,14 @@ def test_a_text_that_the_reader_does_not_show_is_skipped() -> None:
     assert reader.feed(patch("", tool_call_chunks=[call("}")])) == [("delta", "call", "}")]
 
 
+def test_a_text_that_the_reader_does_not_show_is_not_appended_to_an_open_one() -> None:
+    reader = Reader()
+    reader.feed(first("Hi"))
+    reader.hidden = ("text",)
+
+    assert reader.feed(patch("secret")) == []
+
+
 def test_a_call_that_the_reader_does_not_show_ends_what_is_before_it() -> None:
     reader = Reader(hidden=("secret",))
     reader.feed(first("Hi"))
@@ -171,22 +202,29 @@ def test_a_text_that_its_task_closed_starts_again() -> None:
     assert reader.feed([0, "llo"]) == [("start", "text", "m"), ("delta", "text", "llo")]
 
 
-texts_only = st.builds(dict, content=st.text("ab", min_size=1, max_size=3))
+texts_only = st.builds(dict, content=st.text("ab", max_size=3))
 
 
-@settings(max_examples=60, deadline=None)
-@given(interleaved(texts_only) | interleaved())
-def test_an_entry_that_only_appends_text_has_one_delta(chunks: list[BaseMessageChunk]) -> None:
+@settings(max_examples=100, deadline=None)
+@given(interleaved(texts_only) | interleaved(), st.text("ab", min_size=1, max_size=3))
+def test_a_text_after_plain_text_only_appends_to_it(chunks: list[BaseMessageChunk], text: str) -> None:
     reader = Reader()
     for recorded in entries_of(chunks):
-        message = reader.messages.feed(recorded)
-        assert message is not None
-        appends = message.appends_text()
-        changes = reader.parts.feed(message)
-        if appends and message.content:
-            assert [described(change) for change in changes] == [("delta", "text", message.content)]
-        elif appends:
-            assert changes == []
+        reader.changes(recorded)
+
+    for number, message in reader.messages.streamed.items():
+        if message.plain_text is not None and message.plain_text.is_open:
+            assert reader.feed([number, text]) == [("delta", "text", text)]
+
+
+def test_plain_text_is_known_once_it_has_started() -> None:
+    reader = Reader()
+    reader.feed(first("Hi"))
+    message = reader.messages.streamed[0]
+
+    assert message.plain_text is reader.opened.get(("text", "m"))
+    reader.feed(patch("Hi", additional_kwargs={"reasoning_content": "Hmm"}))
+    assert message.plain_text is None
 
 
 @settings(max_examples=100, deadline=None)

@@ -54,11 +54,10 @@ def change(before, after):
     return entry
 
 
-@each_form
-@settings(max_examples=50, deadline=None)
-@given(history=st.lists(states, min_size=1, max_size=6))
-def test_a_full_state_and_its_changes_reproduce_every_state_with_its_key_order(form, history):
-    fold = form()
+@settings(deadline=None)
+@given(st.lists(states, min_size=1, max_size=6))
+def test_a_full_state_and_its_changes_reproduce_every_state_with_its_key_order(history):
+    fold = JsonState()
     fold.apply(full(history[0]))
     shown = [fold.value()]
     for before, after in pairwise(history):
@@ -66,6 +65,17 @@ def test_a_full_state_and_its_changes_reproduce_every_state_with_its_key_order(f
         shown.append(fold.value())
     assert shown == history
     assert [list(state) for state in shown] == [list(state) for state in history]
+
+
+@settings(deadline=None)
+@given(st.lists(states, min_size=1, max_size=6))
+def test_both_forms_of_a_state_are_equal_after_every_change(history):
+    entries = [full(history[0]), *(change(before, after) for before, after in pairwise(history))]
+    as_json, as_values = JsonState(), ValueState()
+    for entry in entries:
+        as_json.apply(entry)
+        as_values.apply(entry)
+        assert as_json.value() == as_values.value()
 
 
 @each_form

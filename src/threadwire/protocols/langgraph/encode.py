@@ -7,23 +7,14 @@ not ended, so it must be fed a run from its first entry (spec/log.md, 4.5). Its 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from langchain_core.messages import (
-    AIMessageChunk,
-    BaseMessageChunk,
-    ChatMessageChunk,
-    FunctionMessageChunk,
-    HumanMessageChunk,
-    RemoveMessage,
-    SystemMessageChunk,
-    ToolMessageChunk,
-    message_chunk_to_message,
-)
+from langchain_core.messages import RemoveMessage
 
+from threadwire.core.accumulated_message import AccumulatedMessage
 from threadwire.core.encoding import Message
 from threadwire.core.entries import MESSAGES, Entry, Json, Kind, Namespace
-from threadwire.core.json import dumps, native
+from threadwire.core.json import dumps
+from threadwire.core.message_fold import Change, MessageFold, StreamedMessage
 from threadwire.core.namespaces import ByNamespace
 from threadwire.core.state_fold import JsonState
 
@@ -48,19 +39,15 @@ class RunStreamEncoder:
         self._states = ByNamespace(JsonState)
         self._messages: _TupleMessages | _AccumulatedMessages | None = None
         if "messages-tuple" in self._modes:  # takes precedence over `messages`, as on the official server
-            self._messages = _TupleMessages()
+            self._messages = _TupleMessages(options.subgraphs)
         elif "messages" in self._modes:
-            self._messages = _AccumulatedMessages()
+            self._messages = _AccumulatedMessages(options.subgraphs)
 
     def feed(self, entry: Entry) -> Sequence[Message]:
         kind, data = entry.kind, entry.data
         if kind == MESSAGES:
             messages = self._messages
             if messages is None or (entry.ns and not self._subgraphs):
-                return ()
-            if type(data) is list:
-                return messages.token(data)
-            if self._subgraphs and data.get("root"):
                 return ()
             return messages.feed(entry)
         if kind == Kind.STATE:
@@ -103,28 +90,20 @@ _CONTENT = b'[{"content":'
 """The start of every chunk's JSON, before the text."""
 
 
-class _Chunk:
+class _Chunk(StreamedMessage):
     """A streamed message as of its last chunk. What follows its text is serialised once, not with every token."""
 
-    __slots__ = ("after", "fields", "meta", "name")
+    __slots__ = ("after", "meta_json", "name")
 
-    def __init__(self, fields: dict[str, Json], meta: Json, name: bytes) -> None:
-        self.fields = fields
-        self.meta = dumps(meta)
-        self.name = name
-        self._serialise_rest()
+    def __init__(self, message_id: str, fields: dict[str, Json], meta: Json, ns: Namespace, change: Change) -> None:
+        super().__init__(message_id, fields, meta, ns, change)
+        self.name = _name(b"messages", ns)
+        self.meta_json = dumps(meta)
+        self.after = b""
 
-    def patch(self, patch: dict[str, Json], name: bytes) -> None:
-        self.fields = {**self.fields, **patch}
-        self.name = name
-        self._serialise_rest()
-
-    def _serialise_rest(self) -> None:
+    def serialise_rest(self) -> None:
         rest = {key: value for key, value in self.fields.items() if key != "content"}
-        self.after = b"," + dumps(rest)[1:] + b"," + self.meta + b"]"
-
-    def message(self, text: Json) -> Message:
-        return self.name, _CONTENT + dumps(text) + self.after
+        self.after = b"," + dumps(rest)[1:] + b"," + self.meta_json + b"]"
 
 
 class _TupleMessages:
@@ -134,138 +113,81 @@ class _TupleMessages:
     before it starts again with the same id. Otherwise its text would be shown twice.
     """
 
-    def __init__(self) -> None:
-        self._chunks: dict[int, _Chunk] = {}
+    def __init__(self, subgraphs: bool) -> None:
+        self._fold = MessageFold(_Chunk, subgraphs=subgraphs)
+        self._streamed = self._fold.streamed
         self._started: set[str] = set()
         self._abandoned: set[str] = set()
 
     def forget(self) -> None:
-        self._chunks.clear()
+        self._fold.clear()
         self._abandoned |= self._started
         self._started.clear()
 
-    def token(self, data: list[Any]) -> Sequence[Message]:
-        index, text = data
-        chunk = self._chunks[index]
-        return [(chunk.name, _CONTENT + dumps(text) + chunk.after)]
-
     def feed(self, entry: Entry) -> Sequence[Message]:
         data = entry.data
-        name = _name(b"messages", entry.ns)
-        if "patch" in data:
-            chunk = self._chunks[data["i"]]
-            chunk.patch(data["patch"], name)
-            return [chunk.message(chunk.fields["content"])]
-        if "chunk" in data:
-            chunk = self._chunks[data["i"]] = _Chunk(data["chunk"], data["meta"], name)
-            started = chunk.message(chunk.fields["content"])
-        else:
-            started = (name, dumps([data["message"], data["meta"]]))
-        return [*self._removed(data, name), started]
+        if type(data) is list:  # nearly every entry of a run
+            index, text = data
+            chunk = self._streamed[index]
+            return [(chunk.name, _CONTENT + dumps(text) + chunk.after)]
+        message = self._fold.feed(entry)
+        return () if message is None else self._messages(message)
 
-    def _removed(self, data: dict[str, Any], name: bytes) -> Sequence[Message]:
-        message_id = data["chunk" if "chunk" in data else "message"].get("id")
+    def _messages(self, chunk: _Chunk) -> Sequence[Message]:
+        if chunk.change == "whole":
+            return [*self._removed(chunk), (chunk.name, dumps([chunk.fields, chunk.meta]))]
+        chunk.serialise_rest()
+        shown = chunk.name, _CONTENT + dumps(chunk.content) + chunk.after
+        return [*self._removed(chunk), shown] if chunk.change == "first" else [shown]
+
+    def _removed(self, chunk: _Chunk) -> Sequence[Message]:
+        message_id = chunk.fields.get("id")
         if message_id is None:
             return ()
         self._started.add(message_id)
         if message_id not in self._abandoned:
             return ()
         self._abandoned.remove(message_id)
-        return [(name, dumps([RemoveMessage(id=message_id), data["meta"]]))]
+        return [(chunk.name, dumps([RemoveMessage(id=message_id), chunk.meta]))]
 
 
-class _PartialMessage:
-    """A streamed message so far. Text is appended here; LangChain merges everything else in a chunk."""
+class _Partial(StreamedMessage):
+    """A streamed message and the sum of its chunks."""
 
-    __slots__ = ("_merged", "_shown", "_text", "chunk")
+    __slots__ = ("so_far",)
 
-    def __init__(self, chunk: dict[str, Json]) -> None:
-        self.chunk = chunk
-        self._merged = _chunk_of(chunk)
-        self._show()
-
-    def text(self, text: str) -> None:
-        if isinstance(self._shown["content"], str) and not any(self.chunk.get(field) for field in _NOT_TEXT):
-            self._text += text
-            self._shown["content"] += text
-        else:
-            self.patch({"content": text})
-
-    def patch(self, patch: dict[str, Json]) -> None:
-        if self._text:
-            self._merged = self._merged + _chunk_of({**self.chunk, "content": self._text})
-        self.chunk = {**self.chunk, **patch}
-        self._merged = self._merged + _chunk_of(self.chunk)
-        self._show()
-
-    def _show(self) -> None:
-        self._text = ""
-        self._shown = native(message_chunk_to_message(self._merged))
-
-    def dumps(self) -> bytes:
-        return dumps([self._shown])
-
-
-_CHUNKS: dict[str, type[BaseMessageChunk]] = {
-    kind.__name__: kind
-    for kind in (
-        AIMessageChunk,
-        ChatMessageChunk,
-        FunctionMessageChunk,
-        HumanMessageChunk,
-        SystemMessageChunk,
-        ToolMessageChunk,
-    )
-}
-
-
-def _chunk_of(fields: dict[str, Json]) -> Any:
-    return _CHUNKS.get(str(fields.get("type")), AIMessageChunk)(**fields)
-
-
-_NOT_TEXT = (
-    "tool_call_chunks",
-    "usage_metadata",
-    "additional_kwargs",
-    "response_metadata",
-    "chunk_position",
-)
+    def __init__(self, message_id: str, fields: dict[str, Json], meta: Json, ns: Namespace, change: Change) -> None:
+        super().__init__(message_id, fields, meta, ns, change)
+        self.so_far = AccumulatedMessage(fields) if change == "first" else None
 
 
 class _AccumulatedMessages:
     """`messages`: the whole message so far with every chunk; its metadata once."""
 
-    def __init__(self) -> None:
-        self._partial: dict[int, _PartialMessage] = {}
+    def __init__(self, subgraphs: bool) -> None:
+        self._fold = MessageFold(_Partial, subgraphs=subgraphs)
         self._described: set[str] = set()
 
     def forget(self) -> None:
-        self._partial.clear()
-
-    def token(self, data: list[Any]) -> Sequence[Message]:
-        partial = self._partial[data[0]]
-        partial.text(data[1])
-        return [(b"messages/partial", partial.dumps())]
+        self._fold.clear()
 
     def feed(self, entry: Entry) -> Sequence[Message]:
-        data = entry.data
-        if "patch" in data:
-            partial = self._partial[data["i"]]
-            partial.patch(data["patch"])
-        elif "chunk" in data:
-            partial = self._partial[data["i"]] = _PartialMessage(data["chunk"])
-        else:
-            complete = (b"messages/complete", dumps([data["message"]]))
-            return [*self._describe(entry, data["message"]), complete]
-        return [*self._describe(entry, partial.chunk), (b"messages/partial", partial.dumps())]
+        message = self._fold.feed(entry)
+        if message is None:
+            return ()
+        if message.so_far is None:
+            return [*self._describe(message), (b"messages/complete", dumps([message.fields]))]
+        if message.change != "first":
+            message.so_far.add(message)
+        return [*self._describe(message), (b"messages/partial", dumps([message.so_far.value]))]
 
-    def _describe(self, entry: Entry, message: dict[str, Json]) -> Sequence[Message]:
+    def _describe(self, message: _Partial) -> Sequence[Message]:
         """The message's metadata, the first time it is seen."""
-        message_id = str(message.get("id"))
+        message_id = str(message.fields.get("id"))
         if message_id in self._described:
             return ()
         self._described.add(message_id)
-        return [(b"messages/metadata", dumps({message_id: {"metadata": entry.data["meta"]}}))]
+        return [(b"messages/metadata", dumps({message_id: {"metadata": message.meta}}))]
 
 
 def _name(mode: bytes, ns: Namespace) -> bytes:
