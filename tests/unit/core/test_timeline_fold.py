@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from threadwire.core.entries import Entry, Kind
 from threadwire.core.ids import RunId, Seq
 from threadwire.core.json import native
-from threadwire.core.state_fold import StateFold
+from threadwire.core.state_fold import JsonState
 from threadwire.core.timeline import Copy, Timeline, TimelineOptions
 from threadwire.core.timeline.changes import Insert, Remove
 
@@ -295,7 +295,7 @@ def test_state_changes_and_whole_states_give_the_same_timeline(entries):
         if entry.kind == Kind.RUN_STARTED:
             folds = {}
         if entry.kind == Kind.STATE:
-            fold = folds.setdefault(entry.ns, StateFold())
+            fold = folds.setdefault(entry.ns, JsonState())
             fold.apply({**entry.data, **_keys(fold, entry.data)})
             state = fold.value()
             entry = entry._replace(data={"full": True, "set": state, "keys": list(state)})

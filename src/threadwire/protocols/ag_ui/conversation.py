@@ -7,9 +7,16 @@ messages, messages that a node wrote itself, edits, removals. No snapshot is sen
 from typing import Any
 
 from threadwire.core.entries import Json
-from threadwire.protocols.ag_ui import spans
 from threadwire.protocols.ag_ui.client_view import ClientView, equivalent
 from threadwire.protocols.ag_ui.messages import Message, call_ids, shown_messages, stopped_result
+from threadwire.protocols.ag_ui.part_events import (
+    call_arguments,
+    call_end,
+    call_start,
+    text_content,
+    text_end,
+    text_start,
+)
 from threadwire.protocols.ag_ui.placeholders import Placeholders
 from threadwire.protocols.ag_ui.wire import Event, event
 
@@ -167,13 +174,15 @@ def _message_events(message: Message, owner: str | None = None) -> list[Event] |
         return None
     events: list[Event] = []
     if content is not None:
-        text = spans.text(message_id, message["role"], message.get("name"), owner, (), None)
-        deltas = [event("TEXT_MESSAGE_CONTENT", messageId=message_id, delta=content)] if content else []
-        events += [*text.starts, *deltas, *text.ends]
+        events.append(text_start(message_id, message["role"], message.get("name"), owner))
+        events += [text_content(message_id, content)] if content else []
+        events.append(text_end(message_id))
     for each in message.get("toolCalls", ()):
-        call = spans.call(each["id"], each["function"]["name"], message_id, owner, (), None)
-        arguments = event("TOOL_CALL_ARGS", toolCallId=each["id"], delta=each["function"]["arguments"])
-        events += [*call.starts, arguments, *call.ends]
+        events += [
+            call_start(each["id"], each["function"]["name"], message_id, owner),
+            call_arguments(each["id"], each["function"]["arguments"]),
+            call_end(each["id"]),
+        ]
     return events
 
 

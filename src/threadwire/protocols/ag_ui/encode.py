@@ -10,15 +10,14 @@ from typing import Any
 
 from threadwire.core.encoding import Message
 from threadwire.core.entries import MESSAGES, Entry, Json, Kind, Namespace
-from threadwire.core.json import dumps
-from threadwire.protocols.ag_ui import spans
+from threadwire.core.open_parts import OpenParts
 from threadwire.protocols.ag_ui.client_view import ClientView
 from threadwire.protocols.ag_ui.conversation import Conversation, with_activities
 from threadwire.protocols.ag_ui.emitted_events import EmittedState, decode_emitted
 from threadwire.protocols.ag_ui.message_stream import MessageStream
 from threadwire.protocols.ag_ui.messages import shown_messages
+from threadwire.protocols.ag_ui.part_events import PartEvents
 from threadwire.protocols.ag_ui.placeholders import Placeholders
-from threadwire.protocols.ag_ui.spans import Key, OpenSpans, Span
 from threadwire.protocols.ag_ui.state import StateView, conversation_of, state_snapshot
 from threadwire.protocols.ag_ui.wire import (
     Event,
@@ -56,16 +55,15 @@ class Options:
 class RunEncoder:
     def __init__(self, options: Options) -> None:
         self._options = options
-        self._open = OpenSpans()
+        self._open = OpenParts()
+        self._part_events = PartEvents()
         self._view = ClientView()
         self._state = StateView()
         placeholders = Placeholders(self._view)
         self._conversation = Conversation(self._view, placeholders, options.out_of_order)
-        self._message_stream = MessageStream(self._view, placeholders, self._open, self._owner)
-        self._entered: set[str] = set()
+        self._message_stream = MessageStream(self._view, placeholders, self._open, self._part_events)
         self._running_calls: dict[str, Namespace] = {}
         """The calls whose tools are running."""
-        self._suffix = ""
         self._announced = False
 
     # -- entries -------------------------------------------------------------------------------------------------
@@ -83,14 +81,14 @@ class RunEncoder:
         return events
 
     def _events(self, entry: Entry) -> list[Event]:
-        entered = self._enter(entry.ns) if entry.ns else []
+        entered = self._part_events.of(self._open.enter(entry.ns)) if entry.ns else []
         match entry.kind:
             case Kind.MESSAGES:
                 return entered + self._message_stream.feed(entry)
             case Kind.STATE:
                 return entered if entry.ns else self._committed(entry.data)
             case Kind.TASK:
-                return entered + self._task(entry.ns, entry.data)
+                return entered + self._part_events.of(self._open.task(entry.ns, entry.data), entry.data)
             case Kind.CUSTOM:
                 return entered + self._custom(entry.data["value"])
             case Kind.TOOL:
@@ -113,9 +111,9 @@ class RunEncoder:
         """The events that a client which joins now needs before the rest: the state, the messages, and the start of
         whatever is open. `base` is the thread's state before this run, for a run that has no state yet."""
         if self._state.values is None:
-            return [*snapshot_events(base), *self._open.starts()]
+            return [*snapshot_events(base), *self._part_events.starts(self._open)]
         snapshot = event("MESSAGES_SNAPSHOT", messages=self._view.messages())
-        return [self._state.snapshot(), snapshot, *self._open.starts()]
+        return [self._state.snapshot(), snapshot, *self._part_events.starts(self._open)]
 
     def announcement(self, run_id: str) -> Event:
         """The event for the start of the run, which is not sent again when the run starts."""
@@ -124,7 +122,7 @@ class RunEncoder:
 
     def reopen_events(self) -> list[Event]:
         """The start events of whatever is open, for a client that has everything else."""
-        return self._open.starts()
+        return self._part_events.starts(self._open)
 
     # -- the run -------------------------------------------------------------------------------------------------
 
@@ -137,19 +135,20 @@ class RunEncoder:
             return announced
         # The process crashed during the last attempt. Whatever it had open is closed. The state that the run resumes
         # from comes next, and removes messages that were streamed and not committed.
-        self._suffix = f"#{entry.attempt}"
+        closed = self._part_events.of(self._open.close_all())
+        self._part_events.start_attempt(entry.attempt)
         self._state.forget()
         self._message_stream.forget()
         self._running_calls.clear()
         self._conversation.reset()
-        return announced + self._open.close_all()
+        return announced + closed
 
     def _ended(self, entry: Entry) -> list[Event]:
         data = entry.data
         events = [] if self._announced else self._announce(entry)
         if data["status"] == "interrupted":
             events += self._stopped_tools()
-        events += self._open.close_all() + self._state.finish()
+        events += self._part_events.of(self._open.close_all()) + self._state.finish()
         if data["status"] in ("error", "timeout", "rolled_back"):
             error = data.get("error") or {"error": "ROLLED_BACK", "message": "The run was rolled back."}
             return [*events, *self._raw_end(entry), run_error(str(error["message"]), str(error["error"]))]
@@ -175,51 +174,11 @@ class RunEncoder:
     def _raw_end(self, entry: Entry) -> list[Event]:
         return _raw(entry) if self._options.raw else []
 
-    # -- state, steps, subagents ---------------------------------------------------------------------------------
+    # -- state ---------------------------------------------------------------------------------------------------
 
     def _committed(self, data: dict[str, Any]) -> list[Event]:
         events = self._state.apply(data)
         return events + self._conversation.commit(data, conversation_of(self._state.values), self._state.values)
-
-    def _task(self, ns: Namespace, data: dict[str, Any]) -> list[Event]:
-        name, task_id = str(data["name"]), str(data["id"])
-        owner = self._owner(ns)
-        key: Key = ("step", f"{owner or ''}/{name}")
-        if data.get("ended"):
-            return self._task_ended(ns, task_id, data) + self._open.release(key)
-        if name.startswith("__"):
-            return []
-        if key in self._open:
-            self._open.hold(key)
-            return []
-        return self._open.open(key, spans.step(name, owner, ns))
-
-    def _task_ended(self, ns: Namespace, task_id: str, data: dict[str, Any]) -> list[Event]:
-        inner = _inner(ns, task_id)
-        events = self._open.close_where(
-            lambda key, span: key[0] != "subagent" and (span.task == task_id or inner(span.ns))
-        )
-        for subagent_id in self._open.subagents_in(inner):
-            self._open.close(("subagent", subagent_id))
-            events.append(_subagent_end(subagent_id, data))
-        return events
-
-    def _enter(self, ns: Namespace) -> list[Event]:
-        """A subgraph is a subagent, which starts with its first entry."""
-        events: list[Event] = []
-        for depth in range(1, len(ns) + 1):
-            subagent_id = self._owner(ns[:depth])
-            assert subagent_id is not None
-            if subagent_id not in self._entered:
-                self._entered.add(subagent_id)
-                name = ns[depth - 1].partition(":")[0]
-                span: Span = spans.subagent(subagent_id, name, self._owner(ns[: depth - 1]), ns[:depth])
-                events += self._open.open(("subagent", subagent_id), span)
-        return events
-
-    def _owner(self, ns: Namespace) -> str | None:
-        """The subagent id of a subgraph. Each attempt has its own."""
-        return "|".join(ns) + self._suffix if ns else None
 
     # -- tools and custom events ---------------------------------------------------------------------------------
 
@@ -234,7 +193,7 @@ class RunEncoder:
         return [
             each
             for call_id, ns in self._running_calls.items()
-            for each in self._conversation.stopped(call_id, self._owner(ns))
+            for each in self._conversation.stopped(call_id, self._part_events.subagent(ns))
         ]
 
     def _custom(self, value: Json) -> list[Event]:
@@ -248,7 +207,7 @@ class RunEncoder:
         if isinstance(emitted, EmittedState):
             return [self._state.emit(emitted.state)]
         if "role" in emitted:
-            return self._conversation.emit(emitted, self._owner(entry.ns))
+            return self._conversation.emit(emitted, self._part_events.subagent(entry.ns))
         return [emitted]
 
 
@@ -258,29 +217,6 @@ def snapshot_events(values: Json) -> list[Event]:
         return []
     messages = with_activities(shown_messages(conversation_of(values)), values)
     return [state_snapshot(values), event("MESSAGES_SNAPSHOT", messages=messages)]
-
-
-def _inner(ns: Namespace, task_id: str) -> Any:
-    """A predicate: whether a namespace lies in the subgraph that this task of `ns` ran."""
-    depth = len(ns)
-
-    def is_inner(other: Namespace) -> bool:
-        return len(other) > depth and other[:depth] == ns and other[depth].partition(":")[2] == task_id
-
-    return is_inner
-
-
-def _subagent_end(subagent_id: str, task: dict[str, Any]) -> Event:
-    if task.get("error") is not None:
-        return event("SUBAGENT_ERROR", subagentRunId=subagent_id, message=_message_of(task["error"]))
-    if task.get("interrupts"):
-        ids = [str(each.get("id")) for each in task["interrupts"]]
-        return event("SUBAGENT_FINISHED", subagentRunId=subagent_id, outcome={"type": "suspended", "interruptIds": ids})
-    return event("SUBAGENT_FINISHED", subagentRunId=subagent_id)
-
-
-def _message_of(error: Json) -> str:
-    return error if isinstance(error, str) else dumps(error).decode()
 
 
 def _raw(entry: Entry) -> list[Event]:

@@ -9,6 +9,14 @@ from typing import Any
 
 from threadwire.core.entries import Json
 from threadwire.core.json import dumps, loads_exactly
+from threadwire.core.message_content import (
+    message_type,
+    reasoning_of,
+    text_of,
+    text_of_block,
+    tool_calls_of,
+    tool_result_text,
+)
 
 Message = dict[str, Any]
 
@@ -19,21 +27,8 @@ _MEDIA = ("image", "audio", "video")
 STOPPED = '{"status":"stopped"}'
 
 
-def is_conversation(value: Json) -> bool:
-    """Whether the value of a state's `messages` key is a list of messages."""
-    return isinstance(value, list) and all(
-        isinstance(each, dict) and isinstance(each.get("type"), str) and "content" in each for each in value
-    )
-
-
 def reasoning_id(message_id: str) -> str:
     return f"{message_id}-reasoning"
-
-
-def base_type(message: Json) -> str:
-    """`ai` for `AIMessageChunk`, and so on."""
-    kind = str(message.get("type", ""))
-    return kind.removesuffix("MessageChunk").lower() if kind.endswith("MessageChunk") else kind
 
 
 def shown_messages(conversation: list[Json]) -> list[Message]:
@@ -43,7 +38,7 @@ def shown_messages(conversation: list[Json]) -> list[Message]:
 
 def _shown(message: Json, at: int) -> Iterator[Message]:
     message_id = str(message.get("id") or f"message-{at}")
-    kind = base_type(message)
+    kind = message_type(message)
     if kind == "tool":
         yield tool_message(message, message_id)
     elif kind == "ai":
@@ -60,25 +55,13 @@ def _assistant_messages(message: Json, message_id: str) -> Iterator[Message]:
     if reasoning := reasoning_of(message.get("content"), message.get("additional_kwargs")):
         yield {"id": reasoning_id(message_id), "role": "reasoning", "content": reasoning}
     shown: Message = {"id": message_id, "role": "assistant"}
-    calls = [tool_call(each["id"], each["name"], each["args"]) for each in calls_of(message, message_id)]
+    calls = [tool_call(*each) for each in tool_calls_of(message, message_id)]
     text = text_of(message.get("content"))
     if text or not calls:
         shown["content"] = text
     if calls:
         shown["toolCalls"] = calls
     yield _named(shown, message)
-
-
-def calls_of(message: Json, message_id: str) -> list[Message]:
-    """The tool calls of a complete message, in order: `{id, name, args}` with the arguments as JSON text."""
-    return [
-        {
-            "id": call.get("id") or f"{message_id}:{at}",
-            "name": call.get("name") or "",
-            "args": dumps(call.get("args") if call.get("args") is not None else {}).decode(),
-        }
-        for at, call in enumerate(message.get("tool_calls") or ())
-    ]
 
 
 def tool_call(call_id: str, name: str, arguments: str) -> Json:
@@ -90,7 +73,7 @@ def tool_message(message: Json, message_id: str) -> Message:
         "id": message_id,
         "role": "tool",
         "toolCallId": str(message.get("tool_call_id") or ""),
-        "content": tool_content(message.get("content")),
+        "content": tool_result_text(message.get("content")),
     }
 
 
@@ -101,51 +84,6 @@ def call_ids(message: Message) -> set[str]:
 def stopped_result(call_id: str) -> Message:
     """The result of a call whose tool was stopped before it returned one. Models reject a call without a result."""
     return {"id": f"{call_id}-stopped", "role": "tool", "toolCallId": call_id, "content": STOPPED}
-
-
-def tool_content(content: Json) -> str:
-    """A tool's result as text. Older clients accept nothing else, so other values become JSON."""
-    if isinstance(content, str):
-        return content
-    if isinstance(content, list) and all(_text(block) is not None for block in content):
-        return "".join(_text(block) or "" for block in content)
-    return dumps(content).decode()
-
-
-def text_of(content: Json) -> str:
-    """The text of a message's content, without reasoning."""
-    if isinstance(content, str):
-        return content
-    if not isinstance(content, list):
-        return "" if content is None else dumps(content).decode()
-    return "".join(_text(block) or "" for block in content)
-
-
-def _text(block: Json) -> str | None:
-    if isinstance(block, str):
-        return block
-    if isinstance(block, dict) and block.get("type") in ("text", "text_delta") and isinstance(block.get("text"), str):
-        return str(block["text"])
-    return None
-
-
-def reasoning_of(content: Json, additional: Json = None) -> str:
-    """The reasoning of a message, in any of the formats that models use."""
-    value = additional.get("reasoning_content") if isinstance(additional, dict) else None
-    reasoning = value if isinstance(value, str) else ""
-    return reasoning + "".join(_reasoning(block) for block in content) if isinstance(content, list) else reasoning
-
-
-def _reasoning(block: Json) -> str:
-    if not isinstance(block, dict) or block.get("type") not in ("reasoning", "thinking", "reasoning_content"):
-        return ""
-    for name in ("reasoning", "thinking", "text"):
-        if isinstance(found := block.get(name), str):
-            return found
-    summary = block.get("summary")
-    if isinstance(summary, list):
-        return "".join(str(each.get("text", "")) for each in summary if isinstance(each, dict))
-    return ""
 
 
 def _named(shown: Message, message: Json) -> Message:
@@ -167,7 +105,7 @@ def user_content(content: Json) -> str | list[Json]:
 
 
 def _part(block: Json) -> Json:
-    if (text := _text(block)) is not None:
+    if (text := text_of_block(block)) is not None:
         return {"type": "text", "text": text}
     if isinstance(block, dict):
         kind = block.get("type")

@@ -4,7 +4,8 @@ from typing import Any
 
 from threadwire.core.entries import Json
 from threadwire.core.json import dumps
-from threadwire.protocols.ag_ui.messages import is_conversation
+from threadwire.core.message_content import is_conversation
+from threadwire.core.state_fold import ValueState
 from threadwire.protocols.ag_ui.patch import Operation, difference, pointer, splice
 from threadwire.protocols.ag_ui.wire import Event, event
 
@@ -34,10 +35,12 @@ def _is_state(key: str, value: Json) -> bool:
 
 
 class StateView:
-    """The values of the root, folded from `state` entries (spec/log.md, 6.5 - 6.8)."""
+    """The values of the root as clients see them."""
 
     def __init__(self) -> None:
-        self.values: Any = None
+        self._fold = ValueState()
+        self.values: Json = None
+        """None before the first `state` entry."""
         self._sent = False
         self._sizes: dict[str, int] = {}
         self._emitted: Event | None = None
@@ -50,12 +53,12 @@ class StateView:
         joined needs nothing else. Then only changes are sent, unless they are larger than a snapshot."""
         self._emitted = None
         if data.get("full") or not self._sent:
-            self._fold(data)
+            self._apply(data)
             self._sent = True
             self._sizes = {key: len(dumps(value)) for key, value in self._shown().items()}
             return [state_snapshot(self.values)]
         patch = self._patch(data)
-        self._fold(data)
+        self._apply(data)
         if not patch:
             return []
         delta = event("STATE_DELTA", delta=patch)
@@ -79,18 +82,9 @@ class StateView:
         shown = shown_state(self.values)
         return shown if isinstance(shown, dict) else {}
 
-    def _fold(self, data: dict[str, Any]) -> None:
-        if "value" in data:
-            self.values = data["value"]
-            return
-        values = {} if data.get("full") or not isinstance(self.values, dict) else self.values
-        for key in data.get("unset", ()):
-            values.pop(key, None)
-        for key, value in data.get("set", {}).items():
-            values[key] = list(value) if isinstance(value, list) else value  # a copy: a splice must not change entries
-        for key, (at, drop, items) in data.get("splice", {}).items():
-            values[key][at : at + drop] = items
-        self.values = values
+    def _apply(self, data: dict[str, Any]) -> None:
+        self._fold.apply(data)
+        self.values = self._fold.value()
 
     def _patch(self, data: dict[str, Any]) -> list[Operation]:
         """Derived from the entry, not by comparing states, so unchanged keys cost nothing."""
