@@ -12,6 +12,8 @@ from threadwire.core.entries import Entry, Kind
 from threadwire.core.json import loads
 from threadwire.http.sse import named_events, unnamed_events
 from threadwire.protocols.ag_ui.encode import Options, RunEncoder
+from threadwire.protocols.ag_ui.thread_encoder import ThreadEncoder
+from threadwire.protocols.ag_ui.wire import encoded
 from threadwire.protocols.langgraph.encode import RunStreamEncoder, StreamOptions
 from threadwire.protocols.langgraph.encode_thread import ThreadStreamEncoder
 
@@ -98,6 +100,13 @@ def test_the_encoder_produces_exactly_these_bytes(frames: Path) -> None:
     encoder, framing = encoder_for(frames)(), framing_of(frames)
     sent = [framing(encoder.feed(entry), entry.seq) for entry in entries_of(frames.parent)]
     assert b"".join(sent) == frames.read_bytes()
+
+
+@each_log
+def test_the_events_of_an_ag_ui_encoder_are_those_it_sends(log: Path) -> None:
+    sending, inspected = (ThreadEncoder(Options("page-thread")) for _ in range(2))
+    for entry in entries_of(log.parent):
+        assert encoded(inspected.events(entry)) == list(sending.feed(entry))
 
 
 @each_view

@@ -17,7 +17,8 @@ from threadwire.core.encoding import Encoder, Framing
 from threadwire.core.entries import check_cursor
 from threadwire.core.ids import RunId, Seq, ThreadId
 from threadwire.core.records import Run
-from threadwire.engine.projections import Projection, Reader, Replay, RunReader, ThreadReader
+from threadwire.engine.entry_readers import RunEntries, ThreadEntries
+from threadwire.engine.projections import Projection, Reader, Replay
 from threadwire.storage.abc import Log, Storage, Wakeup
 
 MAX_PROJECTIONS = 64
@@ -140,20 +141,21 @@ class Preamble(NamedTuple):
 class UnsharedFollower(Follower):
     """A subscriber of a thread with its own encoder, which can describe what is in progress when it joins."""
 
-    __slots__ = ("_deleted", "_preamble", "_reader", "_replay")
+    __slots__ = ("_deleted", "_entries", "_preamble", "_replay")
 
     def __init__(
         self,
         log: Log,
         thread_id: ThreadId,
-        reader: ThreadReader,
+        entries: ThreadEntries,
+        replay: Replay,
         after: Seq,
         open_followers: "set[Follower]",
         preamble: Preamble | None,
     ) -> None:
         super().__init__(log, thread_id, after, open_followers)
-        self._reader = reader
-        self._replay = Replay(reader)
+        self._entries = entries
+        self._replay = replay
         self._preamble = preamble
         self._deleted = False
 
@@ -171,12 +173,12 @@ class UnsharedFollower(Follower):
         if self._preamble is None:
             return []
         if self._preamble.run_id is not None:
-            await self._reader.prime(self._preamble.run_id)
+            await self._entries.prime(self._preamble.run_id)
         preamble, self._preamble = self._preamble, None
         return preamble.render()
 
     async def _check_deleted(self) -> None:
-        self._deleted = await self._reader.thread_was_deleted()
+        self._deleted = await self._entries.thread_was_deleted()
 
 
 class _Key(NamedTuple):
@@ -207,7 +209,7 @@ class Followers:
         """Follow `run` from `after`. Followers with equal `options` and framing share a projection."""
 
         def make_reader(after: Seq) -> Reader:
-            return RunReader(self._log, run, make_encoder(), framing)
+            return Reader(RunEntries(self._log, run), make_encoder(), framing)
 
         projection = self._shared(_Key(run.thread_id, run.run_id, options, framing), partial(make_reader, after))
         return SharedFollower(self._log, run.thread_id, projection, make_reader, after, self._of_runs)
@@ -222,11 +224,12 @@ class Followers:
     ) -> Follower:
         """Follow an existing thread across all its runs, from `after`, or from now if None. Raises `InvalidCursor`.
 
-        The encoder is fed as described in `ThreadReader`.
+        The encoder is primed as described in `ThreadEntries`.
         """
 
         def make_reader(after: Seq) -> Reader:
-            return ThreadReader(self._storage, thread_id, make_encoder(), framing, after)
+            encoder = make_encoder()
+            return Reader(ThreadEntries(self._storage, thread_id, encoder.feed, after), encoder, framing)
 
         last = await self._log.last(thread_id)
         cursor = last if after is None else after
@@ -245,10 +248,11 @@ class Followers:
         until: RunId | None = None,
         upto: Seq | None = None,
     ) -> Follower:
-        """Follow a thread with the caller's own encoder, from `after` to the end described in `ThreadReader`."""
+        """Follow a thread with the caller's own encoder, from `after` to the end described in `ThreadEntries`."""
         position = min(after, await self._log.last(thread_id))
-        reader = ThreadReader(self._storage, thread_id, encoder, framing, position, until=until, upto=upto)
-        return UnsharedFollower(self._log, thread_id, reader, after, self._of_threads, preamble)
+        entries = ThreadEntries(self._storage, thread_id, encoder.feed, position, until=until, upto=upto)
+        replay = Replay(Reader(entries, encoder, framing))
+        return UnsharedFollower(self._log, thread_id, entries, replay, after, self._of_threads, preamble)
 
     def _shared(self, key: _Key, make_reader: Callable[[], Reader]) -> Projection:
         projection = self._projections.get(key)

@@ -1,11 +1,18 @@
 """Queries over a thread's log for clients that connect or resume: which run wrote where, and what comes next."""
 
+from collections.abc import Callable
+from typing import TypeVar
+
+from anyio.lowlevel import checkpoint
+
 from threadwire.core.encoding import Encoder
 from threadwire.core.entries import Entry, Kind
 from threadwire.core.ids import RunId, Seq, ThreadId
 from threadwire.core.records import Run
-from threadwire.engine.projections import PAGE, SMALL_PAGE
+from threadwire.engine.entry_readers import PAGE, SMALL_PAGE, ThreadEntries
 from threadwire.storage.abc import Storage
+
+T = TypeVar("T")
 
 
 class LogQueries:
@@ -63,3 +70,14 @@ class LogQueries:
                 return False
             cursor = entries[-1].seq
         return False
+
+    async def replay(
+        self, thread_id: ThreadId, feed: Callable[[Entry], T], consume: Callable[[T], None], after: Seq, upto: Seq
+    ) -> None:
+        """Feed the entries after `after`, up to `upto`, and pass each result to `consume`. Runs that started before
+        `after` are primed (4.5a)."""
+        entries = ThreadEntries(self._storage, thread_id, feed, after, upto=upto)
+        while not entries.ended and (page := await entries.read(SMALL_PAGE)):
+            for entry in page:
+                consume(feed(entry))
+            await checkpoint()  # a long thread must not block other clients

@@ -4,8 +4,8 @@ from threadwire.core.entries import Entry, Json, Kind
 from threadwire.core.ids import Seq
 from threadwire.core.records import Run
 from threadwire.core.state_fold import JsonState
+from threadwire.engine.entry_readers import PAGE
 from threadwire.engine.follow import POLL
-from threadwire.engine.projections import PAGE
 from threadwire.storage.abc import Storage
 
 

@@ -6,18 +6,14 @@ subscriber and retains nothing. The log is the source of truth, so a projection 
 """
 
 import asyncio
-from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections import deque
 
 from threadwire.core.encoding import Encoder, Framing
-from threadwire.core.entries import START, Entry, Kind
-from threadwire.core.ids import RunId, Seq, ThreadId
-from threadwire.core.records import Run
-from threadwire.storage.abc import Log, Storage, Threads
+from threadwire.core.entries import Entry
+from threadwire.core.ids import Seq
+from threadwire.engine.entry_readers import PAGE, SMALL_PAGE, EntryReader
 
-PAGE = 1000
-SMALL_PAGE = 100
 MAX_SEND_BYTES = 256 * 1024
 """Bytes passed to a socket in one call."""
 
@@ -28,120 +24,32 @@ Frames = tuple[Seq, bytes]
 """An entry's position and its frames."""
 
 
-class Reader(ABC):
-    """Reads a log page by page and encodes the entries."""
+class Reader:
+    """Reads a log page by page, and encodes and frames the entries."""
 
-    def __init__(self, log: Log, thread_id: ThreadId, encoder: Encoder, framing: Framing, after: Seq) -> None:
-        self._log = log
-        self._thread_id = thread_id
+    def __init__(self, entries: EntryReader, encoder: Encoder, framing: Framing) -> None:
+        self.entries = entries
         self._encoder = encoder
         self._framing = framing
-        self.position = after
-        self.ended = False
-        """Whether the run or thread has no further entries."""
 
-    @abstractmethod
+    @property
+    def position(self) -> Seq:
+        return self.entries.position
+
+    @property
+    def ended(self) -> bool:
+        """Whether the run or thread has no further entries."""
+        return self.entries.ended
+
     async def read(self, limit: int) -> list[Frames]:
         """Return the frames of the next entries, at most `limit` entries. Entries may produce no frames, so check
         `position` to see whether any were read."""
+        return self._encode(await self.entries.read(limit))
 
     def _encode(self, entries: list[Entry]) -> list[Frames]:
         """Contains no `await`, so a cancelled caller has read either all of these entries or none."""
         feed, framing = self._encoder.feed, self._framing
-        frames = [(seq := entry.seq, framing(messages, seq)) for entry in entries if (messages := feed(entry))]
-        if entries:
-            self.position = entries[-1].seq
-        return frames
-
-    async def thread_was_deleted(self) -> bool:
-        """A log shorter than what was read from it belongs to a thread that was deleted."""
-        return await self._log.last(self._thread_id) < self.position
-
-
-class RunReader(Reader):
-    """Reads one run, from its first entry to its last."""
-
-    def __init__(self, log: Log, run: Run, encoder: Encoder, framing: Framing) -> None:
-        super().__init__(log, run.thread_id, encoder, framing, Seq(run.queued_seq - 1))
-        self._run_id = run.run_id
-
-    async def read(self, limit: int) -> list[Frames]:
-        entries = await self._log.read(self._thread_id, self.position, limit=limit, run_id=self._run_id)
-        self.ended = bool(entries) and entries[-1].kind == Kind.RUN_ENDED
-        return self._encode(entries)
-
-
-class ThreadReader(Reader):
-    """Reads a thread from a position, across all its runs: indefinitely, or up to the end of the run `until`, or up to
-    the position `upto`.
-
-    The encoder is fed every entry after the position. Before the first entry of a run that started earlier, it is fed
-    that run's earlier entries, and their messages are dropped (4.5a). No other run is read, so following a long thread
-    costs no more than following a short one.
-    """
-
-    def __init__(
-        self,
-        storage: Storage,
-        thread_id: ThreadId,
-        encoder: Encoder,
-        framing: Framing,
-        after: Seq,
-        *,
-        until: RunId | None = None,
-        upto: Seq | None = None,
-    ) -> None:
-        super().__init__(storage.log, thread_id, encoder, framing, after)
-        self._threads: Threads = storage.threads
-        self._until = until
-        self._upto = upto
-        self._primed: set[RunId] = set()
-        self._priming: dict[RunId, Seq] = {}
-
-    async def read(self, limit: int) -> list[Frames]:
-        entries = await self._log.read(self._thread_id, self.position, limit=limit)
-        entries, is_end = self._up_to_the_end(entries)
-        for entry in entries:
-            if entry.run_id is not None:
-                if entry.kind == Kind.RUN_QUEUED:
-                    self._primed.add(entry.run_id)
-                await self.prime(entry.run_id)
-        is_end = is_end or await self._was_discarded(entries)
-        frames = self._encode(entries)
-        self._primed -= {entry.run_id for entry in entries if entry.run_id and entry.kind == Kind.RUN_ENDED}
-        self.ended = is_end
-        return frames
-
-    async def prime(self, run_id: RunId) -> None:
-        """Feed the encoder the run's entries up to the position, once. Safe to cancel; the next call resumes."""
-        while run_id not in self._primed:
-            fed = self._priming.get(run_id, START)
-            entries = await self._log.read(self._thread_id, fed, limit=PAGE, run_id=run_id)
-            earlier = [entry for entry in entries if entry.seq <= self.position]
-            for entry in earlier:
-                self._encoder.feed(entry)
-            if len(earlier) < len(entries) or not entries:
-                self._priming.pop(run_id, None)
-                self._primed.add(run_id)
-            else:
-                self._priming[run_id] = earlier[-1].seq
-
-    def _up_to_the_end(self, entries: list[Entry]) -> tuple[list[Entry], bool]:
-        for index, entry in enumerate(entries):
-            ends_run = entry.kind == Kind.RUN_ENDED and entry.run_id == self._until
-            if ends_run or (self._upto is not None and entry.seq >= self._upto):
-                return entries[: index + 1], True
-        return entries, False
-
-    async def _was_discarded(self, entries: list[Entry]) -> bool:
-        """When a temporary run ends, its thread is discarded, although the log can still be read (5.10)."""
-        ended = any(entry.kind == Kind.RUN_ENDED for entry in entries)
-        return ended and await self._threads.get(self._thread_id) is None
-
-    async def thread_was_deleted(self) -> bool:
-        if self.position == START:  # the log's length shows nothing if none of it was read
-            return await self._threads.get(self._thread_id) is None
-        return await super().thread_was_deleted()
+        return [(seq := entry.seq, framing(messages, seq)) for entry in entries if (messages := feed(entry))]
 
 
 class Projection:
@@ -185,7 +93,7 @@ class Projection:
         self._size = sum(map(len, self._frames))
 
     async def check_deleted(self) -> None:
-        self.deleted = self.deleted or await self._reader.thread_was_deleted()
+        self.deleted = self.deleted or await self._reader.entries.thread_was_deleted()
 
     def nothing_after(self, cursor: Seq) -> bool:
         return not self._seqs or self._seqs[-1] <= cursor

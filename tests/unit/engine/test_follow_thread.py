@@ -9,7 +9,7 @@ from threadwire.core.encoding import Message
 from threadwire.core.entries import START, Draft, Entry, Kind
 from threadwire.core.ids import RunId, Seq, ThreadId
 from threadwire.core.records import Ending, Run
-from threadwire.engine import follow, projections
+from threadwire.engine import entry_readers, follow
 from threadwire.engine.follow import Follower, Followers, Preamble
 from threadwire.errors import InvalidCursor
 from threadwire.storage.abc import Storage
@@ -165,7 +165,7 @@ async def test_a_rolled_back_run_is_fed_from_its_start_too(
 async def test_priming_reads_page_by_page(
     storage: Storage, thread_id: ThreadId, followers: Followers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(projections, "PAGE", 3)
+    monkeypatch.setattr(entry_readers, "PAGE", 3)
     run = await start(storage, thread_id)
     await write(storage, run, *range(10))
     position = await storage.log.last(thread_id)

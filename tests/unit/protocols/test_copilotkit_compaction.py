@@ -88,3 +88,14 @@ def test_reading_the_events_twice_returns_the_same() -> None:
     start, first, _ = text("m", "so")
     compaction.feed([start, first, {"type": "STATE_SNAPSHOT", "snapshot": {}}])
     assert compaction.events() == compaction.events()
+
+
+def test_compaction_does_not_change_the_events_it_is_fed() -> None:
+    inserted = {"op": "add", "path": "/log/1", "value": {"n": 1}}
+    changed = {"op": "replace", "path": "/log/1/n", "value": 2}
+    snapshot = {"type": "STATE_SNAPSHOT", "snapshot": {"log": [{"n": 0}]}}
+    delta = {"type": "STATE_DELTA", "delta": [inserted, changed]}
+
+    assert compacted(snapshot, delta) == [{"type": "STATE_SNAPSHOT", "snapshot": {"log": [{"n": 0}, {"n": 2}]}}]
+    assert snapshot["snapshot"] == {"log": [{"n": 0}]}
+    assert inserted["value"] == {"n": 1}

@@ -71,16 +71,13 @@ class RunEncoder:
     def feed(self, entry: Entry) -> Sequence[Message]:
         if entry.kind == MESSAGES and (text := self._message_stream.token(entry.data)) is not None:
             return text if not self._options.raw else [*encoded(_raw(entry)), *text]
-        return encoded(self.events(entry))
-
-    def events(self, entry: Entry) -> list[Event]:
-        """The events whose messages `feed` returns, for a consumer that reads them itself."""
-        events = self._events(entry)
+        events = self.events(entry)
         if self._options.raw and entry.kind != Kind.RUN_ENDED:
             events = [*events, *_raw(entry)]
-        return events
+        return encoded(events)
 
-    def _events(self, entry: Entry) -> list[Event]:
+    def events(self, entry: Entry) -> list[Event]:
+        """The events whose messages `feed` returns, except RAW, for a consumer that inspects them."""
         entered = self._part_events.of(self._open.enter(entry.ns)) if entry.ns else []
         match entry.kind:
             case Kind.MESSAGES:

@@ -21,19 +21,28 @@ class ThreadEncoder:
 
     def feed(self, entry: Entry) -> Sequence[Message]:
         if entry.run_id is None:
+            return encoded(self._state_update(entry))
+        encoder = self._encoder_of(entry.run_id, entry)
+        return () if encoder is None else encoder.feed(entry)
+
+    def events(self, entry: Entry) -> list[Event]:
+        """The events whose messages `feed` returns, except RAW, for a consumer that inspects them."""
+        if entry.run_id is None:
             return self._state_update(entry)
+        encoder = self._encoder_of(entry.run_id, entry)
+        return [] if encoder is None else encoder.events(entry)
+
+    def _encoder_of(self, run_id: RunId, entry: Entry) -> RunEncoder | None:
+        """The encoder for this entry of the run; None before the run starts."""
         if entry.kind == Kind.RUN_QUEUED:
-            self._waiting.add(entry.run_id)
-            return ()
-        self._waiting.discard(entry.run_id)
-        if entry.kind == Kind.RUN_STARTED and entry.run_id not in self._runs:
-            self._runs[entry.run_id] = RunEncoder(self._options)
-        encoder = self._runs.get(entry.run_id)
-        if encoder is None:
-            return ()
+            self._waiting.add(run_id)
+            return None
+        self._waiting.discard(run_id)
+        if entry.kind == Kind.RUN_STARTED and run_id not in self._runs:
+            self._runs[run_id] = RunEncoder(self._options)
         if entry.kind == Kind.RUN_ENDED:
-            del self._runs[entry.run_id]
-        return encoder.feed(entry)
+            return self._runs.pop(run_id, None)
+        return self._runs.get(run_id)
 
     def reopen_events(self) -> list[Event]:
         """The start events of the active run and of whatever is open in it, for a client that has everything else.
@@ -51,10 +60,10 @@ class ThreadEncoder:
             return [run_started(self._options.thread_id, run_id), *encoder.join_events(base)]
         return []
 
-    def _state_update(self, entry: Entry) -> Sequence[Message]:
+    def _state_update(self, entry: Entry) -> list[Event]:
         """A state update outside a run, wrapped in a synthetic run because clients accept events only inside a run."""
         if entry.kind != Kind.STATE_RESET or "values" not in entry.data:
-            return ()
+            return []
         thread_id, run_id = self._options.thread_id, f"update-{entry.seq}"
         events = snapshot_events(entry.data["values"])
-        return encoded([run_started(thread_id, run_id), *events, run_finished(thread_id, run_id)])
+        return [run_started(thread_id, run_id), *events, run_finished(thread_id, run_id)]

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from threadwire.core.entries import Json
+from threadwire.core.json import native
 from threadwire.protocols.ag_ui.patch import apply
 from threadwire.protocols.ag_ui.wire import Event, event
 
@@ -40,9 +41,10 @@ class Compaction:
         if kind in _PIECES:
             self._pieces.setdefault((kind, added[_PIECES[kind]]), []).append(added["delta"])
         elif kind == "STATE_SNAPSHOT":
-            self._state, self._has_state = added["snapshot"], True
+            # Copies: deltas modify the state in place, and the values of events belong to the encoder.
+            self._state, self._has_state = native(added["snapshot"]), True
         elif kind == "STATE_DELTA":
-            self._state, self._has_state = apply(self._state, added["delta"]), True
+            self._state, self._has_state = apply(self._state, native(added["delta"])), True
         else:
             self._finish(kind, added)
             self._events.append(added)

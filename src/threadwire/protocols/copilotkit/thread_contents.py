@@ -1,16 +1,11 @@
 """Read-only views of a thread: its messages, its state, its events. No run is affected."""
 
-from collections.abc import Iterator
 from typing import Any
-
-from anyio.lowlevel import checkpoint
 
 from threadwire.core.entries import Json
 from threadwire.core.ids import Seq
-from threadwire.core.json import loads
 from threadwire.core.records import Thread
 from threadwire.engine.lifecycle import Engine
-from threadwire.http.sse import unnamed_events
 from threadwire.protocols.ag_ui.connect import snapshot
 from threadwire.protocols.ag_ui.encode import Options
 from threadwire.protocols.ag_ui.messages import Message
@@ -39,22 +34,11 @@ async def events_of(engine: Engine, thread: Thread, options: Options) -> list[Ev
     newest = await engine.log.last(thread.thread_id)
     runs = await engine.runs.list(thread.thread_id, limit=MAX_RUNS)
     after = Seq(min((run.queued_seq for run in runs), default=Seq(newest + 1)) - 1)
-    compaction = Compaction()
     if after >= newest:
         return []
-    with await engine.runs.follow_thread_unshared(
-        thread.thread_id, ThreadEncoder(options), unnamed_events, after, upto=newest
-    ) as follower:
-        while (frames := await follower.next(0)) is not None:
-            compaction.feed(_events_in(b"".join(frames)))
-            await checkpoint()  # a long thread must not block other clients
+    compaction = Compaction()
+    await engine.log.replay(thread.thread_id, ThreadEncoder(options).events, compaction.feed, after, newest)
     return compaction.events()
-
-
-def _events_in(frames: bytes) -> Iterator[Event]:
-    for line in frames.split(b"\n"):
-        if line.startswith(b"data: "):
-            yield loads(line[len(b"data: ") :])
 
 
 def _flat(message: Message) -> dict[str, Any]:
