@@ -119,9 +119,9 @@ class ThreadCheckpoints:
 
 
 def _is_first_on_thread(run: Run) -> bool:
-    """Whether the thread has no checkpoints before this attempt. Whatever writes a checkpoint to the storage also
-    writes a log entry, so there are none before the thread's first entry. The run must have started as it was queued,
-    because other runs can overtake a delayed one."""
+    """Whether the thread had no checkpoints before this attempt. Every checkpoint in the storage comes with a log
+    entry, so a thread has none before its first entry. Only a run that started when it was accepted qualifies, because
+    other runs can overtake a delayed one."""
     return run.queued_seq == START + 1 and run.attempt == 1 and run.started_at == run.created_at
 
 

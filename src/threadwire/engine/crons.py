@@ -1,6 +1,6 @@
 """Crons: storing them, and starting one run per slot.
 
-A slot is a time in a cron's schedule. One transaction takes the slot and accepts its run, so a crash neither loses nor
+A slot is a time in a cron's schedule. One transaction claims the slot and accepts its run, so a crash neither loses nor
 repeats a run. Slots missed while no scheduler was running start a single run when one is running again.
 """
 
@@ -85,7 +85,7 @@ class Scheduler:
         return fired
 
     async def _skip(self, cron: Cron, next_run_at: int | None, reason: str | None = None) -> Fired | None:
-        """Take the slot without starting a run."""
+        """Claim the slot without starting a run."""
         fired = await self._storage.crons.fire(cron, None, next_run_at)
         return None if fired is None else replace(fired, rejected=reason)
 
@@ -147,7 +147,7 @@ class Crons:
         return cron
 
     async def update(self, cron_id: CronId, change: Callable[[Cron], Cron]) -> Cron:
-        """Change a cron. If its slots move, the next is the first after now, and never one that was already taken."""
+        """Change a cron. If its slots move, the next one is the first after now, and never one already claimed."""
 
         def changed(cron: Cron) -> Cron:
             updated, now = change(cron), self._clock()

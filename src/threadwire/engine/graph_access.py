@@ -39,7 +39,7 @@ class GraphAccess:
         access: AccessContext,
         operation: Callable[[AnyGraph], Coroutine[Any, Any, T]],
     ) -> T:
-        """Call a graph on the read loop, so that a run that blocks its own loop does not delay the call. `config` and
+        """Call a graph on the reads loop, so that a run that blocks its own loop does not delay the call. `config` and
         `access` are passed to a graph factory. Raises `GraphFailed`."""
 
         async def run_operation() -> T:

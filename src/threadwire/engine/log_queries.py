@@ -1,4 +1,4 @@
-"""Queries over a thread's log for clients that connect or resume: which run wrote where, and what comes next."""
+"""Queries over a thread's log for clients that connect or resume: which run wrote an entry, and which comes next."""
 
 from collections.abc import Callable
 from typing import TypeVar

@@ -1,4 +1,4 @@
-"""Waiting for a run to end, and what the client gets then."""
+"""Wait for a run to end, and build the result that the client receives."""
 
 from threadwire.core.entries import Entry, Json, Kind
 from threadwire.core.ids import Seq

@@ -70,7 +70,7 @@ class StartRun:
 
 
 StartClaimed = Callable[[Run], None]
-"""Starts a run that was claimed as it was accepted."""
+"""Starts a run that was claimed when it was accepted."""
 Accept = Callable[[NewRun, StartClaimed | None], Awaitable[Accepted | None]]
 """Accepts a run in a transaction of the caller's choice. `StartClaimed` is passed if a slot is reserved for the run."""
 

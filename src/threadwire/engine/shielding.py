@@ -14,6 +14,6 @@ T = TypeVar("T")
 async def run_to_completion(work: Coroutine[Any, Any, T]) -> T:
     """Run the coroutine to completion and return its result. Cancelling the caller does not cancel the work.
 
-    Only what the task awaits holds a reference to it. That is enough, because what it awaits always completes.
+    The task is referenced only by what it awaits. That is enough, because what it awaits always completes.
     """
     return await asyncio.shield(asyncio.get_running_loop().create_task(work))

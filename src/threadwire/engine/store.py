@@ -69,7 +69,7 @@ class Store:
 
 
 async def sweep_forever(items: Items, every_minutes: float, clock: Clock) -> None:
-    """Delete expired items, at the start and then periodically."""
+    """Delete expired items, at startup and then periodically."""
     while True:
         try:
             while await items.sweep(clock(), SWEEP_BATCH) == SWEEP_BATCH:

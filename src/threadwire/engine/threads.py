@@ -133,8 +133,8 @@ class Threads:
                     await self.delete(thread.thread_id)
 
     async def prune(self, thread_ids: Iterable[ThreadId], strategy: ExpiryStrategy) -> int:
-        """Delete threads, or all but their newest checkpoints. Return how many, without those that do not exist. With
-        `keep_latest`, threads with active runs are skipped, because such a run may start from an older checkpoint."""
+        """Delete threads, or all but their newest checkpoints. Return how many existed. With `keep_latest`,
+        threads with active runs are skipped, because such a run may start from an older checkpoint."""
         if strategy == "keep_latest":
             self._checkpoints.require_pruning()
         pruned = 0

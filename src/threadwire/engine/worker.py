@@ -113,7 +113,7 @@ class Worker:
 
         def start(run: Run) -> None:
             nonlocal reserved
-            self._reserved -= reserved  # the run itself occupies the slot now; accepting it may still take long
+            self._reserved -= reserved  # the run itself occupies the slot now; accepting it may still take a while
             reserved = 0
             self.start(run)
 
@@ -129,7 +129,7 @@ class Worker:
     @contextmanager
     def hold_thread(self, thread_id: ThreadId) -> Iterator[None]:
         """Start no run of this thread inside the block. A run that is already being accepted may still start, so check
-        inside the block whether the thread is free, behind that run in the storage's queue."""
+        inside the block whether the thread is free: the storage executes that check after the acceptance."""
         self._held_threads[thread_id] += 1
         try:
             yield
