@@ -51,6 +51,9 @@ class StartRun:
     thread_id: ThreadId | None
     """None creates a thread for the run."""
     kwargs: dict[str, Any]
+    answers_if_pending: dict[str, Any] = field(default_factory=dict)
+    """Answers to interrupts by id. If the thread has one of these interrupts, the run resumes instead of starting with
+    its input."""
     metadata: dict[str, Any] = field(default_factory=dict)
     multitask_strategy: MultitaskStrategy = "enqueue"
     create_thread: bool = False
@@ -201,7 +204,7 @@ class Runs:
             due_at=now + round(request.after_seconds * 1000),
             multitask_strategy=request.multitask_strategy,
             metadata={**assistant.metadata, **request.metadata, **origin},
-            kwargs=_with_assistant(request.kwargs, assistant),
+            kwargs=_with_assistant(await self._answering(request), assistant),
             create_thread=request.create_thread or request.thread_id is None,
             thread_metadata=request.thread_metadata,
             thread_config=_thread_config(request.kwargs),
@@ -213,6 +216,16 @@ class Runs:
             owner=request.owner,
             via=request.via,
         )
+
+    async def _answering(self, request: StartRun) -> dict[str, Any]:
+        """Return the run's kwargs, with those answers of `answers_if_pending` that the thread waits for."""
+        if not request.answers_if_pending or request.thread_id is None or request.kwargs.get("command"):
+            return request.kwargs
+        thread = await self._storage.threads.get(request.thread_id)
+        interrupts = [each for task in (thread.interrupts if thread else {}).values() for each in task]
+        given = request.answers_if_pending
+        answers = {each["id"]: given[each["id"]] for each in interrupts if each.get("id") in given}
+        return {**request.kwargs, "input": None, "command": {"resume": answers}} if answers else request.kwargs
 
     async def _rolled_back_by(self, request: StartRun) -> "Sequence[Run]":
         """The pending runs that end when this one is accepted. Those released by a shutdown may have checkpoints."""

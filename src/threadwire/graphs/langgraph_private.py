@@ -5,11 +5,12 @@ A patch whose target is missing in the installed version is skipped.
 
 from collections.abc import Callable, Sequence
 from dataclasses import fields
-from functools import partial
+from functools import partial, partialmethod
 from typing import Any
 
 from langchain_core.callbacks import AsyncCallbackManager
 from langgraph.pregel import debug, main
+from langgraph.pregel.remote import RemoteGraph
 
 from threadwire.graphs.callbacks import Callbacks
 from threadwire.graphs.dispatched_events import forward_event
@@ -25,6 +26,7 @@ def patch_langgraph() -> None:
     _skip_interrupt_copies()
     _skip_text_iteration()
     _use_direct_callbacks()
+    _keep_tools_mode_local()
 
 
 def _patch_tool_handler() -> None:
@@ -93,3 +95,19 @@ def _use_direct_callbacks() -> None:
 
 def _direct_callbacks(manager_for_config: Callable[[Any], AsyncCallbackManager], config: Any) -> Callbacks:
     return Callbacks.from_manager(manager_for_config(config))
+
+
+def _keep_tools_mode_local() -> None:
+    """Do not request the mode `tools` from other servers.
+
+    A `RemoteGraph` that is a node requests every mode that its caller records. Servers reject `tools`, so no such node
+    would work.
+    """
+    original = vars(RemoteGraph).get("_get_stream_modes")
+    if original is not None and not isinstance(original, partialmethod):
+        RemoteGraph._get_stream_modes = partialmethod(_remote_stream_modes, original)  # type: ignore[assignment]
+
+
+def _remote_stream_modes(graph: RemoteGraph, original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    modes, *others = original(graph, *args, **kwargs)
+    return [mode for mode in modes if mode != "tools"], *others

@@ -6,6 +6,8 @@ from typing import Any, TypedDict
 import pytest
 from langchain_core.messages import AIMessage
 from langgraph.graph import START, StateGraph
+from langgraph.pregel.protocol import StreamProtocol
+from langgraph.pregel.remote import RemoteGraph
 
 from threadwire.graphs.langgraph_private import patch_langgraph
 
@@ -33,3 +35,12 @@ async def test_strings_are_not_searched_for_messages() -> None:
     graph = StateGraph(State).add_node("write", write).add_edge(START, "write").compile()
     contents = [message.content async for message, _ in graph.astream({}, stream_mode="messages")]
     assert contents == ["hello"]
+
+
+def test_the_mode_tools_is_not_requested_from_other_servers() -> None:
+    patch_langgraph()
+    patch_langgraph()
+    remote = RemoteGraph("g", url="http://127.0.0.1:1")
+    caller = {"configurable": {"__pregel_stream": StreamProtocol(lambda _: None, {"custom", "tools"})}}
+    modes, requested, *_ = remote._get_stream_modes("values", caller)  # type: ignore[arg-type]
+    assert (sorted(modes), requested) == (["custom", "updates", "values"], ["values"])

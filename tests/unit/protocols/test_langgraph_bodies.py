@@ -3,7 +3,7 @@
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from threadwire.core.ids import CronId
+from threadwire.core.ids import CronId, ThreadId
 from threadwire.errors import Invalid
 from threadwire.protocols.ag_ui.decode import RunInput
 from threadwire.protocols.langgraph.decode.assistants import (
@@ -239,3 +239,16 @@ def test_keys_of_the_runtime_are_dropped(body: type[BaseModel]) -> None:
         "config": {"tags": ["t"], "configurable": {"model": "y"}},
         "context": {"model": "y"},
     }
+
+
+def test_the_answers_of_a_caller_are_kept() -> None:
+    """A RemoteGraph that is a node passes them on when its caller is resumed."""
+    keys = {"__pregel_resuming": True, "__pregel_resume_map": {"interrupt": "yes"}}
+    body = RunBody.model_validate({"assistant_id": "echo", "config": {"configurable": keys}})
+    assert body.start(ThreadId("t")).answers_if_pending == {"interrupt": "yes"}
+
+
+@pytest.mark.parametrize("config", [{}, None, {"configurable": None}, {"configurable": {"__pregel_resume_map": None}}])
+def test_a_run_without_a_caller_has_no_answers(config: object) -> None:
+    body = RunBody.model_validate({"assistant_id": "echo", "config": config})
+    assert body.start(ThreadId("t")).answers_if_pending == {}

@@ -36,5 +36,15 @@ def _without_runtime_keys(configuration: Object) -> Object:
     return {key: value for key, value in configuration.items() if not key.startswith("__")}
 
 
+def answers_of_caller(body: object) -> Object:
+    """Return the answers to interrupts, by id, in the body of a run that a `RemoteGraph` requested as a node.
+
+    Its caller was resumed with them. They are the only key of the runtime that concerns this run too."""
+    answers: object = body
+    for key in ("config", "configurable", "__pregel_resume_map"):
+        answers = answers.get(key) if isinstance(answers, dict) else None
+    return answers if isinstance(answers, dict) else {}
+
+
 Config = Annotated[OptionalObject, AfterValidator(_validate_config)]
 Context = Annotated[OptionalObject, AfterValidator(_without_runtime_keys)]

@@ -3,7 +3,7 @@
 from functools import cache
 from typing import Any, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, ModelWrapValidatorHandler, PrivateAttr, field_validator, model_validator
 from pydantic.alias_generators import to_camel
 
 from threadwire.core.bounded_list import MAX_LIST_LENGTH, BoundedList
@@ -12,6 +12,7 @@ from threadwire.core.records import RunSelection
 from threadwire.engine.runs import StartRun
 from threadwire.errors import BadRequest, Invalid
 from threadwire.protocols.langgraph.decode.body import MAX_PAGE, Flag, Number, Object, RequestBody
+from threadwire.protocols.langgraph.decode.config import answers_of_caller
 from threadwire.protocols.langgraph.decode.graph_call import GraphCall
 from threadwire.protocols.langgraph.decode.idempotency import IdempotentRequest
 from threadwire.protocols.langgraph.decode.state import checkpoint_at
@@ -85,6 +86,14 @@ class RunBody(GraphCall):
     feedback_keys: BoundedList[str] | None = None
     strict_resume: Flag | None = None
     langsmith_tracer: TracerBody | None = None
+    _answers_of_caller: Object = PrivateAttr(default_factory=dict)
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _keep_answers_of_caller(cls, value: Any, handler: ModelWrapValidatorHandler["RunBody"]) -> "RunBody":
+        body = handler(value)
+        body._answers_of_caller = answers_of_caller(value)
+        return body
 
     @property
     def temporary(self) -> bool:
@@ -107,6 +116,7 @@ class RunBody(GraphCall):
                 strict_resume=bool(self.strict_resume),
                 langsmith_tracer=None if self.langsmith_tracer is None else self.langsmith_tracer.as_dict(),
             ),
+            answers_if_pending=self._answers_of_caller,
             metadata=self.metadata,
             multitask_strategy=self.multitask_strategy,
             create_thread=self.if_not_exists == "create",
