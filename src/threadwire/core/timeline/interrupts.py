@@ -25,12 +25,12 @@ _ANSWER = (
 def ask(state: TimelineState, interrupts: tuple[Interrupt, ...], reopen: bool = False) -> None:
     """Show interrupts. With `reopen`, one that was completed is asked again, also with the same value (7.3)."""
     for interrupt in interrupts:
-        newest = _newest(state, interrupt.interrupt_id)
-        if newest is None:
+        block = newest(state, interrupt.interrupt_id)
+        if block is None:
             _create(state, interrupt, 1)
-        elif not newest["completed"]:
-            state.update(newest, _question(interrupt))
-        elif reopen or not same_json(newest["value"], interrupt.value):
+        elif not block["completed"]:
+            state.update(block, _question(interrupt))
+        elif (reopen and not _awaits_response(block)) or not same_json(block["value"], interrupt.value):
             _create(state, interrupt, state.generations[interrupt.interrupt_id] + 1)
     if interrupts:
         messages.reveal(state)
@@ -56,9 +56,16 @@ def _question(interrupt: Interrupt) -> dict[str, Json]:
     return {"value": interrupt.value, **schema}
 
 
-def _newest(state: TimelineState, interrupt_id: str) -> Block | None:
+def newest(state: TimelineState, interrupt_id: str) -> Block | None:
+    """The newest generation of an interrupt."""
     generation = state.generations.get(interrupt_id, 0)
     return state.blocks.get(f"i:{interrupt_id}" if generation < 2 else f"i:{interrupt_id}#{generation}")
+
+
+def _awaits_response(block: Block) -> bool:
+    """Whether an interrupt was frozen, but the graph has no response yet and so still lists it as pending (7.3)."""
+    frozen = block["outcome"] == "answered" and "respondedAt" in block and not block.get("breakpoint")
+    return frozen and "response" not in block
 
 
 # -- anchors (7.5) ----------------------------------------------------------------------------------------------------
@@ -100,7 +107,7 @@ def _tool_calls(block: Block) -> Iterator[dict[str, Json]]:
 def answer(state: TimelineState, operation: InterruptAnswered) -> None:
     state.run.answered = True
     for interrupt_id, response in _attributed(state, operation):
-        block = _newest(state, interrupt_id)
+        block = newest(state, interrupt_id)
         if block is None:
             continue
         fields = {"response": response, "respondedAt": state.stamp.at}
@@ -126,7 +133,7 @@ def _attributed(state: TimelineState, operation: InterruptAnswered) -> tuple[tup
 
 
 def freeze(state: TimelineState, operation: InterruptFrozen) -> None:
-    block = _newest(state, operation.interrupt_id)
+    block = newest(state, operation.interrupt_id)
     if block is None:
         return
     frozen: dict[str, Json] = {} if operation.frozen_value is None else {"frozenValue": operation.frozen_value[0]}
