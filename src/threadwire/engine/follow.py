@@ -19,6 +19,7 @@ from threadwire.core.ids import RunId, Seq, ThreadId
 from threadwire.core.records import Run
 from threadwire.engine.entry_readers import RunEntries, ThreadEntries
 from threadwire.engine.projections import Projection, Reader, Replay
+from threadwire.engine.thread_folds import F, ThreadFolds, whole_thread_reader
 from threadwire.storage.abc import Log, Storage, Wakeup
 
 MAX_PROJECTIONS = 64
@@ -195,6 +196,8 @@ class Followers:
         self._storage = storage
         self._log = storage.log
         self._projections: OrderedDict[_Key, Projection] = OrderedDict()
+        self._folds = ThreadFolds(storage)
+        self.fold = self._folds.current
         self._of_runs: set[Follower] = set()
         self._of_threads: set[Follower] = set()
 
@@ -254,6 +257,23 @@ class Followers:
         replay = Replay(Reader(entries, encoder, framing))
         return UnsharedFollower(self._log, thread_id, entries, replay, after, self._of_threads, preamble)
 
+    async def follow_fold(
+        self, thread_id: ThreadId, options: Hashable, make_fold: Callable[[], F], framing: Framing, after: Seq
+    ) -> Follower:
+        """Follow an existing thread across all its runs with an encoder that is fed the whole thread. Raises
+        `InvalidCursor`.
+
+        Followers with equal `options` and framing share a fold with each other and with `fold`. One that is too far
+        behind has its own until it has caught up.
+        """
+
+        def make_reader(after: Seq) -> Reader:
+            return whole_thread_reader(self._storage, thread_id, make_fold(), framing, after)
+
+        check_cursor(after, await self._log.last(thread_id))
+        projection = self._folds.projection(thread_id, options, make_fold, framing, after)
+        return SharedFollower(self._log, thread_id, projection, make_reader, after, self._of_threads)
+
     def _shared(self, key: _Key, make_reader: Callable[[], Reader]) -> Projection:
         projection = self._projections.get(key)
         if projection is None or (projection.ended and key.run_id is None):  # the thread was deleted and created again
@@ -276,3 +296,4 @@ class Followers:
         """Drop the projections of a deleted thread. The followers of the thread and its runs finish."""
         for key in [key for key in self._projections if key.thread_id == thread_id]:
             self._projections.pop(key).deleted = True
+        self._folds.forget_thread(thread_id)

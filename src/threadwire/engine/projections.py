@@ -68,6 +68,16 @@ class Projection:
     def ended(self) -> bool:
         return self._reader.ended or self.deleted
 
+    @property
+    def position(self) -> Seq:
+        """The last entry that was read."""
+        return self._reader.position
+
+    @property
+    def size(self) -> int:
+        """Bytes of the frames that are retained."""
+        return self._size
+
     async def catch_up(self) -> bool:
         """Encode new log entries. Return whether there were any."""
         if self.ended:

@@ -19,6 +19,7 @@ from threadwire.engine.clock import Clock
 from threadwire.engine.follow import Follower, Followers
 from threadwire.engine.graph_access import GraphAccess
 from threadwire.engine.shielding import run_to_completion
+from threadwire.engine.thread_folds import F
 from threadwire.engine.worker import Worker
 from threadwire.errors import BadRequest, Conflict, NotFound
 from threadwire.graphs import state
@@ -181,6 +182,18 @@ class Threads:
         """Follow a thread across all its runs, from `after`, or from now if None."""
         await self.get(thread_id)
         return await self._followers.follow_thread(thread_id, options, make_encoder, framing, after)
+
+    async def fold(self, thread_id: ThreadId, options: Hashable, make_fold: Callable[[], F], framing: Framing) -> F:
+        """What the thread's whole log adds up to now, for an encoder that can be asked. Use it without awaiting."""
+        await self.get(thread_id)
+        return await self._followers.fold(thread_id, options, make_fold, framing)
+
+    async def follow_fold(
+        self, thread_id: ThreadId, options: Hashable, make_fold: Callable[[], F], framing: Framing, after: Seq
+    ) -> Follower:
+        """Follow a thread from `after` with an encoder that is fed the whole thread, shared with `fold`."""
+        await self.get(thread_id)
+        return await self._followers.follow_fold(thread_id, options, make_fold, framing, after)
 
     # -- state ---------------------------------------------------------------------------------------------------
 

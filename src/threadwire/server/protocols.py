@@ -6,10 +6,12 @@ from threadwire.http.protocol import Protocol
 from threadwire.protocols.ag_ui.protocol import AG_UI
 from threadwire.protocols.copilotkit.protocol import COPILOTKIT
 from threadwire.protocols.langgraph.protocol import LANGGRAPH
+from threadwire.protocols.timeline.protocol import TIMELINE
 
 PROTOCOLS: list[Protocol[Any]] = [
     LANGGRAPH,
     AG_UI,
     COPILOTKIT,
+    TIMELINE,
 ]
 """In the order in which they are announced, and in which their routes are matched."""

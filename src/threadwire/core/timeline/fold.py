@@ -7,6 +7,7 @@ from threadwire.core.entries import START, Entry, Json
 from threadwire.core.ids import Seq
 from threadwire.core.timeline.changes import Block, Change
 from threadwire.core.timeline.entries import EntryNormalizer
+from threadwire.core.timeline.interrupts import newest
 from threadwire.core.timeline.operations import Operation, Stamp
 from threadwire.core.timeline.reducer import apply
 from threadwire.core.timeline.state import TimelineOptions, TimelineState
@@ -65,6 +66,11 @@ class Timeline:
     def open_interrupts(self) -> list[Block]:
         """The interrupts that wait for an answer, in the order in which they were asked."""
         return [dict(self._state.blocks[block_id]) for block_id in self._state.open]
+
+    def interrupt(self, interrupt_id: str) -> Block | None:
+        """The newest block of an interrupt."""
+        block = newest(self._state, interrupt_id)
+        return None if block is None else dict(block)
 
     def snapshot(self) -> dict[str, Json]:
         """Return the fold as JSON, for `restore`.
