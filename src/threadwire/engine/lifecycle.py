@@ -23,6 +23,7 @@ from threadwire.engine.store import Store, sweep_forever
 from threadwire.engine.temporary_threads import TemporaryThreadSweeper
 from threadwire.engine.threads import Threads
 from threadwire.engine.webhook_delivery import Deliverer, NoWebhooks, Webhooks
+from threadwire.engine.widgets import Widgets
 from threadwire.engine.worker import Worker
 from threadwire.errors import LoopFailed, ThreadwireError
 from threadwire.graphs.error_messages import ErrorMessages
@@ -48,6 +49,7 @@ class Engine:
     log: LogQueries
     crons: Crons
     store: Store
+    widgets: Widgets
     worker: Worker
     registry: GraphRegistry
     loops: tuple[UserLoop, ...]
@@ -168,6 +170,7 @@ def _build_engine(parts: _Parts) -> tuple[Engine, Scheduler]:
         log=LogQueries(storage),
         crons=Crons(storage, assistants, runs, scheduler, clock),
         store=Store(store, parts.messages),
+        widgets=Widgets(storage, clock),
         worker=worker,
         registry=registry,
         loops=(parts.work_loop, parts.read_loop),

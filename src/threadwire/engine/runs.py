@@ -270,6 +270,14 @@ class Runs:
         candidates, now = startable_runs(pending[::-1]), self._clock()
         return next((run for run in candidates if run.is_due(now)), candidates[0] if candidates else None)
 
+    async def all_active(self, thread_id: ThreadId) -> RunList:
+        """The runs of a thread that have not ended, in the order in which they were accepted."""
+        # Pending runs first, as above.
+        pending = await self._storage.runs.list(thread_id, status="pending", limit=1000)
+        running = await self._storage.runs.list(thread_id, status="running", limit=1)
+        found = {run.run_id: run for run in (*running, *pending[::-1])}
+        return [*found.values()]
+
     async def count_active(self) -> dict[RunStatus, int]:
         return await self._storage.runs.count_active()
 

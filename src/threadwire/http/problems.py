@@ -60,6 +60,7 @@ _MEANING = {
     400: "Not valid in the current state, or not in this combination",
     404: "Not found",
     409: "It already exists, or another operation is in progress",
+    413: "The body, or a part of it, is too large",
     415: "The body is not JSON",
     422: "The request is invalid",
     502: "The graph's own code raised an error",

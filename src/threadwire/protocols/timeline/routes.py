@@ -1,20 +1,24 @@
 """The timeline over HTTP: a page, a stream, and answers to interrupts."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Header, Query
+from fastapi import APIRouter, Body, Header, Query
+from pydantic import Field
 from starlette.responses import Response
 
 from threadwire.core.entries import parse_cursor
-from threadwire.core.ids import Seq, ThreadId, thread_id_from_name
-from threadwire.engine.follow import Follower
+from threadwire.core.ids import thread_id_from_name
 from threadwire.engine.lifecycle import Engine
+from threadwire.engine.shielding import run_to_completion
 from threadwire.errors import NotFound
 from threadwire.http.json_route import JsonRoute
-from threadwire.http.problems import JsonResponse, error_responses
+from threadwire.http.problems import JsonResponse, Problem, Responses, error_responses, problem
 from threadwire.http.sse import named_events
 from threadwire.http.streaming import OpenStreams, event_stream
-from threadwire.protocols.timeline.encode import TimelineEncoder
+from threadwire.protocols.timeline.answering import submit
+from threadwire.protocols.timeline.decode import MAX_FROZEN_BYTES, Submission
+from threadwire.protocols.timeline.submissions import Rejection
+from threadwire.protocols.timeline.timelines import current, follow
 
 MAX_PAGE = 1000
 
@@ -35,7 +39,7 @@ def timeline_routes(engine: Engine, streams: OpenStreams) -> APIRouter:
         limit: Limit = 100,
         before: Annotated[str | None, Query(description="The id of the block before which the page ends")] = None,
     ) -> JsonResponse:
-        fold = await current_fold(engine, thread_id_from_name(thread_id))
+        fold = await current(engine, thread_id_from_name(thread_id))
         try:
             return JsonResponse(fold.page(limit, before))
         except KeyError:
@@ -55,17 +59,29 @@ def timeline_routes(engine: Engine, streams: OpenStreams) -> APIRouter:
         # An EventSource repeats its URL when it reconnects, so the header is always the newest position.
         sent = next((each for each in (last_event_id, last_event_id_in_query, after) if each is not None), None)
         if sent is not None:
-            return event_stream(await _follow(engine, found, parse_cursor(sent)), streams)
-        fold = await current_fold(engine, found)
+            return event_stream(await follow(engine, found, parse_cursor(sent)), streams)
+        fold = await current(engine, found)
         position, first = fold.timeline.seq, fold.snapshot(limit)
-        return event_stream(await _follow(engine, found, position), streams, first=[named_events([first], position)])
+        return event_stream(await follow(engine, found, position), streams, first=[named_events([first], position)])
+
+    @router.put("/interrupts/{interrupt_id}", responses=_submission_errors())
+    async def submit_widget(thread_id: str, interrupt_id: str, body: Annotated[Submission, Body()]) -> JsonResponse:
+        if body.is_too_large:
+            return problem(413, f"frozenValue: larger than {MAX_FROZEN_BYTES} bytes of JSON")
+        work = submit(engine, thread_id_from_name(thread_id), interrupt_id, body)
+        submitted = await run_to_completion(work)  # a client that leaves must not separate the answer from the widget
+        if isinstance(submitted, Rejection):
+            return JsonResponse({"detail": submitted.reason, "interrupt": submitted.block}, 409)
+        return JsonResponse(submitted.as_json())
 
     return router
 
 
-async def _follow(engine: Engine, thread_id: ThreadId, after: Seq) -> Follower:
-    return await engine.threads.follow_fold(thread_id, "timeline", TimelineEncoder, named_events, after)
+class AnswerProblem(Problem):
+    """The body of a 409."""
+
+    interrupt: dict[str, Any] = Field(description="The interrupt's block, with the answer that won.")
 
 
-async def current_fold(engine: Engine, thread_id: ThreadId) -> TimelineEncoder:
-    return await engine.threads.fold(thread_id, "timeline", TimelineEncoder, named_events)
+def _submission_errors() -> Responses:
+    return {**error_responses(400, 413), **error_responses(409, shape=AnswerProblem)}

@@ -1,0 +1,182 @@
+"""Folds of whole threads: fed every entry once, shared by readers and subscribers, and cached within a limit."""
+
+import pytest
+from framing import data_only, joined
+
+from threadwire.core.encoding import Message
+from threadwire.core.entries import START, Entry, Kind
+from threadwire.core.ids import Seq, ThreadId
+from threadwire.engine import projections, thread_folds
+from threadwire.engine.follow import Follower, Followers
+from threadwire.errors import InvalidCursor
+from threadwire.storage.abc import Storage
+from threadwire.testing.conformance.samples import note, store_thread
+
+pytestmark = pytest.mark.anyio
+
+TIMEOUT = 5.0
+SHORT = 0.02
+OPTIONS = "options"
+
+
+class Sum:
+    """A fold that joins all notes of a thread."""
+
+    created = 0
+
+    def __init__(self) -> None:
+        type(self).created += 1
+        self.text = ""
+        self.fed: list[int] = []
+
+    @property
+    def weight(self) -> int:
+        return len(self.text)
+
+    def feed(self, entry: Entry) -> list[Message]:
+        assert entry.kind == Kind.CUSTOM
+        self.fed.append(entry.seq)
+        self.text += entry.data["value"]
+        return [(b"", f"{entry.seq}={self.text};".encode())]
+
+
+@pytest.fixture(autouse=True)
+def _count_from_zero() -> None:
+    Sum.created = 0
+
+
+@pytest.fixture
+async def thread_id(storage: Storage) -> ThreadId:
+    return await store_thread(storage)
+
+
+async def add(storage: Storage, thread_id: ThreadId, text: str) -> None:
+    for each in text:
+        await storage.log.append(thread_id, [note(each)]).wait()
+
+
+async def current(followers: Followers, thread_id: ThreadId) -> Sum:
+    return await followers.fold(thread_id, OPTIONS, Sum, data_only)
+
+
+async def follow(followers: Followers, thread_id: ThreadId, after: int = START) -> Follower:
+    return await followers.follow_fold(thread_id, OPTIONS, Sum, data_only, Seq(after))
+
+
+async def available(follower: Follower) -> bytes:
+    sent = b""
+    while frames := joined(await follower.next(SHORT)):
+        sent += frames
+    return sent
+
+
+async def test_a_fold_is_fed_only_what_is_new(storage: Storage, followers: Followers, thread_id: ThreadId) -> None:
+    await add(storage, thread_id, "abc")
+    assert (await current(followers, thread_id)).text == "abc"
+    await add(storage, thread_id, "d")
+    fold = await current(followers, thread_id)
+    assert (fold.text, fold.fed) == ("abcd", [1, 2, 3, 4])
+    assert Sum.created == 1
+
+
+async def test_a_long_thread_is_read_in_pages(
+    storage: Storage, followers: Followers, thread_id: ThreadId, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (projections, thread_folds):
+        monkeypatch.setattr(module, "PAGE", 2)
+    await add(storage, thread_id, "abcdefg")
+    assert (await current(followers, thread_id)).fed == [1, 2, 3, 4, 5, 6, 7]
+    assert (await current(Followers(storage), thread_id)).text == "abcdefg"
+    with await follow(Followers(storage), thread_id, 4) as follower:
+        assert await available(follower) == b"5=abcde;6=abcdef;7=abcdefg;"
+
+
+async def test_subscribers_at_different_positions_share_one_fold(
+    storage: Storage, followers: Followers, thread_id: ThreadId
+) -> None:
+    await add(storage, thread_id, "abc")
+    with await follow(followers, thread_id) as first, await follow(followers, thread_id, 2) as second:
+        assert await available(first) == b"1=a;2=ab;3=abc;"
+        assert await available(second) == b"3=abc;"
+        await add(storage, thread_id, "d")
+        assert joined(await first.next(TIMEOUT)) == joined(await second.next(TIMEOUT)) == b"4=abcd;"
+        assert (await current(followers, thread_id)).text == "abcd"
+    assert Sum.created == 1
+
+
+@pytest.mark.parametrize("after", range(4))
+async def test_a_subscriber_behind_the_frames_gets_what_it_missed(
+    storage: Storage, followers: Followers, thread_id: ThreadId, after: int
+) -> None:
+    """The fold was built for a page, so it has no frames. The subscriber shares it once it has caught up."""
+    await add(storage, thread_id, "abc")
+    await current(followers, thread_id)
+    with await follow(followers, thread_id, after) as follower:
+        assert await available(follower) == b"".join([b"1=a;", b"2=ab;", b"3=abc;"][after:])
+        await add(storage, thread_id, "d")
+        assert joined(await follower.next(TIMEOUT)) == b"4=abcd;"
+    assert (await current(followers, thread_id)).fed == [1, 2, 3, 4]
+    assert Sum.created == (2 if after < 3 else 1)
+
+
+async def test_a_page_and_the_stream_after_it_have_no_gap(
+    storage: Storage, followers: Followers, thread_id: ThreadId
+) -> None:
+    await add(storage, thread_id, "ab")
+    fold = await current(followers, thread_id)
+    position, shown = fold.fed[-1], fold.text
+    await add(storage, thread_id, "c")
+    await current(followers, thread_id)
+    with await follow(followers, thread_id, position) as follower:
+        assert (shown, await available(follower)) == ("ab", b"3=abc;")
+
+
+async def test_a_position_beyond_the_log_is_rejected(
+    storage: Storage, followers: Followers, thread_id: ThreadId
+) -> None:
+    await add(storage, thread_id, "a")
+    with pytest.raises(InvalidCursor):
+        await follow(followers, thread_id, 2)
+
+
+async def test_the_least_recently_used_folds_are_dropped(
+    storage: Storage, followers: Followers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(thread_folds, "MAX_CACHED_BYTES", 10)
+    threads = [await store_thread(storage) for _ in range(3)]
+    for thread_id in threads:
+        await add(storage, thread_id, "abcd")
+    for thread_id in (threads[0], threads[1], threads[0], threads[2]):
+        await current(followers, thread_id)
+    assert Sum.created == 3
+
+    await current(followers, threads[0])
+    assert Sum.created == 3
+    assert (await current(followers, threads[1])).text == "abcd"
+    assert Sum.created == 4
+
+
+async def test_a_fold_larger_than_the_cache_is_cached_alone(
+    storage: Storage, followers: Followers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(thread_folds, "MAX_CACHED_BYTES", 2)
+    large, small = await store_thread(storage), await store_thread(storage)
+    await add(storage, large, "abcd")
+    for _ in range(2):
+        await current(followers, large)
+    assert Sum.created == 1
+    await current(followers, small)
+    await current(followers, large)
+    assert Sum.created == 3
+
+
+async def test_deleting_a_thread_ends_its_followers_and_drops_its_fold(
+    storage: Storage, followers: Followers, thread_id: ThreadId
+) -> None:
+    await add(storage, thread_id, "a")
+    with await follow(followers, thread_id) as follower:
+        assert await available(follower) == b"1=a;"
+        await storage.threads.delete(thread_id)
+        followers.forget_thread(thread_id)
+        assert await follower.next(TIMEOUT) is None
+    assert (await current(followers, thread_id)).text == ""
