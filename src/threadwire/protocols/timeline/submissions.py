@@ -5,7 +5,6 @@ The first answer wins. Repeating a request changes nothing; a different answer i
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from threadwire.core.entries import Json
 from threadwire.core.records import Run
@@ -49,12 +48,15 @@ def plan_submission(
         if submission.has_response and same_json(known["response"], submission.response):
             return Plan(freezes=freezes, answered_by=run_id)
         return Rejection("This interrupt was already answered", known)
-    if block.get("breakpoint"):
-        return Plan(starts_run=not block["completed"], freezes=freezes, answered_by=run_id)
+    if block.get("breakpoint") and block["completed"]:
+        return Plan(freezes=freezes, answered_by=run_id)
     if not _has_no_response(block):
         return Rejection("This interrupt no longer waits for an answer", known)
     if any(_takes_input(run) and run.run_id != block.get("runId") for run in active):
         return Rejection("Another run is active on this thread, and will continue without an answer", known)
+    if block.get("breakpoint"):  # every run without input continues from it
+        continuing = next((run.run_id for run in active), None)
+        return Plan(starts_run=continuing is None, freezes=freezes, answered_by=continuing)
     return Plan(command=_command(submission, block, open_ids), starts_run=True, freezes=freezes)
 
 
@@ -69,10 +71,8 @@ def _with_answer_on_its_way(block: Block, open_ids: Sequence[str], active: Itera
 
 
 def _answer_of(run: Run, interrupt_id: str, open_ids: Sequence[str]) -> tuple[Json] | None:
-    command: Any = run.kwargs.get("command")
-    if not isinstance(command, dict) or command.get("resume") is None:
+    if (resume := run.resume) is None:
         return None
-    resume = command["resume"]
     if is_answer_map(resume):
         return (resume[interrupt_id],) if interrupt_id in resume else None
     return (resume,) if set(open_ids) <= {interrupt_id} else None

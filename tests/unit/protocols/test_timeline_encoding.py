@@ -1,0 +1,128 @@
+"""The timeline's messages as a function of entries: what an entry changes, and which run is active."""
+
+import json
+from typing import Any
+
+import pytest
+
+from threadwire.core.entries import Entry, Kind
+from threadwire.core.ids import RunId, Seq
+from threadwire.http.sse import named_events
+from threadwire.protocols.timeline.encode import TimelineEncoder
+
+ONE, TWO = RunId("run-1"), RunId("run-2")
+
+
+class Log:
+    """Feeds an encoder entries with sequence numbers, and returns the data of their messages."""
+
+    def __init__(self) -> None:
+        self.encoder = TimelineEncoder()
+        self._seq = 0
+        self._messages: list[Any] = []
+
+    def add(self, run_id: RunId | None, kind: str, data: Any) -> Any:
+        self._seq += 1
+        messages = self.encoder.feed(Entry(Seq(self._seq), run_id, 0 if run_id is None else 1, 7, (), kind, data))
+        assert len(messages) <= 1
+        for name, encoded in messages:
+            assert name == b"changes"
+            return json.loads(encoded)
+        return None
+
+    def message(self, number: int) -> None:
+        message = {"type": "human", "id": str(number), "content": f"text {number}"}
+        self.add(None, Kind.STATE_RESET, {"cause": "update", "values": {"messages": [*self._messages, message]}})
+        self._messages.append(message)
+
+
+@pytest.fixture
+def log() -> Log:
+    return Log()
+
+
+def running(run_id: RunId) -> dict[str, str]:
+    return {"id": run_id, "status": "running"}
+
+
+def pending(run_id: RunId) -> dict[str, str]:
+    return {"id": run_id, "status": "pending"}
+
+
+def test_a_run_is_active_from_its_acceptance_to_its_end(log: Log) -> None:
+    assert log.encoder.run is None
+    assert log.add(ONE, Kind.RUN_QUEUED, {}) == {"changes": [], "run": pending(ONE)}
+    assert log.add(ONE, Kind.RUN_STARTED, {"attempt": 1}) == {"changes": [], "run": running(ONE)}
+    assert log.add(ONE, Kind.RUN_STARTED, {"attempt": 2}) is None
+    ended = log.add(ONE, Kind.RUN_ENDED, {"status": "error", "error": {"error": "E", "message": "m"}})
+    error = {"error": "E", "message": "m"}
+    assert ended == {"changes": [], "run": None, "ended": {"id": ONE, "status": "error", "error": error}}
+
+
+def test_the_running_run_comes_before_the_waiting_one(log: Log) -> None:
+    for run_id in (ONE, TWO):
+        log.add(run_id, Kind.RUN_QUEUED, {})
+    assert log.add(TWO, Kind.RUN_STARTED, {"attempt": 1})["run"] == running(TWO)
+    ended = log.add(TWO, Kind.RUN_ENDED, {"status": "success"})
+    assert (ended["run"], ended["ended"]["id"]) == (pending(ONE), TWO)
+
+
+def test_the_end_of_a_waiting_run_leaves_the_active_one_alone(log: Log) -> None:
+    for run_id in (ONE, TWO):
+        log.add(run_id, Kind.RUN_QUEUED, {})
+    log.add(ONE, Kind.RUN_STARTED, {"attempt": 1})
+    ended = log.add(TWO, Kind.RUN_ENDED, {"status": "interrupted"})
+    assert ended == {"changes": [], "ended": {"id": TWO, "status": "interrupted"}}
+    assert log.encoder.run == running(ONE)
+
+
+def test_an_entry_that_changes_nothing_has_no_message(log: Log) -> None:
+    log.add(ONE, Kind.RUN_STARTED, {"attempt": 1})
+    assert log.add(ONE, Kind.DISPATCHED, {"name": "n", "data": 1}) is None
+    assert log.add(None, Kind.STATE_RESET, {"cause": "prune"}) is None
+
+
+def test_all_changes_of_an_entry_are_one_message_with_its_position() -> None:
+    messages = [{"type": "human", "id": each, "content": each} for each in "ab"]
+    reset = {"cause": "update", "values": {"messages": messages, "n": 1}}
+    encoder = TimelineEncoder()
+    frames = named_events(encoder.feed(Entry(Seq(1), None, 0, 7, (), Kind.STATE_RESET, reset)), Seq(1))
+    assert frames.count(b"event: changes") == frames.count(b"id: 1\r\n") == 1
+    kinds = [each["change"] for each in json.loads(frames.split(b"\r\n")[1].removeprefix(b"data: "))["changes"]]
+    assert kinds == ["insert", "insert", "values"]
+
+
+def test_pages_end_before_a_block(log: Log) -> None:
+    for number in range(5):
+        log.message(number)
+    last = log.encoder.page(2)
+    assert ([each["id"] for each in last["blocks"]], last["before"], last["seq"]) == (["m:3", "m:4"], "m:3", 5)
+    earlier = log.encoder.page(2, "m:3")
+    assert ([each["id"] for each in earlier["blocks"]], earlier["before"]) == (["m:1", "m:2"], "m:1")
+    first = log.encoder.page(2, "m:1")
+    assert [each["id"] for each in first["blocks"]] == ["m:0"]
+    assert "before" not in first
+    assert log.encoder.page(2, "m:0")["blocks"] == []
+    with pytest.raises(KeyError):
+        log.encoder.page(2, "m:9")
+
+
+def test_an_exact_page_names_no_earlier_one(log: Log) -> None:
+    for number in range(2):
+        log.message(number)
+    assert "before" not in log.encoder.page(2)
+
+
+def test_the_snapshot_is_the_last_page(log: Log) -> None:
+    log.message(0)
+    name, data = log.encoder.snapshot(10)
+    assert (name, json.loads(data)) == (b"snapshot", log.encoder.page(10))
+
+
+def test_a_token_adds_only_its_text_to_the_weight(log: Log) -> None:
+    log.add(ONE, Kind.RUN_STARTED, {"attempt": 1})
+    chunk = {"type": "AIMessageChunk", "id": "m", "content": ""}
+    log.add(ONE, Kind.MESSAGES, {"i": 0, "chunk": chunk, "meta": {}})
+    before = log.encoder.weight
+    assert log.add(ONE, Kind.MESSAGES, [0, "word"])["changes"][0]["text"] == "word"
+    assert log.encoder.weight == before + len("word")
