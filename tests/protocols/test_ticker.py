@@ -122,7 +122,7 @@ def test_its_get_routes_have_head_routes(http: httpx.Client, thread_id: str) -> 
 
 
 def test_it_is_announced(server: RunningServer) -> None:
-    server.wait_for_log(rf"\n  CopilotKit +\S+\n  ticker +{re.escape(server.url)}/ticker/\{{thread_id\}}\n")
+    server.wait_for_log(rf"\n  ticker +{re.escape(server.url)}/ticker/\{{thread_id\}}\n")
 
 
 def test_it_is_described(http: httpx.Client) -> None:
