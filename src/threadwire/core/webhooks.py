@@ -19,8 +19,19 @@ abandoned."""
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 _PORTS = {"http": 80, "https": 443}
-_TUNNELS = [ipaddress.ip_network(net) for net in ("64:ff9b::/96", "2002::/16", "2001::/32")]
-"""Ranges that embed an IPv4 address, which may be a private one."""
+_BLOCKED = [
+    ipaddress.ip_network(net)
+    for net in (
+        "64:ff9b::/96",  # these three embed an IPv4 address, which may be a private one
+        "2002::/16",
+        "2001::/32",
+        "192.88.99.0/24",  # relays to 2002::/16
+        "192.0.0.0/24",  # protocol assignments; some clouds serve their metadata there
+        "fec0::/10",  # site-local
+        "3fff::/20",  # documentation
+    )
+]
+"""Ranges without public hosts. Some versions of Python consider parts of them global."""
 
 
 @dataclass(frozen=True)
@@ -129,7 +140,7 @@ def _never_allowed(ip: Address) -> bool:
         or ip.is_unspecified
         or ip.is_multicast
         or ip.is_reserved
-        or any(ip.version == net.version and ip in net for net in _TUNNELS)
+        or any(ip.version == net.version and ip in net for net in _BLOCKED)
     )
 
 

@@ -87,6 +87,16 @@ def test_the_rules_can_restrict_domains_and_ports() -> None:
         ("255.255.255.255", "blocked IP range"),
         ("64:ff9b::7f00:1", "blocked IP range"),
         ("2002:7f00:1::", "blocked IP range"),
+        ("2001:0:7f00:1::", "blocked IP range"),
+        ("192.88.99.1", "blocked IP range"),
+        ("192.0.0.1", "blocked IP range"),
+        ("192.0.0.9", "blocked IP range"),
+        ("192.0.0.192", "blocked IP range"),
+        ("::ffff:192.0.0.192", "blocked IP range"),
+        ("fec0::1", "blocked IP range"),
+        ("feff:ffff::1", "blocked IP range"),
+        ("3fff::1", "blocked IP range"),
+        ("3fff:fff:ffff::1", "blocked IP range"),
         ("10.0.0.1", "private IP range"),
         ("172.16.0.1", "private IP range"),
         ("192.168.1.1", "private IP range"),
@@ -99,7 +109,7 @@ def test_internal_addresses_are_rejected(address: str, reason: str) -> None:
         check_address(address, parse_target("https://example.com/", STRICT), STRICT)
 
 
-@pytest.mark.parametrize("address", ["8.8.8.8", "2606:4700::1111", "::ffff:8.8.8.8"])
+@pytest.mark.parametrize("address", ["8.8.8.8", "192.0.1.1", "192.88.98.1", "2606:4700::1111", "::ffff:8.8.8.8"])
 def test_public_addresses_are_allowed(address: str) -> None:
     check_address(address, parse_target("https://example.com/", STRICT), STRICT)
 
