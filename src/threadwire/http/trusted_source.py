@@ -12,7 +12,7 @@ LOOPBACK_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]"})
 LOOPBACK_ORIGIN = r"https?://(localhost|127\.0\.0\.1|\[::1\])(:\d+)?"
 MAX_LOGGED_ORIGINS = 100
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
-
+_HOST = re.compile(r"(?P<name>\[[^]]*\]|[^:]*)(:[0-9]*)?")
 
 logger = structlog.get_logger("threadwire.http")
 
@@ -31,7 +31,10 @@ class TrustedSource:
         if scope["type"] not in ("http", "websocket"):
             return self._app(scope, receive, send)
         headers = dict(scope["headers"])
-        host = headers.get(b"host", b"").decode("latin-1")
+        hosts = [value for name, value in scope["headers"] if name == b"host"]
+        if len(hosts) > 1:  # a proxy may have checked another one than we would
+            return problem(400, "The request has more than one Host header")(scope, receive, send)
+        host = hosts[0].decode("latin-1") if hosts else ""
         if "*" not in self._hosts and _host_name(host) not in self._hosts:
             return problem(421, "This server does not serve that host name")(scope, receive, send)
         origin = headers.get(b"origin")
@@ -57,7 +60,8 @@ class TrustedSource:
 
 
 def _host_name(host: str) -> str:
-    """A Host header without its port."""
-    if host.startswith("["):
-        return host.partition("]")[0] + "]"
-    return host.partition(":")[0].lower()
+    """A Host header without its port; empty if it is malformed."""
+    matched = _HOST.fullmatch(host)
+    if matched is None:
+        return ""
+    return matched["name"] if host.startswith("[") else matched["name"].lower()

@@ -9,7 +9,7 @@ from threadwire.http.trusted_source import LOOPBACK_HOSTS, LOOPBACK_ORIGIN, MAX_
 pytestmark = pytest.mark.anyio
 
 
-async def status_for(hosts=LOOPBACK_HOSTS, origins=r"(?!)", method="POST", **headers):
+async def status_for(hosts=LOOPBACK_HOSTS, origins=r"(?!)", method="POST", more_hosts=(), **headers):
     """The status of the response; 200 if the request reaches the application."""
     sent = []
 
@@ -24,6 +24,7 @@ async def status_for(hosts=LOOPBACK_HOSTS, origins=r"(?!)", method="POST", **hea
         return {"type": "http.request", "body": b"", "more_body": False}
 
     raw = [(name.encode(), value.encode("latin-1")) for name, value in headers.items()]
+    raw += [(b"host", value.encode()) for value in more_hosts]
     scope = {"type": "http", "method": method, "path": "/", "headers": raw}
     await TrustedSource(application, frozenset(hosts), re.compile(origins))(scope, receive, send)
     json.loads(sent[1]["body"])
@@ -41,6 +42,27 @@ async def test_every_loopback_name_is_accepted(host):
 )
 async def test_unknown_host_is_rejected(host):
     assert await status_for(host=host) == 421
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "[::1].evil.example",
+        "[::1]evil.example",
+        "[::1]:1.evil.example",
+        "[::1",
+        "localhost:1@evil.example",
+        "localhost:x",
+    ],
+)
+async def test_host_with_more_than_a_name_and_a_port_is_rejected(host):
+    assert await status_for(host=host) == 421
+
+
+@pytest.mark.parametrize("hosts", [LOOPBACK_HOSTS, {"*"}])
+async def test_second_host_header_is_rejected(hosts):
+    for first, second in (("evil.example", "localhost"), ("localhost", "evil.example"), ("localhost", "localhost")):
+        assert await status_for(hosts, host=first, more_hosts=[second]) == 400
 
 
 async def test_missing_host_is_rejected():
