@@ -3,12 +3,14 @@
 from collections.abc import Callable, Coroutine
 from inspect import signature
 from typing import Any
+from urllib.parse import unquote
 
 from fastapi.routing import APIRoute
 from pydantic import BaseModel, ValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import Match
 from starlette.types import Scope
 
 from threadwire.errors import Invalid
@@ -32,6 +34,9 @@ class JsonRoute(APIRoute):
     FastAPI takes longer to bind arguments than to parse and validate the body. So a route that takes only path
     parameters and a body binds valid requests itself. Everything else, including every invalid request, goes through
     FastAPI, so that errors have one form.
+
+    An encoded slash in the path does not separate segments, although the web server decodes it before routing. A proxy
+    may have checked the path as it was sent.
 
     The error responses that all such routes share are documented here; a route adds only its own.
     """
@@ -58,6 +63,8 @@ class JsonRoute(APIRoute):
         takes_body = self.body_field is not None
 
         async def handle(original: Request) -> Response:
+            if b"%2" in (original.scope.get("raw_path") or b"") and not self._matches_undecoded(original.scope):
+                raise HTTPException(404)
             request = JsonRequest(original.scope, original.receive)
             if takes_body and request.headers.get("content-type") != "application/json":
                 request = JsonRequest(_with_json_content_type(original.scope), original.receive)
@@ -72,6 +79,12 @@ class JsonRoute(APIRoute):
                 raise
 
         return handle
+
+    def _matches_undecoded(self, scope: Scope) -> bool:
+        """Whether this route also matches the path with its encoded slashes left encoded."""
+        path = scope["raw_path"].decode("latin-1").replace("%2f", "%252F").replace("%2F", "%252F")
+        match, _ = self.matches({**scope, "path": unquote(path)})
+        return match is not Match.NONE
 
     def _plain_body_model(self) -> type[BaseModel] | None:
         """The model of the body, if the route takes nothing but that, path parameters and optional headers."""
