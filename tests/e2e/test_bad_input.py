@@ -512,6 +512,18 @@ async def test_a_foreign_origin_may_change_nothing(wire, routes, real, origin):
         assert_rejected(response, 403, route, "This server does not accept requests from that origin")
 
 
+@pytest.mark.parametrize("headers", [{"origin": "https://evil.example"}, {"sec-fetch-site": "cross-site"}])
+async def test_a_foreign_page_cannot_cancel_a_run_by_joining_it(wire, routes, real, headers):
+    cancelling = [route for route in routes if "cancel_on_disconnect" in route.query]
+    assert len(cancelling) == 4
+    for route in cancelling:
+        url = route.url(**real)
+        rejected = await wire.get(url, params={"cancel_on_disconnect": "true"}, headers=headers)
+        assert_rejected(rejected, 403, route, "This server does not accept requests from that origin")
+        assert (await wire.get(url, params={"cancel_on_disconnect": "false"}, headers=headers)).status_code == 200
+        assert (await wire.get(url, params={"cancel_on_disconnect": "true"})).status_code == 200
+
+
 async def test_a_foreign_origin_cannot_read_responses(wire, real):
     response = await wire.get(f"/threads/{real['thread_id']}", headers={"origin": "https://evil.example"})
     assert "access-control-allow-origin" not in response.headers

@@ -4,6 +4,8 @@ import re
 from collections.abc import Awaitable
 
 import structlog
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from threadwire.http.problems import problem
@@ -11,7 +13,12 @@ from threadwire.http.problems import problem
 LOOPBACK_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]"})
 LOOPBACK_ORIGIN = r"https?://(localhost|127\.0\.0\.1|\[::1\])(:\d+)?"
 MAX_LOGGED_ORIGINS = 100
+FOREIGN = "threadwire.foreign"
+"""Key of the ASGI scope of a request that a foreign page may have caused."""
+
+_REJECTED = "This server does not accept requests from that origin"
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+_FOREIGN_SITES = frozenset({b"cross-site", b"same-site"})
 _HOST = re.compile(r"(?P<name>\[[^]]*\]|[^:]*)(:[0-9]*)?")
 
 logger = structlog.get_logger("threadwire.http")
@@ -19,7 +26,9 @@ logger = structlog.get_logger("threadwire.http")
 
 class TrustedSource:
     """Reject requests that a foreign page could trick a browser into sending: those with a foreign Host, and those with
-    a foreign Origin unless they only read. A server on loopback is reachable from every page the user visits."""
+    a foreign Origin unless they only read. A server on loopback is reachable from every page the user visits.
+
+    A route with a safe method that changes something nevertheless asks `is_foreign` or `reject_foreign`."""
 
     def __init__(self, app: ASGIApp, hosts: frozenset[str], origins: re.Pattern[str]) -> None:
         self._app = app
@@ -38,10 +47,14 @@ class TrustedSource:
         if "*" not in self._hosts and _host_name(host) not in self._hosts:
             return problem(421, "This server does not serve that host name")(scope, receive, send)
         origin = headers.get(b"origin")
-        if origin is not None and not self._accepts(text := origin.decode("latin-1"), host):
+        if origin is None:
+            # Browsers omit the Origin of a link or an image, but not where it comes from.
+            scope[FOREIGN] = headers.get(b"sec-fetch-site") in _FOREIGN_SITES
+        elif not self._accepts(text := origin.decode("latin-1"), host):
             self._log_rejected(text)
             if scope.get("method") not in _SAFE_METHODS:
-                return problem(403, "This server does not accept requests from that origin")(scope, receive, send)
+                return problem(403, _REJECTED)(scope, receive, send)
+            scope[FOREIGN] = True
         return self._app(scope, receive, send)
 
     def _accepts(self, origin: str, host: str) -> bool:
@@ -57,6 +70,17 @@ class TrustedSource:
             origin=origin[:200],
             hint="To let its pages call this server, add it to THREADWIRE_ALLOWED_ORIGINS or to http.cors.",
         )
+
+
+def is_foreign(request: Request) -> bool:
+    """Whether a foreign page may have caused this request."""
+    return bool(request.scope.get(FOREIGN))
+
+
+def reject_foreign(request: Request) -> None:
+    """Raise the same error as for a write if a foreign page may have caused this request."""
+    if is_foreign(request):
+        raise HTTPException(403, _REJECTED)
 
 
 def _host_name(host: str) -> str:

@@ -2,9 +2,18 @@ import json
 import re
 
 import pytest
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
 from structlog.testing import capture_logs
 
-from threadwire.http.trusted_source import LOOPBACK_HOSTS, LOOPBACK_ORIGIN, MAX_LOGGED_ORIGINS, TrustedSource
+from threadwire.http.trusted_source import (
+    LOOPBACK_HOSTS,
+    LOOPBACK_ORIGIN,
+    MAX_LOGGED_ORIGINS,
+    TrustedSource,
+    is_foreign,
+    reject_foreign,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -80,6 +89,56 @@ async def test_foreign_origin_may_only_read(origin):
         assert await status_for(method=method, host="localhost:2024", origin=origin) == 403
     for method in ("GET", "HEAD", "OPTIONS"):
         assert await status_for(method=method, host="localhost:2024", origin=origin) == 200
+
+
+async def request_with(**headers):
+    """A GET request as a route behind the check receives it."""
+    received = []
+
+    async def application(scope, receive, send):
+        received.append(Request(scope))
+
+    raw = [
+        (b"host", b"localhost"),
+        *((name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()),
+    ]
+    scope = {"type": "http", "method": "GET", "path": "/", "headers": raw}
+    await TrustedSource(application, LOOPBACK_HOSTS, re.compile(re.escape("https://app.example")))(scope, None, None)
+    return received[0]
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"origin": "https://evil.example"},
+        {"origin": "null"},
+        {"origin": "https://evil.example", "sec_fetch_site": "same-origin"},
+        {"sec_fetch_site": "cross-site"},
+        {"sec_fetch_site": "same-site"},
+    ],
+)
+async def test_a_route_can_reject_a_read_that_a_foreign_page_may_have_caused(headers):
+    request = await request_with(**headers)
+    assert is_foreign(request)
+    with pytest.raises(HTTPException) as error:
+        reject_foreign(request)
+    assert error.value.status_code == 403
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"origin": "https://app.example", "sec_fetch_site": "cross-site"},
+        {"origin": "http://localhost"},
+        {"sec_fetch_site": "same-origin"},
+        {"sec_fetch_site": "none"},
+    ],
+)
+async def test_a_read_by_other_clients_and_allowed_pages_is_not_foreign(headers):
+    request = await request_with(**headers)
+    assert not is_foreign(request)
+    reject_foreign(request)
 
 
 async def test_the_servers_own_origin_may_write():

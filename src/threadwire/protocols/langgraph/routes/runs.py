@@ -2,7 +2,8 @@
 
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Body, Header, Query
+from fastapi import APIRouter, Body, Depends, Header, Query
+from starlette.requests import Request
 from starlette.responses import Response
 
 from threadwire.core.ids import parse_run_id, parse_thread_id
@@ -10,6 +11,7 @@ from threadwire.core.records import Run
 from threadwire.engine.lifecycle import Engine
 from threadwire.http.problems import ACCEPTED, JsonResponse, error_responses
 from threadwire.http.streaming import OpenStreams
+from threadwire.http.trusted_source import reject_foreign
 from threadwire.protocols.langgraph.decode.body import MAX_PAGE
 from threadwire.protocols.langgraph.decode.idempotency import idempotent_request
 from threadwire.protocols.langgraph.decode.query import decode_query_list
@@ -23,6 +25,16 @@ IdempotencyKey = Annotated[str | None, Header(max_length=255)]
 RunStatusName = Literal["pending", "running", "error", "success", "timeout", "interrupted"]
 Action = Literal["interrupt", "rollback"]
 Modes = Annotated[list[str] | None, Query()]
+
+
+def _cancel_on_disconnect(request: Request, cancel_on_disconnect: bool = False) -> bool:
+    if cancel_on_disconnect:
+        reject_foreign(request)
+    return cancel_on_disconnect
+
+
+CancelOnDisconnect = Annotated[bool, Depends(_cancel_on_disconnect)]
+"""Turns a GET into a request that can cancel a run."""
 
 
 def run_routes(router: APIRouter, engine: Engine, streams: OpenStreams) -> None:
@@ -82,7 +94,7 @@ def _follow_runs(router: APIRouter, engine: Engine, run_responses: RunResponses)
         return Response(status_code=204)
 
     @router.get("/threads/{thread_id}/runs/{run_id}/join", tags=["runs"])
-    async def join_run(thread_id: str, run_id: str, cancel_on_disconnect: bool = False) -> Response:
+    async def join_run(thread_id: str, run_id: str, cancel_on_disconnect: CancelOnDisconnect) -> Response:
         run = await engine.runs.get(parse_thread_id(thread_id), parse_run_id(run_id))
         return run_responses.outcome(run, run_path(run), cancel_on_disconnect=cancel_on_disconnect)
 
@@ -90,8 +102,8 @@ def _follow_runs(router: APIRouter, engine: Engine, run_responses: RunResponses)
     async def join_stream(
         thread_id: str,
         run_id: str,
+        cancel_on_disconnect: CancelOnDisconnect,
         stream_mode: Modes = None,
-        cancel_on_disconnect: bool = False,
         last_event_id: Cursor = None,
     ) -> Response:
         run = await engine.runs.get(parse_thread_id(thread_id), parse_run_id(run_id))

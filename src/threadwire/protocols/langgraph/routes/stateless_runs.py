@@ -15,7 +15,7 @@ from threadwire.protocols.langgraph.decode.body import MAX_PAGE
 from threadwire.protocols.langgraph.decode.idempotency import idempotent_request
 from threadwire.protocols.langgraph.decode.runs import BatchedRunBody, CancelBody, StatelessRunBody
 from threadwire.protocols.langgraph.routes.run_responses import RunResponses
-from threadwire.protocols.langgraph.routes.runs import Action, Cursor, IdempotencyKey, Modes
+from threadwire.protocols.langgraph.routes.runs import Action, CancelOnDisconnect, Cursor, IdempotencyKey, Modes
 from threadwire.protocols.langgraph.wire import run_json, run_path, short_run_path
 
 
@@ -79,13 +79,13 @@ def _follow_runs(router: APIRouter, engine: Engine, run_responses: RunResponses)
         return Response(status_code=204)
 
     @router.get("/runs/{run_id}/join", tags=["stateless runs"])
-    async def join_any_run(run_id: str, cancel_on_disconnect: bool = False) -> Response:
+    async def join_any_run(run_id: str, cancel_on_disconnect: CancelOnDisconnect) -> Response:
         run = await engine.runs.get(None, parse_run_id(run_id))
         return run_responses.outcome(run, short_run_path(run), cancel_on_disconnect=cancel_on_disconnect)
 
     @router.get("/runs/{run_id}/stream", tags=["stateless runs"], responses=error_responses(400))
     async def join_any_stream(
-        run_id: str, stream_mode: Modes = None, cancel_on_disconnect: bool = False, last_event_id: Cursor = None
+        run_id: str, cancel_on_disconnect: CancelOnDisconnect, stream_mode: Modes = None, last_event_id: Cursor = None
     ) -> Response:
         run = await engine.runs.get(None, parse_run_id(run_id))
         return await run_responses.joined_stream(
