@@ -18,38 +18,74 @@ _REJECTION = (
 
 
 class Connection(HttpToolsProtocol):
-    """uvicorn's connection, with three differences:
+    """uvicorn's connection, with four differences:
 
     - A response can abort the connection, whatever middleware is in between. The response is then not terminated
       properly, and the server does not wait for the client to read the rest.
     - The size of a request head is limited: until it is complete, the parser buffers it and scans it again with each
-      chunk.
+      chunk. The same limit applies to the trailers and to the line before each chunk of a chunked body.
+    - Trailers are dropped. They are not headers: whatever is in front of the server may not have checked them.
     - The head of a response is sent together with its body if the body is already available.
     """
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self._head: int | None = None
-        """Bytes received of an incomplete head."""
+        """Bytes received of an incomplete head, of trailers or of the line before a chunk; None inside a body and
+        between requests."""
+        self._head_complete = False
+        self._received = 0
+        """The size of the data that is being parsed."""
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
         self._head = 0
+        self._head_complete = False
         self.scope[ABORT] = self.transport.abort  # type: ignore[literal-required]
 
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if not self._head_complete:
+            super().on_header(name, value)
+
     def on_headers_complete(self) -> None:
-        self._head = None
+        self._head_complete = True
+        self._count_from_next_data()
         super().on_headers_complete()
         if self.cycle is not None and self.cycle.transport is self.transport:
             self.cycle.transport = cast("asyncio.Transport", HeadWithBody(self.transport, self.loop))
 
+    def on_chunk_header(self) -> None:
+        self._count_from_next_data()  # trailers follow if this is the last chunk, which is empty
+
+    def on_body(self, body: bytes) -> None:
+        self._head = None
+        super().on_body(body)
+
+    def on_chunk_complete(self) -> None:
+        self._count_from_next_data()
+
+    def on_message_complete(self) -> None:
+        self._head = None
+        super().on_message_complete()
+
     def data_received(self, data: bytes) -> None:
+        self._received = len(data)
         super().data_received(data)
         if self._head is not None and not self.transport.is_closing():
             self._head += len(data)
             if self._head > MAX_HEAD_BYTES:
-                self.transport.write(_REJECTION)
-                self.transport.close()
+                self._reject()
+
+    def _count_from_next_data(self) -> None:
+        """The data that is being parsed may be mostly body; the parser does not say where it is."""
+        self._head = -self._received
+
+    def _reject(self) -> None:
+        if self.cycle is not None and self.cycle.response_started and not self.cycle.response_complete:
+            self.transport.abort()  # a second response inside the first one would be garbage
+        else:
+            self.transport.write(_REJECTION)
+            self.transport.close()
 
 
 class HeadWithBody:
