@@ -22,6 +22,10 @@ from threadwire.testing.server import running_server
 
 pytestmark = pytest.mark.anyio
 
+MANY = httpx.Limits(max_connections=100)
+MARGIN = 3
+"""Seconds that a loaded machine may add to a shutdown."""
+
 
 @pytest.fixture
 def no_drain(project, tmp_path):
@@ -159,6 +163,101 @@ async def test_a_second_signal_shortens_the_shutdown(project, tmp_path, gate):
         server.process.terminate()
         await anyio.to_thread.run_sync(server.wait_for_log, "drain_started")
         assert await anyio.to_thread.run_sync(server.terminate) == 0
+
+
+async def test_a_shutdown_ends_although_clients_reconnect(no_drain):
+    """Each client opens its stream again as soon as it is cut off, on new and on open connections."""
+    server = no_drain
+    async with open_async(server.url) as sdk, httpx.AsyncClient(base_url=server.url, timeout=30, limits=MANY) as http:
+        thread_id = await sdk.thread()
+
+        async def follow():
+            while True:
+                with contextlib.suppress(httpx.HTTPError):
+                    await http.get(f"/threads/{thread_id}/stream")
+                await anyio.sleep(0.02)
+
+        async with anyio.create_task_group() as clients:
+            for _ in range(30):
+                clients.start_soon(follow)
+            await eventually(partial(open_streams_are, http, 30))
+            assert await anyio.to_thread.run_sync(server.terminate, 5 + MARGIN) == 0
+            clients.cancel_scope.cancel()
+    assert "shutdown_timed_out" not in server.log()
+
+
+async def test_a_server_that_drains_accepts_no_new_connections_and_serves_the_open_ones(project, tmp_path, gate):
+    with running_server(project, tmp_path / "data", env={"THREADWIRE_DRAIN_SECONDS": "600"}) as server:
+        async with open_async(server.url) as sdk, httpx.AsyncClient(base_url=server.url, timeout=30) as http:
+            run = await sdk.runs.create(await sdk.thread(), "slow", input={"until": str(gate)})
+            await wait_for_start(sdk, run)
+            assert (await http.get("/ok")).status_code == 200
+            server.process.terminate()
+            await anyio.to_thread.run_sync(server.wait_for_log, "drain_started")
+            assert (await http.get("/ok")).status_code == 200
+            async with httpx.AsyncClient(base_url=server.url) as other:
+
+                async def refused():
+                    try:
+                        await other.get("/ok", headers={"connection": "close"})
+                    except httpx.ConnectError:
+                        return True
+                    return False
+
+                await eventually(refused)
+            gate.touch()
+        assert await anyio.to_thread.run_sync(server.wait) == 0
+
+
+HANGING = """
+from contextlib import asynccontextmanager
+import asyncio
+from fastapi import FastAPI
+
+
+@asynccontextmanager
+async def lifespan(app):
+    yield
+    await asyncio.Event().wait()
+
+
+app = FastAPI(lifespan=lifespan)
+
+
+@app.get("/hang")
+async def hang():
+    print("request has started", flush=True)
+    await asyncio.Event().wait()
+"""
+
+
+@pytest.fixture
+def hanging_server(project, tmp_path):
+    (tmp_path / "hanging.py").write_text(HANGING)
+    config = tmp_path / "langgraph.json"
+    graphs = {"slow": f"{project.parent / 'agents.py'}:slow"}
+    config.write_text(json.dumps({"dependencies": ["."], "graphs": graphs, "http": {"app": "./hanging.py:app"}}))
+    with running_server(config, tmp_path / "data", env={"THREADWIRE_DRAIN_SECONDS": "0"}) as server:
+        yield server
+
+
+async def test_a_shutdown_ends_although_the_lifespan_of_the_project_does_not(hanging_server):
+    assert await anyio.to_thread.run_sync(hanging_server.terminate, 5 + MARGIN) == 1
+    assert "shutdown_timed_out" in hanging_server.log()
+
+
+async def test_a_second_signal_ends_a_shutdown_that_waits_for_a_request_and_a_lifespan(hanging_server):
+    async with httpx.AsyncClient(base_url=hanging_server.url, timeout=30) as http, anyio.create_task_group() as tasks:
+
+        async def call():
+            with contextlib.suppress(httpx.HTTPError):
+                await http.get("/hang")
+
+        tasks.start_soon(call)
+        await anyio.to_thread.run_sync(hanging_server.wait_for_log, "request has started")
+        hanging_server.process.terminate()
+        await anyio.to_thread.run_sync(hanging_server.wait_for_log, "drain_started")
+        assert await anyio.to_thread.run_sync(hanging_server.terminate, 1 + MARGIN) == 1
 
 
 async def test_streams_of_runs_that_end_within_the_grace_period_are_complete(project, tmp_path, gate):

@@ -35,6 +35,9 @@ DRAIN_SILENCE = 0.2
 DRAIN_TIMEOUT = 2.0
 """Seconds that draining a stream at shutdown may take in total."""
 
+CLOSE_TIMEOUT = 2.5
+"""Seconds that a shutdown waits for all streams to end."""
+
 ABORT = "threadwire.abort"
 """Key of the ASGI scope for a function that aborts the connection. Without one, the response is left incomplete, and
 the web server aborts the connection."""
@@ -53,30 +56,39 @@ class OpenStreams:
 
     def __init__(self) -> None:
         self._open: set[anyio.CancelScope] = set()
-        self._closed: anyio.Event | None = None
+        self._deadline: float | None = None
+        """When `close` stops waiting; None until it is called."""
+        self._ended = anyio.Event()
+        """Set when a stream ends, once `close` was called."""
 
     @contextmanager
     def track(self) -> Iterator[anyio.CancelScope]:
         """Count a stream as open inside the `with`. A shutdown cancels the scope."""
         scope = anyio.CancelScope()
         self._open.add(scope)
-        if self._closed is not None:
+        if self._deadline is not None:
             scope.cancel()
         try:
             yield scope
         finally:
             self._open.discard(scope)
-            if self._closed is not None and not self._open:
-                self._closed.set()
+            if self._deadline is not None:
+                self._ended.set()
 
     async def close(self) -> None:
-        """Let each stream send what is pending and end, and wait for all of them. A stream that is opened later ends
-        immediately."""
-        self._closed = anyio.Event()
-        for scope in self._open:
+        """Let each stream send what is pending and end, and wait for them, but not longer than `CLOSE_TIMEOUT` seconds
+        after the first call. A stream that is opened later ends immediately and is not waited for: clients may
+        reconnect again and again."""
+        if self._deadline is None:
+            self._deadline = anyio.current_time() + CLOSE_TIMEOUT
+        closing = set(self._open)
+        for scope in closing:
             scope.cancel()
-        if self._open:
-            await self._closed.wait()
+        with anyio.CancelScope(deadline=self._deadline):
+            while not closing.isdisjoint(self._open):
+                if self._ended.is_set():
+                    self._ended = anyio.Event()
+                await self._ended.wait()
 
     def __len__(self) -> int:
         return len(self._open)

@@ -2,8 +2,11 @@
 responds with 200 and does nothing."""
 
 import gc
+import os
 import signal
 import socket
+import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -23,15 +26,45 @@ from threadwire.server.project import read_project
 from threadwire.server.reloading import Report, reload_on_change
 from threadwire.settings import Settings
 
+STOP_TIMEOUT = 5.0
+"""Seconds within which the process exits once active runs had their time to finish."""
+
+FORCED_STOP_TIMEOUT = 1.0
+"""The same after a second signal, once the runs are released."""
+
+CLEANUP_SECONDS = 2.0
+"""The part of `STOP_TIMEOUT` that is reserved for what comes after the last response."""
+
 logger = structlog.get_logger("threadwire.server")
 
 
 class _Server(uvicorn.Server):
     """uvicorn without its own signal handlers: we drain runs first."""
 
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.servers = []
+        self._accepting = True
+
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if not self._accepting:
+            self.stop_accepting()
+
+    def stop_accepting(self) -> None:
+        """Accept no new connections. Requests on open connections are still served."""
+        self._accepting = False
+        for each in self.servers:
+            each.close()
+
+    def stop(self, within: float) -> None:
+        """Make `serve` return. Responses that have not been sent within so many seconds are aborted."""
+        self.config.timeout_graceful_shutdown = within  # type: ignore[assignment]  # uvicorn passes it to `wait_for`
+        self.should_exit = True
 
 
 async def serve(
@@ -58,7 +91,6 @@ async def serve(
             access_log=False,
             lifespan="off",
             proxy_headers=False,  # client addresses are not used
-            timeout_graceful_shutdown=5,
         )
         server = _Server(config)
         _tune_garbage_collection()
@@ -81,30 +113,52 @@ def _tune_garbage_collection() -> None:
 
 
 async def _drain_on_signal(
-    server: uvicorn.Server,
+    server: _Server,
     engine: Engine,
     streams: OpenStreams,
     grace: float,
     *,
     task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Drain on the first signal; stop draining on the second."""
+    """Drain on the first signal; skip every wait on the second. Whatever happens, the process exits `STOP_TIMEOUT`
+    seconds after the grace period."""
     with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         task_status.started()
         async for _ in signals:
             break
         logger.info("drain_started", seconds=grace)
+        deadline = anyio.current_time() + grace + STOP_TIMEOUT
+        _exit_after(grace + STOP_TIMEOUT)
+        server.stop_accepting()  # first, or clients that reconnect would keep the server busy
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(_cancel_on_signal, signals, tasks.cancel_scope)
             await engine.worker.drain(grace)
-            tasks.cancel_scope.cancel()
+            await streams.close()
+            server.stop(within=max(0.0, deadline - CLEANUP_SECONDS - anyio.current_time()))
+            await anyio.sleep_forever()  # until the server has stopped, or a second signal arrives
+        _exit_after(STOP_TIMEOUT)
         with anyio.CancelScope(shield=True):
             await engine.worker.drain(0)
-        await streams.close()
-        server.should_exit = True
+        _exit_after(FORCED_STOP_TIMEOUT)
+        server.stop(within=0)
 
 
 async def _cancel_on_signal(signals: object, scope: anyio.CancelScope) -> None:
     async for _ in signals:  # type: ignore[attr-defined]
         scope.cancel()
         return
+
+
+def _exit_after(seconds: float) -> None:
+    """Exit the process after so many seconds, even if something still waits, such as the lifespan of the project's
+    application. In a thread, because the event loop may be blocked."""
+    timer = threading.Timer(seconds, _exit)
+    timer.daemon = True
+    timer.start()
+
+
+def _exit() -> None:
+    logger.error("shutdown_timed_out")
+    for output in (sys.stdout, sys.stderr):
+        output.flush()
+    os._exit(1)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
 from types import TracebackType
 from typing import Any
 
@@ -254,3 +255,34 @@ async def test_closing_twice_returns(streams: OpenStreams) -> None:
     with anyio.fail_after(SOON):
         await streams.close()
         await streams.close()
+
+
+async def test_closing_does_not_wait_for_streams_that_are_opened_meanwhile(streams: OpenStreams) -> None:
+    """Clients that reconnect again and again would keep the server from shutting down."""
+    closed = anyio.Event()
+
+    async def close() -> None:
+        await streams.close()
+        closed.set()
+
+    async with anyio.create_task_group() as tasks:
+        with ExitStack() as later:
+            with streams.track():
+                tasks.start_soon(close)
+                await anyio.wait_all_tasks_blocked()
+                later.enter_context(streams.track())
+                assert not closed.is_set()
+            with anyio.fail_after(SOON):
+                await closed.wait()
+            assert len(streams) == 1
+
+
+async def test_closing_does_not_wait_forever_for_a_stream(
+    streams: OpenStreams, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(streaming, "CLOSE_TIMEOUT", 0.01)
+    with streams.track(), anyio.fail_after(SOON):
+        await streams.close()
+        monkeypatch.setattr(streaming, "CLOSE_TIMEOUT", 10 * SOON)
+        await streams.close()  # the time counts from the first call
+        assert len(streams) == 1
