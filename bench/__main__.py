@@ -72,7 +72,7 @@ async def _measure(wanted: list[str]) -> tuple[list[Row], list[str], float]:
     order = {
         row: position
         for position, row in enumerate(
-            "1 2 3 3b 4 5 6 6b 7 8a 8b 8c 8d 8e 8f 8g 9a 9b 9c 9d 9e 9f L3 P1 P1b P2 P2b P3 P4".split()
+            "1 2 3 3b 4 5 6 6b 7 8a 8b 8c 8d 8e 8f 8g 9a 9b 9c 9d 9e 9f L3 L4 P1 P1b P2 P2b P3 P4".split()
         )
     }
     return sorted(rows, key=lambda row: order[row.row]), bench.notes, time.perf_counter() - start

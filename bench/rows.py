@@ -345,6 +345,31 @@ async def latency(bench: Bench) -> list[Row]:
     return rows
 
 
+# -- L4: many runs at once -------------------------------------------------------------------------------------------
+
+
+async def first_tokens(bench: Bench) -> list[Row]:
+    """Runs that start together and then mostly wait for their model. None may wait for another one to end.
+
+    The stock server is not measured: by default it executes one run at a time."""
+    runs, inputs = 100, {**TALK, "count": 50, "rate": 25}
+
+    async def each_run(client: Client) -> list[float]:
+        await client.connections(runs)
+        done = await asyncio.gather(*(client.tokens(inputs) for _ in range(runs)))
+        return [(one.first_event - one.sent) * 1000 for one in done]
+
+    await each_run(bench.ours.client)
+    found = [await each_run(bench.ours.client) for _ in range(FEWER)]
+    ours = Sample.of([percentile(values, 0.99) for values in found])
+    median = statistics.median(value for values in found for value in values)
+
+    return [
+        Row("L4", f"first token of {runs} runs started together, p99", "ms", ours, None, None,
+            "<= 400 ms", f"{ours.median:.0f} ms", ours.median <= 400, f"p50: {median:.0f} ms"),
+    ]  # fmt: skip
+
+
 # -- 8: growth -------------------------------------------------------------------------------------------------------
 
 
@@ -509,8 +534,9 @@ ROWS: dict[str, Callable[[Bench], Awaitable[list[Row]]]] = {
     "row5": super_steps,
     "row6": subscribers,
     "latency": latency,
+    "start": first_tokens,
     "long": long_log,
     "growth": growth,
     "threads": many_threads,
 }
-ALIASES = {"row7": "row1", "row8": "growth", "row9": "threads", "l3": "latency"}
+ALIASES = {"row7": "row1", "row8": "growth", "row9": "threads", "l3": "latency", "l4": "start"}

@@ -24,8 +24,9 @@ class Settings(EnvironmentSettings):
     """Listen on addresses other than loopback without authentication."""
     reload: bool = True
     """Whether `dev` reloads the project when its files change."""
-    concurrency: int = Field(64, ge=1, le=10_000)
-    """How many runs execute at the same time."""
+    concurrency: int = Field(1000, ge=1, le=10_000)
+    """How many runs execute at the same time. A run that waits for a model costs almost nothing; sync nodes are limited
+    separately."""
     drain_seconds: float = Field(10.0, ge=0)
     """How long a shutdown lets runs continue before it releases them for the next start."""
     keep_temporary_seconds: float = Field(120.0, ge=0)

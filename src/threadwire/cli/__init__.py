@@ -43,7 +43,7 @@ Reload = Annotated[
     ),
 ]
 Jobs = Annotated[
-    int | None, typer.Option("--n-jobs-per-worker", help="How many runs execute at the same time; by default 64.")
+    int | None, typer.Option("--n-jobs-per-worker", help="How many runs execute at the same time; by default 1000.")
 ]
 LogLevel = Annotated[str | None, typer.Option("--server-log-level", help="The log level; by default info.")]
 DebugPort = Annotated[int | None, typer.Option(help="Listen for a debugger on this port. Requires debugpy.")]

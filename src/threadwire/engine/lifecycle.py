@@ -90,7 +90,7 @@ async def open_engine(
     registry: GraphRegistry,
     persistence: ProjectPersistence,
     *,
-    capacity: int = 64,
+    capacity: int = 1000,
     drain: float = 0,
     keep_temporary: float = 120,
     webhooks: Webhooks = NoWebhooks(),  # noqa: B008 - it has no state

@@ -124,6 +124,27 @@ async def test_concurrent_calls_use_threads_up_to_the_soft_limit(threads: NodeTh
     assert len(set(idents)) == 2
 
 
+async def test_sync_nodes_of_a_thousand_runs_take_turns_on_the_allowed_threads() -> None:
+    """No run gets its second call before every run has got its first one."""
+    limit, runs = 8, 1000
+    threads, calls = NodeThreads(limit, limit), list[tuple[int, int]]()  # appending is atomic
+
+    def sync_node(step: int) -> None:
+        calls.append((step, threading.get_ident()))
+
+    async def run() -> None:
+        for step in range(3):
+            await call(threads, sync_node, step)
+
+    with anyio.fail_after(4 * SOON):
+        await asyncio.gather(*(run() for _ in range(runs)))
+    threads.close()
+    assert len({ident for _, ident in calls}) <= limit
+    for step in range(3):
+        first = next(index for index, (each, _) in enumerate(calls) if each == step)
+        assert first >= step * runs - limit  # each thread may be about to record the call it has taken
+
+
 async def test_call_cancelled_while_waiting_is_never_made(threads: NodeThreads) -> None:
     """Its attempt is idle immediately, even if no thread is free."""
     gate, calls = threading.Event(), list[str]()
