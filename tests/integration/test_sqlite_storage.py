@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import anyio
 import apsw
 import pytest
 from hypothesis import given
@@ -370,6 +371,24 @@ async def test_several_written_batches_are_published_by_one_sync(
     await storage.log.append(run.thread_id, [token("last")], run.fence).wait()
     assert len(calls) == 1
     assert len(await storage.log.read(run.thread_id, START, limit=10)) == 5
+
+
+async def test_flush_of_a_few_entries_alone_is_followed_by_a_short_pause(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tokens reach their readers soon. After any other flush, the next entries wait for `FLUSH_INTERVAL`."""
+    monkeypatch.setattr(writer, "FLUSH_INTERVAL", 60.0)
+    run = await start(storage)
+    assert isinstance(storage.log, SqliteLog)
+    assert storage.log._writer._remaining_pause() > 30
+    await storage.log.append(run.thread_id, [token("first")], run.fence).wait()
+    later = storage.log.append(run.thread_id, [token("later")], run.fence)
+    assert isinstance(later, Job)
+    with anyio.fail_after(10):
+        await later.wait_finished(defer_sync=True)
+    assert values_of(await storage.log.read(run.thread_id, START, limit=10)) == [[0, "first"], [0, "later"]]
+    await storage.log.append(run.thread_id, [token("many")] * 51, run.fence).wait()
+    assert storage.log._writer._remaining_pause() > 30
 
 
 async def test_close_waits_for_a_caller_in_write_through(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,7 +23,10 @@ When to fsync. A job that a caller awaits is fsynced immediately, unless the cal
 client that streams the run it starts receives nothing before the run's first entries, so the acceptance of the run can
 share their fsync, and a short run needs one fsync instead of two. Entries that no caller awaits are collected first:
 for `IDLE_DELAY` seconds if the writer was idle, otherwise until `FLUSH_INTERVAL` seconds after the start of the
-last flush, because an fsync takes as much interpreter time as fifty entries.
+last flush, because an fsync takes as much interpreter time as fifty entries. If the last flush held nothing but a few
+entries, `SHORT_FLUSH_INTERVAL` applies instead: clients are reading tokens as a model produces them and see every
+delay. A graph that writes checkpoints in between needs the interpreter for its next step, and a faster stream for its
+next tokens.
 
 Failures. There are three kinds:
 
@@ -71,6 +74,9 @@ MAX_QUEUED = 1000
 MAX_QUEUED_BYTES = 16 * 1024 * 1024
 FLUSH_INTERVAL = 0.010
 """Seconds from the start of one flush to the next, if no caller waits."""
+SHORT_FLUSH_INTERVAL = 0.003
+"""The same after a flush that held nothing but entries, and at most `FEW_ENTRIES`."""
+FEW_ENTRIES = 50
 IDLE_DELAY = 0.002
 """Seconds that an idle writer collects entries before it flushes them, if no caller waits."""
 _MAX_BATCH = 2000
@@ -106,6 +112,7 @@ class Writer:
         self._pausing = False
         self._urgent = False
         self._flush_started_at = 0.0
+        self._flush_interval = FLUSH_INTERVAL
         self._woken_at = 0.0
         self._closed = False
         self.fatal_error: StorageFailed | None = None
@@ -409,6 +416,7 @@ class Writer:
                     raise
         with self._lock:
             written = self._unsynced[:]
+            self._flush_interval = SHORT_FLUSH_INTERVAL if _few_entries(written) else FLUSH_INTERVAL
         self._wal.sync()  # without the database lock, so that callers can write meanwhile
         if written:
             self._acknowledge(written)
@@ -419,7 +427,7 @@ class Writer:
     def _remaining_pause(self) -> float:
         if self._urgent or self._waiters.has_urgent or self._closed or self.queue_full:
             return 0.0
-        return max(self._flush_started_at + FLUSH_INTERVAL, self._woken_at + IDLE_DELAY) - time.monotonic()
+        return max(self._flush_started_at + self._flush_interval, self._woken_at + IDLE_DELAY) - time.monotonic()
 
     def _dequeue(self) -> list[Job]:
         if len(self._queue) > _MAX_BATCH:
@@ -563,6 +571,11 @@ class Writer:
         with suppress(RuntimeError):  # the loop is closed, so there is no task left to notify
             self._loop.call_soon_threadsafe(self._failed.set)
         _log.critical("storage_failed", error=reason, exc_info=None if expected else error)
+
+
+def _few_entries(batches: list[Batch]) -> bool:
+    jobs = [job for batch, _ in batches for job in batch]
+    return all(type(job) is AppendJob for job in jobs) and sum(job.size for job in jobs) <= FEW_ENTRIES
 
 
 async def _call_when_synced(job: Operation[T], on_written: Callable[[T], None]) -> None:
