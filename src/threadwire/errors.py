@@ -13,6 +13,7 @@
     ├── Conflict                it already exists, or conflicts with the current state
     │   ├── ThreadBusy          another run holds the thread
     │   └── RollbackDue         a run that must be rolled back was about to end in another way
+    ├── QueueFull               too many runs are pending; the client may retry later
     ├── Fenced                  an attempt that no longer holds its thread tried to write
     ├── GraphUnavailable        the graph's code could not be loaded
     ├── GraphFailed             user code raised outside a run
@@ -77,6 +78,10 @@ class Conflict(ThreadwireError):
 
 class ThreadBusy(Conflict):
     """Thread is already running a task. Wait for it to finish or choose a different multitask strategy."""
+
+
+class QueueFull(ThreadwireError):
+    """Too many runs are pending. Retry later."""
 
 
 class Fenced(ThreadwireError):

@@ -27,6 +27,10 @@ class Settings(EnvironmentSettings):
     concurrency: int = Field(1000, ge=1, le=10_000)
     """How many runs execute at the same time. A run that waits for a model costs almost nothing; sync nodes are limited
     separately."""
+    max_pending_runs_per_thread: int = Field(1000, ge=1)
+    """How many runs may wait on one thread. A further one is rejected with 429."""
+    max_pending_runs: int = Field(100_000, ge=1)
+    """How many runs may wait in total, including delayed ones. A further one is rejected with 429."""
     drain_seconds: float = Field(10.0, ge=0)
     """How long a shutdown lets runs continue before it releases them for the next start."""
     keep_temporary_seconds: float = Field(120.0, ge=0)

@@ -170,6 +170,14 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
+class QueueLimits:
+    """How many runs may be pending."""
+
+    per_thread: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
 class NewRun:
     """A requested run that has not been accepted yet."""
 
@@ -192,6 +200,8 @@ class NewRun:
     webhook: str | None = None
     owner: str | None = None
     via: str | None = None
+    limits: QueueLimits | None = None
+    """None if any number of runs may be pending."""
 
     def queued(self) -> Draft:
         """Return the run's first log entry (spec 5.1)."""

@@ -4,7 +4,8 @@ what a rollback restores on the thread."""
 from collections.abc import Sequence
 from typing import Any
 
-from threadwire.core.records import CancelAction, Ending, NewRun, Run, RunStatus
+from threadwire.core.records import CancelAction, Ending, NewRun, QueueLimits, Run, RunStatus
+from threadwire.errors import QueueFull
 
 MAX_CRASHES = 3
 """A run whose process died this many times ends in error (spec 5.6)."""
@@ -35,6 +36,14 @@ def can_transition(before: RunStatus, after: RunStatus) -> bool:
 
 def is_suspect(crashes: int) -> bool:
     return crashes >= SUSPECT_CRASHES
+
+
+def thread_queue_full(limits: QueueLimits) -> QueueFull:
+    return QueueFull(f"The thread already has {limits.per_thread} pending runs. Retry when some of them have ended.")
+
+
+def queue_full(limits: QueueLimits) -> QueueFull:
+    return QueueFull(f"The server cannot hold more than {limits.total} pending runs. Retry later.")
 
 
 def startable_runs(pending: Sequence[Run]) -> list[Run]:

@@ -9,6 +9,7 @@ from typing import Any
 import anyio
 import structlog
 
+from threadwire.core.records import QueueLimits
 from threadwire.engine.assistants import Assistants
 from threadwire.engine.checkpoints import ThreadCheckpoints
 from threadwire.engine.clock import Clock, system_clock
@@ -82,6 +83,7 @@ class _Parts:
     expiry: Expiry
     clock: Clock
     messages: ErrorMessages
+    limits: QueueLimits | None
 
 
 @asynccontextmanager
@@ -91,6 +93,7 @@ async def open_engine(
     persistence: ProjectPersistence,
     *,
     capacity: int = 1000,
+    limits: QueueLimits | None = None,
     drain: float = 0,
     keep_temporary: float = 120,
     webhooks: Webhooks = NoWebhooks(),  # noqa: B008 - it has no state
@@ -133,6 +136,7 @@ async def open_engine(
                 expiry=expiry or Expiry(),
                 clock=clock,
                 messages=messages or ErrorMessages(),
+                limits=limits,
             )
             engine, scheduler = _build_engine(parts)
             await engine.assistants.ensure_graphs()
@@ -160,7 +164,7 @@ def _build_engine(parts: _Parts) -> tuple[Engine, Scheduler]:
     graph_access = GraphAccess(registry, parts.read_loop, store, parts.messages)
     threads = Threads(storage, registry, graph_access, worker, checkpoints, store, followers, clock, default_ttl)
     assistants = Assistants(storage, registry, graph_access, threads, clock)
-    runs = Runs(storage, assistants, followers, worker, checkpoints, parts.webhooks, clock, default_ttl)
+    runs = Runs(storage, assistants, followers, worker, checkpoints, parts.webhooks, clock, default_ttl, parts.limits)
     scheduler = Scheduler(storage, runs, clock)
     engine = Engine(
         assistants=assistants,

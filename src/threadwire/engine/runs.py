@@ -17,12 +17,13 @@ from threadwire.core.records import (
     LogCounters,
     MultitaskStrategy,
     NewRun,
+    QueueLimits,
     Run,
     RunSelection,
     RunStatus,
     Ttl,
 )
-from threadwire.core.run_state import startable_runs
+from threadwire.core.run_state import queue_full, startable_runs
 from threadwire.engine.assistants import Assistants
 from threadwire.engine.checkpoints import ThreadCheckpoints
 from threadwire.engine.clock import Clock
@@ -132,6 +133,7 @@ class Runs:
         webhooks: Webhooks,
         clock: Clock,
         default_ttl: Ttl | None = None,
+        limits: QueueLimits | None = None,
     ) -> None:
         self._storage = storage
         self._checkpoints = checkpoints
@@ -141,6 +143,7 @@ class Runs:
         self._webhooks = webhooks
         self._clock = clock
         self._default_ttl = default_ttl
+        self._limits = limits
         self.follow, self.follow_thread_unshared = followers.follow, followers.follow_thread_unshared
 
     async def start(self, request: StartRun) -> Run:
@@ -215,6 +218,7 @@ class Runs:
             webhook=None if self._webhooks.disabled else request.webhook,
             owner=request.owner,
             via=request.via,
+            limits=self._limits,
         )
 
     async def _answering(self, request: StartRun) -> dict[str, Any]:
@@ -234,7 +238,9 @@ class Runs:
         return await self._storage.runs.list(request.thread_id, status="pending", limit=1000)
 
     async def start_all(self, requests: Sequence[StartRun]) -> RunList:
-        """Start several runs. If the assistant or the thread of one does not exist, none is started."""
+        """Start several runs. If the assistant or the thread of one does not exist, or the queue has no room for all of
+        them, none is started."""
+        await self._require_room(requests)
         for request in requests:
             await self._assistants.resolve(request.assistant)
             await self.check(request)
@@ -242,6 +248,14 @@ class Runs:
             if required is not None and await self._storage.threads.get(required) is None:
                 raise NotFound(_NOT_FOUND)
         return [await self.start(request) for request in requests]
+
+    async def _require_room(self, requests: Sequence[StartRun]) -> None:
+        # Requests with a key can be repeated: those that were started are recognized, and the others follow.
+        unkeyed = sum(request.idempotency_key is None for request in requests)
+        if self._limits is None or not unkeyed:
+            return
+        if (await self.count_active())["pending"] + unkeyed > self._limits.total:
+            raise queue_full(self._limits)
 
     async def get(self, thread_id: ThreadId | None, run_id: RunId, missing: str = "Not Found") -> Run:
         """Return a run of the thread, or of any thread if None. A run on a discarded thread is found until it is swept.

@@ -26,6 +26,7 @@ STATUS: dict[type[errors.ThreadwireError], int] = {
     errors.NotFound: 404,
     errors.Conflict: 409,
     errors.Fenced: 409,
+    errors.QueueFull: 429,
     errors.GraphUnavailable: 503,
     errors.GraphFailed: 502,
     errors.LoopFailed: 503,
@@ -33,8 +34,16 @@ STATUS: dict[type[errors.ThreadwireError], int] = {
 }
 
 
+RETRY_AFTER_SECONDS = 10
+"""When a client that was rejected because the queue is full should retry. How long the pending runs take is unknown."""
+
+
 def status_of(error: errors.ThreadwireError) -> int:
     return next((STATUS[kind] for kind in type(error).__mro__ if kind in STATUS), 500)
+
+
+def headers_of(error: errors.ThreadwireError) -> dict[str, str]:
+    return {"Retry-After": str(RETRY_AFTER_SECONDS)} if isinstance(error, errors.QueueFull) else {}
 
 
 class JsonResponse(JSONResponse):
@@ -63,6 +72,7 @@ _MEANING = {
     413: "The body, or a part of it, is too large",
     415: "The body is not JSON",
     422: "The request is invalid",
+    429: "Too many runs are pending; `Retry-After` says when to retry",
     502: "The graph's own code raised an error",
     503: "The graph could not be loaded, or the database or the engine has failed",
 }
@@ -108,7 +118,7 @@ _VALIDATION_ERRORS = "HTTPValidationError"
 
 def _expected(request: Request, error: Exception) -> Response:
     assert isinstance(error, errors.ThreadwireError)
-    return problem(status_of(error), error.message)
+    return JsonResponse({"detail": error.message}, status_of(error), headers=headers_of(error))
 
 
 def _http(request: Request, error: Exception) -> Response:

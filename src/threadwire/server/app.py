@@ -14,7 +14,7 @@ from fastapi.routing import APIRoute
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp
 
-from threadwire.core.records import Ttl
+from threadwire.core.records import QueueLimits, Ttl
 from threadwire.engine.expiry import Expiry
 from threadwire.engine.lifecycle import Engine, open_engine
 from threadwire.errors import ConfigError
@@ -43,7 +43,7 @@ from threadwire.server.swappable_app import Apps, SwappableApp, open_swappable_a
 from threadwire.settings import Settings
 from threadwire.storage.abc import Storage
 
-EXPOSED_HEADERS = ("Location", "Content-Location", "X-Pagination-Total", "X-Pagination-Next")
+EXPOSED_HEADERS = ("Location", "Content-Location", "X-Pagination-Total", "X-Pagination-Next", "Retry-After")
 
 
 @dataclass
@@ -82,6 +82,7 @@ async def open_server(settings: Settings, *, dev: bool = False) -> AsyncIterator
             project.registry,
             project.persistence,
             capacity=settings.concurrency,
+            limits=QueueLimits(settings.max_pending_runs_per_thread, settings.max_pending_runs),
             drain=settings.drain_seconds,
             keep_temporary=settings.keep_temporary_seconds,
             webhooks=webhooks,

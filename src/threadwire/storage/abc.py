@@ -227,6 +227,8 @@ class Runs(Protocol):
         - While the thread has active runs, `reject` raises `ThreadBusy`; `enqueue` makes the run wait its turn;
           `interrupt` and `rollback` cancel every active run with that action, as `cancel` would, and then make the run
           wait its turn.
+        - A run that would be pending beyond one of its `limits` raises `QueueFull`. The limit per thread does not apply
+          to `interrupt` and `rollback`, which end all pending runs of the thread.
         - A run with `due_at <= created_at` is not delayed: it is due immediately, whatever the clock says later.
           Timestamps are only compared; they need not increase from call to call.
         - With `start`, a run that is not delayed, on a thread without active runs, is claimed in the same transaction,

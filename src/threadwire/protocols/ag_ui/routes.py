@@ -38,7 +38,7 @@ def ag_ui_routes(engine: Engine, streams: OpenStreams, client_policy: ClientPoli
     async def get_agent(agent: str) -> JsonResponse:
         return JsonResponse(await agent_json(engine, agent))
 
-    @router.post("/{agent}")
+    @router.post("/{agent}", responses=error_responses(409, 429))
     async def run_agent(agent: str, body: Annotated[RunInput, Body()]) -> Response:
         return await run_stream(engine, streams, await find_agent(engine, agent), body, client_policy)
 

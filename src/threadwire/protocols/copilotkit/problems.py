@@ -11,7 +11,14 @@ from starlette.responses import Response
 
 from threadwire import errors
 from threadwire.http.json_route import JsonRoute
-from threadwire.http.problems import JsonResponse, Responses, error_responses, status_of, validation_messages
+from threadwire.http.problems import (
+    JsonResponse,
+    Responses,
+    error_responses,
+    headers_of,
+    status_of,
+    validation_messages,
+)
 
 _TITLES: dict[type[errors.ThreadwireError], str] = {
     errors.AgentNotFound: "Agent not found",
@@ -19,6 +26,7 @@ _TITLES: dict[type[errors.ThreadwireError], str] = {
     errors.NotFound: "Not found",
     errors.ThreadBusy: "Thread already running",
     errors.Conflict: "Conflict",
+    errors.QueueFull: "Too many pending runs",
 }
 
 
@@ -68,7 +76,10 @@ def _expected(error: errors.ThreadwireError) -> JsonResponse:
         title = "Invalid request" if isinstance(error, errors.BadRequest) else "Invalid request body"
         return JsonResponse({"error": title, "details": error.message}, 400)
     title = next((_TITLES[kind] for kind in type(error).__mro__ if kind in _TITLES), "Failed")
-    return JsonResponse({"error": title, "message": error.message}, status_of(error))
+    body: dict[str, object] = {"error": title, "message": error.message}
+    if isinstance(error, errors.QueueFull):
+        body["retryable"] = True
+    return JsonResponse(body, status_of(error), headers=headers_of(error))
 
 
 def _malformed(error: RequestValidationError) -> JsonResponse:

@@ -26,7 +26,9 @@ from threadwire.core.run_state import (
     is_suspect,
     metadata_after_acceptance,
     metadata_after_rollback,
+    queue_full,
     startable_runs,
+    thread_queue_full,
     user_interrupt_error,
 )
 from threadwire.errors import Conflict, NotFound, RollbackDue, ThreadBusy
@@ -59,10 +61,13 @@ class MemoryRuns:
             active = self._tables.active(new.thread_id)
             if active and new.multitask_strategy == "reject":
                 raise ThreadBusy
+            can_start = started and not active and new.due_at <= new.created_at
+            if not can_start:
+                self._check_limits(new)
             stopping = self._cancel_active(active, new)
             self._prepare_thread(new)
             run = self._enqueue(new)
-            if started and not active and new.due_at <= new.created_at:
+            if can_start:
                 return Accepted(self._start(run, new.created_at), started=True)
             return Accepted(run, stopping=stopping)
 
@@ -160,6 +165,16 @@ class MemoryRuns:
             raise Conflict(f"Run {new.run_id} already exists")
         if not new.create_thread:
             self._tables.thread(new.thread_id)
+
+    def _check_limits(self, new: NewRun) -> None:
+        if new.limits is None:
+            return
+        pending = [run.thread_id for run in self._tables.runs.values() if run.status == "pending"]
+        ends_others = new.multitask_strategy in ("interrupt", "rollback")
+        if not ends_others and pending.count(new.thread_id) >= new.limits.per_thread:
+            raise thread_queue_full(new.limits)
+        if len(pending) >= new.limits.total:
+            raise queue_full(new.limits)
 
     def _prepare_thread(self, new: NewRun) -> None:
         if new.thread_id not in self._tables.threads:

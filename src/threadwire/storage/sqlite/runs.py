@@ -21,6 +21,7 @@ from threadwire.core.records import (
     Cancelled,
     Ending,
     NewRun,
+    QueueLimits,
     Run,
     RunSelection,
     RunStatus,
@@ -36,6 +37,8 @@ from threadwire.core.run_state import (
     is_suspect,
     metadata_after_acceptance,
     metadata_after_rollback,
+    queue_full,
+    thread_queue_full,
     user_interrupt_error,
 )
 from threadwire.errors import Conflict, NotFound, RollbackDue, StorageError, ThreadBusy
@@ -169,11 +172,13 @@ def accept_run(new: NewRun, start: bool, transaction: Transaction) -> Accepted:
         return Accepted(repeated, repeated=True)
     thread = _check_admission(transaction.db, new)
     active = thread is not None and thread.active > 0
+    started = start and not active and new.due_at <= new.created_at
+    if not started and new.limits is not None:
+        _check_limits(transaction.db, new, new.limits, active=0 if thread is None else thread.active)
     stopping: tuple[RunId, ...] = ()
     if active and new.multitask_strategy in ("interrupt", "rollback"):
         stopping = _cancel_active(transaction, new, new.multitask_strategy)
         thread = _check_admission(transaction.db, new)
-    started = start and not active and new.due_at <= new.created_at
     previous = _update_thread(transaction, thread, new, started=started)
     run = _insert(transaction, new, previous, first=not active and not started, started=started)
     if started:
@@ -211,6 +216,16 @@ def _check_admission(db: apsw.Connection, new: NewRun) -> _ThreadRow | None:
     if active and new.multitask_strategy == "reject":
         raise ThreadBusy()
     return None if metadata is None else _ThreadRow(active, metadata, config)
+
+
+def _check_limits(db: apsw.Connection, new: NewRun, limits: QueueLimits, *, active: int) -> None:
+    """Raise `QueueFull` if no further run may be pending. Both counts read an index of the pending runs alone."""
+    if active >= limits.per_thread and new.multitask_strategy not in ("interrupt", "rollback"):
+        of_thread = "SELECT count(*) FROM runs WHERE status = 'pending' AND thread = ?"
+        if db.execute(of_thread, (key_of(new.thread_id),)).get >= limits.per_thread:
+            raise thread_queue_full(limits)
+    if db.execute("SELECT count(*) FROM runs WHERE status = 'pending'").get >= limits.total:
+        raise queue_full(limits)
 
 
 def _cancel_active(transaction: Transaction, new: NewRun, action: CancelAction) -> tuple[RunId, ...]:

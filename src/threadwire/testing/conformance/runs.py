@@ -8,9 +8,9 @@ import pytest
 
 from threadwire.core.entries import Fence, Kind
 from threadwire.core.ids import AssistantId, RunId, ThreadId, uuid7
-from threadwire.core.records import Ending, NewRun, Run, StateSummary, ThreadQuery, Ttl
+from threadwire.core.records import Ending, NewRun, QueueLimits, Run, StateSummary, ThreadQuery, Ttl
 from threadwire.core.run_state import user_interrupt_error
-from threadwire.errors import Conflict, NotFound, RollbackDue, ThreadBusy
+from threadwire.errors import Conflict, NotFound, QueueFull, RollbackDue, ThreadBusy
 from threadwire.storage.abc import Storage
 from threadwire.testing.conformance.samples import (
     ASSIGNED,
@@ -221,6 +221,50 @@ class RunsConformance:
         results = await asyncio.gather(*map(storage.runs.accept, runs), return_exceptions=True)
         assert sum(isinstance(result, ThreadBusy) for result in results) == 7
         assert len(await storage.runs.list(thread_id)) == 1
+
+    async def test_a_run_beyond_the_limit_of_its_thread_changes_nothing(self, storage: Storage) -> None:
+        running = await start_on_new_thread(storage)
+        limits = QueueLimits(per_thread=2, total=100)
+        for _ in range(2):
+            await accept(storage, running.thread_id, limits=limits)
+        before = await whole_log(storage, running.thread_id)
+        rejected = a_run(running.thread_id, limits=limits, thread_metadata={"x": 1})
+        with pytest.raises(QueueFull, match="already has 2 pending runs"):
+            await storage.runs.accept(rejected)
+        assert await storage.runs.get(rejected.run_id) is None
+        assert (await the_thread(storage, running.thread_id)).metadata == ASSIGNED
+        assert await whole_log(storage, running.thread_id) == before
+        await accept(storage, await store_thread(storage), limits=limits)  # other threads have room
+
+    async def test_a_run_beyond_the_limit_of_the_server_is_rejected_until_one_starts(self, storage: Storage) -> None:
+        limits = QueueLimits(per_thread=100, total=2)
+        for _ in range(2):
+            await accept(storage, await store_thread(storage), limits=limits)
+        thread_id = await store_thread(storage)
+        with pytest.raises(QueueFull, match="more than 2 pending runs"):
+            await storage.runs.accept(a_run(thread_id, limits=limits))
+        await storage.runs.claim(1, now=NOW)
+        await accept(storage, thread_id, limits=limits)
+
+    async def test_a_run_that_starts_immediately_needs_no_room_in_the_queue(self, storage: Storage) -> None:
+        limits = QueueLimits(per_thread=1, total=1)
+        await accept(storage, await store_thread(storage), limits=limits)
+        accepted = await storage.runs.accept(a_run(await store_thread(storage), limits=limits), start=lambda run: None)
+        assert accepted.started
+
+    async def test_a_run_that_ends_the_others_is_not_subject_to_the_limit_of_its_thread(self, storage: Storage) -> None:
+        running = await start_on_new_thread(storage)
+        limits = QueueLimits(per_thread=1, total=100)
+        waiting = await accept(storage, running.thread_id, limits=limits)
+        await accept(storage, running.thread_id, limits=limits, multitask_strategy="interrupt")
+        assert (await the_run(storage, waiting.run_id)).status == "interrupted"
+
+    async def test_a_repeated_request_is_recognized_while_the_queue_is_full(self, storage: Storage) -> None:
+        limits = QueueLimits(per_thread=1, total=1)
+        thread_id = await store_thread(storage)
+        run = await accept(storage, thread_id, limits=limits, idempotency_key="k")
+        repeated = await storage.runs.accept(a_run(thread_id, limits=limits, idempotency_key="k"))
+        assert (repeated.repeated, repeated.run.run_id) == (True, run.run_id)
 
     async def test_enqueue_leaves_other_runs_alone(self, storage: Storage) -> None:
         running = await start_on_new_thread(storage)

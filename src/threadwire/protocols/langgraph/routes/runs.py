@@ -49,21 +49,21 @@ def _start_runs(router: APIRouter, engine: Engine, run_responses: RunResponses) 
         idempotency = idempotent_request(key, operation, [body], thread_id)
         return await engine.runs.start(body.start(thread_id, idempotency, defer_sync=operation != "create"))
 
-    @router.post("/threads/{thread_id}/runs", tags=["runs"], responses=error_responses(400, 409))
+    @router.post("/threads/{thread_id}/runs", tags=["runs"], responses=error_responses(400, 409, 429))
     async def create_run(
         thread_id: str, body: Annotated[RunBody, Body()], idempotency_key: IdempotencyKey = None
     ) -> JsonResponse:
         run = await start("create", thread_id, body, idempotency_key)
         return JsonResponse(run_json(run), headers={"content-location": run_path(run)})
 
-    @router.post("/threads/{thread_id}/runs/stream", tags=["runs"], responses=error_responses(400, 409))
+    @router.post("/threads/{thread_id}/runs/stream", tags=["runs"], responses=error_responses(400, 409, 429))
     async def stream_run(
         thread_id: str, body: Annotated[RunBody, Body()], idempotency_key: IdempotencyKey = None
     ) -> Response:
         run = await start("stream", thread_id, body, idempotency_key)
         return run_responses.stream(run, run_path(run), body)
 
-    @router.post("/threads/{thread_id}/runs/wait", tags=["runs"], responses=error_responses(400, 409))
+    @router.post("/threads/{thread_id}/runs/wait", tags=["runs"], responses=error_responses(400, 409, 429))
     async def wait_for_run(
         thread_id: str, body: Annotated[RunBody, Body()], idempotency_key: IdempotencyKey = None
     ) -> Response:

@@ -30,28 +30,28 @@ def _start_runs(router: APIRouter, engine: Engine, run_responses: RunResponses) 
         idempotency = idempotent_request(key, operation, [body])
         return await engine.runs.start(body.start(None, idempotency, defer_sync=operation != "create"))
 
-    @router.post("/runs", tags=["stateless runs"], responses=error_responses(400, 404))
+    @router.post("/runs", tags=["stateless runs"], responses=error_responses(400, 404, 429))
     async def create_stateless_run(
         body: Annotated[StatelessRunBody, Body()], idempotency_key: IdempotencyKey = None
     ) -> JsonResponse:
         run = await start("create", body, idempotency_key)
         return JsonResponse(run_json(run), headers={"content-location": short_run_path(run)})
 
-    @router.post("/runs/stream", tags=["stateless runs"], responses=error_responses(400, 404))
+    @router.post("/runs/stream", tags=["stateless runs"], responses=error_responses(400, 404, 429))
     async def stream_stateless_run(
         body: Annotated[StatelessRunBody, Body()], idempotency_key: IdempotencyKey = None
     ) -> Response:
         run = await start("stream", body, idempotency_key)
         return run_responses.stream(run, short_run_path(run), body)
 
-    @router.post("/runs/wait", tags=["stateless runs"], responses=error_responses(400, 404))
+    @router.post("/runs/wait", tags=["stateless runs"], responses=error_responses(400, 404, 429))
     async def wait_for_stateless_run(
         body: Annotated[StatelessRunBody, Body()], idempotency_key: IdempotencyKey = None
     ) -> Response:
         run = await start("wait", body, idempotency_key)
         return run_responses.outcome(run, run_path(run), cancel_on_disconnect=body.on_disconnect == "cancel")
 
-    @router.post("/runs/batch", tags=["stateless runs"], responses=error_responses(400, 404))
+    @router.post("/runs/batch", tags=["stateless runs"], responses=error_responses(400, 404, 429))
     async def create_batch(
         batch: Annotated[list[BatchedRunBody], Body(), Field(min_length=1, max_length=MAX_PAGE, fail_fast=True)],
         idempotency_key: IdempotencyKey = None,
