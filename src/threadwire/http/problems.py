@@ -102,8 +102,11 @@ def install(app: FastAPI) -> None:
 
 
 def _openapi(generate: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """The OpenAPI schema without FastAPI's lists of validation errors, which we do not return."""
+    """The OpenAPI schema without FastAPI's lists of validation errors, which we do not return. FastAPI returns the same
+    object until its routes change, and it is edited in place, once."""
     api = generate()
+    if _VALIDATION_ERRORS not in api["components"]["schemas"]:
+        return api
     for methods in api["paths"].values():
         for operation in methods.values():
             if _VALIDATION_ERRORS in str(operation["responses"].get("422")):

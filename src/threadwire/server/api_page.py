@@ -1,11 +1,12 @@
-"""`/docs`: the API on one page, rendered from its OpenAPI description. It loads nothing from other hosts, so it works
-offline."""
+"""`/openapi.json`, and `/docs`: the API on one page, rendered from its OpenAPI description. The page loads nothing from
+other hosts, so it works offline."""
 
 from html import escape
 from typing import Any
 
 from fastapi import APIRouter, FastAPI
-from starlette.responses import HTMLResponse
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, Response
 
 _STYLE = """
 :root { color-scheme: light dark; font: 15px/1.5 system-ui, sans-serif; }
@@ -18,14 +19,42 @@ td { padding: .1rem 1rem .1rem 0; vertical-align: top; } code { font-family: ui-
 """
 
 
-def api_page_route(app: FastAPI) -> APIRouter:
+def api_description_routes(app: FastAPI) -> APIRouter:
     router = APIRouter()
+    description = EncodedDescription(app)
+
+    @router.get("/openapi.json", include_in_schema=False)
+    async def openapi(request: Request) -> Response:
+        return Response(description.encode(request.scope.get("root_path", "")), media_type="application/json")
 
     @router.get("/docs", include_in_schema=False)
     async def docs() -> HTMLResponse:
         return HTMLResponse(render(app.openapi()))
 
     return router
+
+
+class EncodedDescription:
+    """The OpenAPI description of an application as JSON. Encoding it takes tens of milliseconds of the API loop, so it
+    is encoded again only if `app.openapi()` returns another object."""
+
+    def __init__(self, app: FastAPI) -> None:
+        self._app = app
+        self._schema: dict[str, Any] = {}
+        self._encoded: dict[str, bytes] = {}
+        """By the path that the application is mounted at."""
+
+    def encode(self, root_path: str) -> bytes:
+        schema, root_path = self._app.openapi(), root_path.rstrip("/")
+        if schema is not self._schema or len(self._encoded) > _MAX_ROOT_PATHS:
+            self._schema, self._encoded = schema, {}
+        if root_path not in self._encoded:
+            servers = {"servers": [{"url": root_path}]} if root_path else {}
+            self._encoded[root_path] = bytes(JSONResponse({**schema, **servers}).body)
+        return self._encoded[root_path]
+
+
+_MAX_ROOT_PATHS = 16
 
 
 def render(schema: dict[str, Any]) -> str:

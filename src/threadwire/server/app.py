@@ -31,7 +31,7 @@ from threadwire.http.protocol import ProtocolContext
 from threadwire.http.streaming import OpenStreams
 from threadwire.http.trusted_source import LOOPBACK_HOSTS, LOOPBACK_ORIGIN, TrustedSource
 from threadwire.http.webhooks import RunWebhooks, WebhookBody, WebhookClient
-from threadwire.server.api_page import api_page_route
+from threadwire.server.api_page import api_description_routes
 from threadwire.server.combined_settings import check_settings
 from threadwire.server.composition import mount_under, with_user_routes
 from threadwire.server.health import SYSTEM, system_routes
@@ -134,13 +134,15 @@ def build_api(engine: Engine, streams: OpenStreams, settings: Settings, http: Ht
         redirect_slashes=False,
         docs_url=None,
         redoc_url=None,
-        openapi_url="/openapi.json" if http.serves("/openapi.json") else None,
+        openapi_url=None,  # `api_description_routes` serves it, and encodes it once
+        # Checking whether OpenTelemetry is configured takes 7 % of a small request.
+        telemetry={"tracing": False, "metrics": False, "logs": False},
         openapi_tags=[tag._asdict() for protocol in PROTOCOLS for tag in protocol.tags] + [SYSTEM._asdict()],
     )
     problems.install(api)
     context = ProtocolContext(engine, streams, settings, http)
     served = [(protocol.router(context), protocol.head_routes) for protocol in PROTOCOLS]
-    system = (system_routes(engine), metrics_route(engine, streams), api_page_route(api))
+    system = (system_routes(engine), metrics_route(engine, streams), api_description_routes(api))
     _add_routes(api, [*served, *((router, True) for router in system)], http)
     api.add_middleware(BodyLimit, limit=settings.max_body_bytes)
     if http.configurable_headers is not None:

@@ -76,11 +76,18 @@ def _user_routes(own: Starlette) -> list[BaseRoute]:
 
 def _merge_openapi(own: FastAPI, api: FastAPI) -> None:
     ours, theirs = api.openapi, own.openapi
+    sources: tuple[dict[str, Any], dict[str, Any]] | None = None
+    result: dict[str, Any] = {}
 
     def merged() -> dict[str, Any]:
+        """Returns the same object until one of the two changes, as FastAPI does."""
+        nonlocal sources, result
         one, other = ours(), theirs()
-        schemas = {**_schemas(one), **_schemas(other)}
-        return {**one, "paths": {**one["paths"], **other["paths"]}, "components": {"schemas": schemas}}
+        if sources is None or one is not sources[0] or other is not sources[1]:
+            schemas = {**_schemas(one), **_schemas(other)}
+            result = {**one, "paths": {**one["paths"], **other["paths"]}, "components": {"schemas": schemas}}
+            sources = one, other
+        return result
 
     api.openapi = merged  # type: ignore[method-assign]  # FastAPI's documented way to extend the schema
 
