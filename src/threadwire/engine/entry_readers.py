@@ -50,6 +50,8 @@ class ThreadEntries(EntryReader):
 
     Before it returns the first entry of a run that started earlier, it passes that run's earlier entries to `prime`
     (4.5a). No other run is read, so following a long thread costs no more than following a short one.
+
+    A thread that does not exist yet (`exists`) can be read as well: it has no entries until it is created.
     """
 
     def __init__(
@@ -61,12 +63,14 @@ class ThreadEntries(EntryReader):
         *,
         until: RunId | None = None,
         upto: Seq | None = None,
+        exists: bool = True,
     ) -> None:
         super().__init__(storage.log, thread_id, after)
         self._threads: Threads = storage.threads
         self._prime = prime
         self._until = until
         self._upto = upto
+        self._existed = exists
         self._primed: set[RunId] = set()
         self._priming: dict[RunId, Seq] = {}
 
@@ -112,5 +116,7 @@ class ThreadEntries(EntryReader):
 
     async def thread_was_deleted(self) -> bool:
         if self.position == START:  # the log's length shows nothing if none of it was read
-            return await self._threads.get(self._thread_id) is None
+            exists = await self._threads.get(self._thread_id) is not None
+            self._existed = self._existed or exists
+            return self._existed and not exists
         return await super().thread_was_deleted()

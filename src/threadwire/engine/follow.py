@@ -217,6 +217,15 @@ class Followers:
         projection = self._shared(_Key(run.thread_id, run.run_id, options, framing), partial(make_reader, after))
         return SharedFollower(self._log, run.thread_id, projection, make_reader, after, self._of_runs)
 
+    async def position(self, thread_id: ThreadId, cursor: Seq | None) -> Seq:
+        """The position after which a client's stream starts: its cursor, or the end of the log if None. Raises
+        `InvalidCursor`."""
+        last = await self._log.last(thread_id)
+        if cursor is None:
+            return last
+        check_cursor(cursor, last)
+        return cursor
+
     async def follow_thread(
         self,
         thread_id: ThreadId,
@@ -234,9 +243,7 @@ class Followers:
             encoder = make_encoder()
             return Reader(ThreadEntries(self._storage, thread_id, encoder.feed, after), encoder, framing)
 
-        last = await self._log.last(thread_id)
-        cursor = last if after is None else after
-        check_cursor(cursor, last)
+        cursor = await self.position(thread_id, after)
         projection = self._shared(_Key(thread_id, None, options, framing), partial(make_reader, cursor))
         return SharedFollower(self._log, thread_id, projection, make_reader, cursor, self._of_threads)
 
@@ -250,10 +257,12 @@ class Followers:
         preamble: Preamble | None = None,
         until: RunId | None = None,
         upto: Seq | None = None,
+        exists: bool = True,
     ) -> Follower:
-        """Follow a thread with the caller's own encoder, from `after` to the end described in `ThreadEntries`."""
+        """Follow a thread with the caller's own encoder, from `after` to the end described in `ThreadEntries`. If the
+        thread does not exist yet, wait for it."""
         position = min(after, await self._log.last(thread_id))
-        entries = ThreadEntries(self._storage, thread_id, encoder.feed, position, until=until, upto=upto)
+        entries = ThreadEntries(self._storage, thread_id, encoder.feed, position, until=until, upto=upto, exists=exists)
         replay = Replay(Reader(entries, encoder, framing))
         return UnsharedFollower(self._log, thread_id, entries, replay, after, self._of_threads, preamble)
 

@@ -17,6 +17,7 @@ from threadwire.engine.crons import Crons, Scheduler
 from threadwire.engine.expiry import Expiry, ExpirySweeper
 from threadwire.engine.follow import Followers
 from threadwire.engine.graph_access import GraphAccess
+from threadwire.engine.join import Joins
 from threadwire.engine.log_queries import LogQueries
 from threadwire.engine.runs import Runs
 from threadwire.engine.seeded_threads import SeededThreads
@@ -48,6 +49,7 @@ class Engine:
     seeded_threads: SeededThreads
     runs: Runs
     log: LogQueries
+    joins: Joins
     crons: Crons
     store: Store
     widgets: Widgets
@@ -172,6 +174,7 @@ def _build_engine(parts: _Parts) -> tuple[Engine, Scheduler]:
         seeded_threads=SeededThreads(storage, registry, threads, checkpoints, store, clock, default_ttl),
         runs=runs,
         log=LogQueries(storage),
+        joins=Joins(storage, followers, clock),
         crons=Crons(storage, assistants, runs, scheduler, clock),
         store=Store(store, parts.messages),
         widgets=Widgets(storage, clock),

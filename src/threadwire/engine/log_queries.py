@@ -1,4 +1,4 @@
-"""Queries over a thread's log for clients that connect or resume: which run wrote an entry, and which comes next."""
+"""Queries over a thread for clients that join or resume: its active run, who wrote an entry, and what comes next."""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -9,10 +9,21 @@ from threadwire.core.encoding import Encoder
 from threadwire.core.entries import Entry, Kind
 from threadwire.core.ids import RunId, Seq, ThreadId
 from threadwire.core.records import Run
+from threadwire.core.run_state import startable_runs
 from threadwire.engine.entry_readers import PAGE, SMALL_PAGE, ThreadEntries
 from threadwire.storage.abc import Storage
 
 T = TypeVar("T")
+
+
+async def active_run(storage: Storage, thread_id: ThreadId, now: int) -> Run | None:
+    """The run that is running on a thread, or else the next one to run."""
+    # Pending runs first: a run that starts between the two reads must not be missing from both.
+    pending = await storage.runs.list(thread_id, status="pending", limit=1000)
+    for run in await storage.runs.list(thread_id, status="running", limit=1):
+        return run
+    candidates = startable_runs(pending[::-1])
+    return next((run for run in candidates if run.is_due(now)), candidates[0] if candidates else None)
 
 
 class LogQueries:

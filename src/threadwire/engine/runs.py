@@ -23,11 +23,12 @@ from threadwire.core.records import (
     RunStatus,
     Ttl,
 )
-from threadwire.core.run_state import queue_full, startable_runs
+from threadwire.core.run_state import queue_full
 from threadwire.engine.assistants import Assistants
 from threadwire.engine.checkpoints import ThreadCheckpoints
 from threadwire.engine.clock import Clock
 from threadwire.engine.follow import Followers
+from threadwire.engine.log_queries import active_run
 from threadwire.engine.outcomes import wait_for_outcome
 from threadwire.engine.request_context import request_configurable
 from threadwire.engine.shielding import run_to_completion
@@ -144,7 +145,7 @@ class Runs:
         self._clock = clock
         self._default_ttl = default_ttl
         self._limits = limits
-        self.follow, self.follow_thread_unshared = followers.follow, followers.follow_thread_unshared
+        self.follow = followers.follow
 
     async def start(self, request: StartRun) -> Run:
         """Accept a run. On return it is durable, and will be executed whatever happens to the caller."""
@@ -277,12 +278,7 @@ class Runs:
 
     async def active(self, thread_id: ThreadId) -> Run | None:
         """The run that is running on a thread, or else the next one to run."""
-        # Pending runs first: a run that starts between the two reads must not be missing from both.
-        pending = await self._storage.runs.list(thread_id, status="pending", limit=1000)
-        for run in await self._storage.runs.list(thread_id, status="running", limit=1):
-            return run
-        candidates, now = startable_runs(pending[::-1]), self._clock()
-        return next((run for run in candidates if run.is_due(now)), candidates[0] if candidates else None)
+        return await active_run(self._storage, thread_id, self._clock())
 
     async def all_active(self, thread_id: ThreadId) -> RunList:
         """The runs of a thread that have not ended, in the order in which they were accepted."""

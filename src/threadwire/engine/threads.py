@@ -1,4 +1,4 @@
-"""Threads: storing, searching and following them, and reading and updating their state."""
+"""Threads: storing and searching them, and reading and updating their state."""
 
 from collections.abc import Callable, Coroutine, Hashable, Iterable, Sequence
 from contextlib import suppress
@@ -10,7 +10,7 @@ import anyio
 from langgraph_sdk.runtime import AccessContext
 
 from threadwire.core.configuration import LOCATION_KEYS
-from threadwire.core.encoding import Encoder, Framing
+from threadwire.core.encoding import Framing
 from threadwire.core.entries import Draft, Json, Kind
 from threadwire.core.ids import Seq, ThreadId, uuid7
 from threadwire.core.records import CheckpointSizes, ExpiryStrategy, Put, RequestedTtl, Run, Thread, ThreadQuery, Ttl
@@ -170,18 +170,6 @@ class Threads:
     async def sizes(self, thread_id: ThreadId) -> CheckpointSizes:
         await self.get(thread_id)
         return await self._checkpoints.sizes(thread_id)
-
-    async def follow(
-        self,
-        thread_id: ThreadId,
-        options: Hashable,
-        make_encoder: Callable[[], Encoder],
-        framing: Framing,
-        after: Seq | None,
-    ) -> Follower:
-        """Follow a thread across all its runs, from `after`, or from now if None."""
-        await self.get(thread_id)
-        return await self._followers.follow_thread(thread_id, options, make_encoder, framing, after)
 
     async def fold(self, thread_id: ThreadId, options: Hashable, make_fold: Callable[[], F], framing: Framing) -> F:
         """What the thread's whole log adds up to now, for an encoder that can be asked. Use it without awaiting."""

@@ -21,9 +21,10 @@ def ticker_routes(engine: Engine, streams: OpenStreams, kinds: frozenset[str]) -
     async def follow_ticks(
         thread_id: str, last_event_id: Annotated[str | None, Header(alias="last-event-id")] = None
     ) -> Response:
-        after = START if last_event_id is None else parse_cursor(last_event_id)
-        follower = await engine.threads.follow(
-            thread_id_from_name(thread_id), ("ticker", kinds), partial(TickerEncoder, kinds), named_events, after
+        thread = await engine.threads.get(thread_id_from_name(thread_id))
+        cursor = START if last_event_id is None else parse_cursor(last_event_id)
+        follower = await engine.joins.thread(
+            thread.thread_id, ("ticker", kinds), partial(TickerEncoder, kinds), named_events, cursor
         )
         return event_stream(follower, streams)
 

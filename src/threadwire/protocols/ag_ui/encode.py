@@ -64,7 +64,7 @@ class RunEncoder:
         self._message_stream = MessageStream(self._view, placeholders, self._open, self._part_events)
         self._running_calls: dict[str, Namespace] = {}
         """The calls whose tools are running."""
-        self._announced = False
+        self._announcement: Event | None = None
 
     # -- entries -------------------------------------------------------------------------------------------------
 
@@ -104,6 +104,16 @@ class RunEncoder:
 
     # -- joining in the middle -----------------------------------------------------------------------------------
 
+    def joined(self, base: Json) -> Sequence[Message]:
+        return encoded([*self._start_again(), *self.join_events(base)])
+
+    def reopened(self) -> Sequence[Message]:
+        return encoded([*self._start_again(), *self.reopen_events()])
+
+    def _start_again(self) -> list[Event]:
+        """The event for the start of the run, for a client that accepts events only inside a run."""
+        return [] if self._announcement is None else [self._announcement]
+
     def join_events(self, base: Json) -> list[Event]:
         """The events that a client which joins now needs before the rest: the state, the messages, and the start of
         whatever is open. `base` is the thread's state before this run, for a run that has no state yet."""
@@ -114,8 +124,8 @@ class RunEncoder:
 
     def announcement(self, run_id: str) -> Event:
         """The event for the start of the run, which is not sent again when the run starts."""
-        self._announced = True
-        return run_started(self._options.thread_id, self._options.run_id or run_id)
+        self._announcement = run_started(self._options.thread_id, self._options.run_id or run_id)
+        return self._announcement
 
     def reopen_events(self) -> list[Event]:
         """The start events of whatever is open, for a client that has everything else."""
@@ -127,7 +137,7 @@ class RunEncoder:
         return [self.announcement(str(entry.run_id))]
 
     def _started(self, entry: Entry) -> list[Event]:
-        announced = [] if self._announced else self._announce(entry)
+        announced = [] if self._announcement else self._announce(entry)
         if entry.attempt <= 1:
             return announced
         # The process crashed during the last attempt. Whatever it had open is closed. The state that the run resumes
@@ -142,7 +152,7 @@ class RunEncoder:
 
     def _ended(self, entry: Entry) -> list[Event]:
         data = entry.data
-        events = [] if self._announced else self._announce(entry)
+        events = [] if self._announcement else self._announce(entry)
         if data["status"] == "interrupted":
             events += self._stopped_tools()
         events += self._part_events.of(self._open.close_all()) + self._state.finish()

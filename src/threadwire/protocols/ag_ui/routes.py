@@ -1,5 +1,6 @@
 """AG-UI over HTTP: run, connect, stop, follow."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any
@@ -7,21 +8,21 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Body, Header
 from starlette.responses import Response
 
+from threadwire.core.encoding import Message
 from threadwire.core.entries import START, parse_cursor
 from threadwire.core.ids import Seq, thread_id_from_name
 from threadwire.core.records import Assistant
 from threadwire.engine.lifecycle import Engine
-from threadwire.errors import AgentNotFound, ThreadNotFound, ThreadwireError, UnknownInterrupt
+from threadwire.errors import AgentNotFound, ThreadwireError, UnknownInterrupt
 from threadwire.http.json_route import JsonRoute
 from threadwire.http.problems import JsonResponse, error_responses, status_of
 from threadwire.http.sse import UNNAMED_HEARTBEAT, unnamed_events
 from threadwire.http.streaming import STREAM_HEADERS, OpenStreams, event_stream
 from threadwire.protocols.ag_ui.agent_runs import ClientPolicy, find_agent, find_thread, start, stop
 from threadwire.protocols.ag_ui.capabilities import agent_json
-from threadwire.protocols.ag_ui.connect import Connection, connect, empty, follow, rejection
+from threadwire.protocols.ag_ui.connect import Vocabulary, rejection
 from threadwire.protocols.ag_ui.decode import ConnectInput, RunInput, StopInput
 from threadwire.protocols.ag_ui.encode import Options, RunEncoder
-from threadwire.protocols.ag_ui.thread_encoder import ThreadEncoder
 from threadwire.protocols.ag_ui.wire import encoded, run_error
 
 Cursor = Annotated[str | None, Header(alias="last-event-id")]
@@ -64,13 +65,8 @@ def ag_ui_routes(engine: Engine, streams: OpenStreams, client_policy: ClientPoli
         assistant = await find_agent(engine, agent)
         thread = await find_thread(engine, thread_id)
         options = Options(thread_id, interrupt_outcome=engine.registry.interrupt_outcome(assistant.graph_id))
-        if last_event_id is None:
-            follower = await follow(engine, thread, options)
-        else:
-            after = parse_cursor(last_event_id)
-            follower = await engine.runs.follow_thread_unshared(
-                thread.thread_id, ThreadEncoder(options), unnamed_events, after
-            )
+        cursor = None if last_event_id is None else parse_cursor(last_event_id)
+        follower = await engine.joins.forever(thread.thread_id, Vocabulary(options), cursor)
         return event_stream(follower, streams, heartbeat=UNNAMED_HEARTBEAT)
 
     return router
@@ -90,7 +86,7 @@ async def run_stream(
         run, plan = await start(engine, agent, run_input, client_policy)
     except UnknownInterrupt as error:
         reason = run_error(error.message, "UNKNOWN_INTERRUPT")
-        return _response(await rejection(engine, run_input.thread, options, reason))
+        return _sent(await rejection(engine, run_input.thread, options, reason))
     options = replace(options, out_of_order=plan.out_of_order)
     follower = engine.runs.follow(run, options, partial(RunEncoder, options), unnamed_events, Seq(run.queued_seq - 1))
     return event_stream(follower, streams, heartbeat=UNNAMED_HEARTBEAT)
@@ -112,19 +108,16 @@ async def connect_stream(
         interrupt_outcome=engine.registry.interrupt_outcome(agent.graph_id),
     )
     try:
-        thread = await find_thread(engine, connect_input.thread_id)
-        connection = await connect(engine, thread, options, _cursor(connect_input, last_event_id))
-    except ThreadNotFound as error:
-        return _failed(error) if client_policy.unknown_thread == "error" else _respond(empty(options), streams)
+        if client_policy.unknown_thread == "error":
+            await find_thread(engine, connect_input.thread_id)
+        thread_id = thread_id_from_name(connect_input.thread_id)
+        cursor = _cursor(connect_input, last_event_id)
+        joined = await engine.joins.until_idle(thread_id, Vocabulary(options), cursor)
     except ThreadwireError as error:
         return _failed(error)
-    return _respond(connection, streams)
-
-
-def _respond(connection: Connection, streams: OpenStreams) -> Response:
-    if connection.rest is None:
-        return _response(connection.first)
-    return event_stream(connection.rest, streams, first=connection.first, heartbeat=UNNAMED_HEARTBEAT)
+    if joined.rest is None:
+        return Response(b"".join(joined.first), headers=STREAM_HEADERS)
+    return event_stream(joined.rest, streams, first=joined.first, heartbeat=UNNAMED_HEARTBEAT)
 
 
 def _cursor(connect_input: ConnectInput, last_event_id: str | None) -> Seq | None:
@@ -137,11 +130,12 @@ def _cursor(connect_input: ConnectInput, last_event_id: str | None) -> Seq | Non
 
 
 def _failed(error: ThreadwireError) -> Response:
-    return _response([unnamed_events(encoded([run_error(error.message, str(status_of(error)))]), None)])
+    return _sent(encoded([run_error(error.message, str(status_of(error)))]))
 
 
-def _response(frames: list[bytes]) -> Response:
-    return Response(b"".join(frames), headers=STREAM_HEADERS)
+def _sent(messages: Sequence[Message]) -> Response:
+    """A stream that ends after these messages."""
+    return Response(unnamed_events(messages, None), headers=STREAM_HEADERS)
 
 
 def stopped_json(stopped: bool, reason: str | None) -> dict[str, Any]:

@@ -44,6 +44,12 @@ class ThreadEncoder:
             return self._runs.pop(run_id, None)
         return self._runs.get(run_id)
 
+    def joined(self, base: Json) -> Sequence[Message]:
+        return encoded(self.join_events(base))
+
+    def reopened(self) -> Sequence[Message]:
+        return encoded(self.reopen_events())
+
     def reopen_events(self) -> list[Event]:
         """The start events of the active run and of whatever is open in it, for a client that has everything else.
 

@@ -3,9 +3,9 @@
 from collections.abc import Awaitable, Callable
 from functools import partial
 
-from threadwire.core.entries import START, check_cursor, parse_cursor
-from threadwire.core.ids import Seq
+from threadwire.core.entries import START, parse_cursor
 from threadwire.core.records import Run
+from threadwire.engine.follow import Follower
 from threadwire.engine.lifecycle import Engine
 from threadwire.http.sse import named_events
 from threadwire.http.streaming import LongResponse, OpenStreams, event_stream, slow_json
@@ -24,7 +24,8 @@ class RunResponses:
     def stream(self, run: Run, path: str, body: RunBody) -> LongResponse:
         """The whole stream of a run that was just started."""
         options = StreamOptions(frozenset(body.modes), body.stream_subgraphs)
-        return self._stream(run, path, options, START, cancel_on_disconnect=body.on_disconnect == "cancel")
+        follower = self._engine.runs.follow(run, options, partial(RunStreamEncoder, options), named_events, START)
+        return self._stream(run, path, follower, cancel_on_disconnect=body.on_disconnect == "cancel")
 
     async def joined_stream(
         self,
@@ -35,10 +36,14 @@ class RunResponses:
         *,
         cancel_on_disconnect: bool,
     ) -> LongResponse:
+        """The stream of a run after the client's `Last-Event-ID`. Without one, a live run is streamed from now on, and
+        a finished one from its end."""
         modes = decode_query_modes(stream_mode or []) or frozenset(run.kwargs["stream_mode"])
         options = StreamOptions(modes, run.kwargs["subgraphs"])
-        after = await self._position(run, last_event_id)
-        return self._stream(run, path, options, after, cancel_on_disconnect=cancel_on_disconnect)
+        cursor = None if last_event_id is None else parse_cursor(last_event_id)
+        encoder = partial(RunStreamEncoder, options)
+        follower = await self._engine.joins.run(run, options, encoder, named_events, cursor)
+        return self._stream(run, path, follower, cancel_on_disconnect=cancel_on_disconnect)
 
     def outcome(self, run: Run, path: str, *, cancel_on_disconnect: bool) -> LongResponse:
         return slow_json(
@@ -48,21 +53,9 @@ class RunResponses:
             on_disconnect=self._cancel_on_disconnect(run) if cancel_on_disconnect else None,
         )
 
-    async def _position(self, run: Run, last_event_id: str | None) -> Seq:
-        """The position after which a joining client starts: its `Last-Event-ID`. Without one, a live run is streamed
-        from now on, and a finished one from its end."""
-        cursor = None if last_event_id is None else parse_cursor(last_event_id)
-        newest = await self._engine.log.last(run.thread_id)
-        if cursor is None:
-            return newest
-        check_cursor(cursor, newest)
-        return cursor
-
-    def _stream(
-        self, run: Run, path: str, options: StreamOptions, after: Seq, *, cancel_on_disconnect: bool
-    ) -> LongResponse:
+    def _stream(self, run: Run, path: str, follower: Follower, *, cancel_on_disconnect: bool) -> LongResponse:
         return event_stream(
-            self._engine.runs.follow(run, options, partial(RunStreamEncoder, options), named_events, after),
+            follower,
             self._streams,
             headers={"location": f"{path}/stream", "content-location": path},
             on_disconnect=self._cancel_on_disconnect(run) if cancel_on_disconnect else None,

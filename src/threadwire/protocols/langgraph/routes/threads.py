@@ -111,18 +111,16 @@ def _follow_thread(router: APIRouter, engine: Engine, streams: OpenStreams) -> N
         last_event_id: Annotated[str | None, Header(alias="last-event-id")] = None,
     ) -> Response:
         modes = decode_thread_modes([*(stream_mode or []), *(stream_modes or [])])
-        follower = await engine.threads.follow(
-            parse_thread_id(thread_id),
-            ("langgraph", modes),
-            partial(ThreadStreamEncoder, modes),
-            named_events,
-            _position(last_event_id),
+        cursor = _cursor(last_event_id)
+        thread = await engine.threads.get(parse_thread_id(thread_id))
+        follower = await engine.joins.thread(
+            thread.thread_id, ("langgraph", modes), partial(ThreadStreamEncoder, modes), named_events, cursor
         )
         return event_stream(follower, streams)
 
 
-def _position(last_event_id: str | None) -> Seq | None:
-    """The position to stream from. On this stream `-` also means from the start."""
+def _cursor(last_event_id: str | None) -> Seq | None:
+    """The position to stream from; None for now. On this stream `-` also means from the start."""
     if last_event_id is None:
         return None
     return START if last_event_id == "-" else parse_cursor(last_event_id)
