@@ -6,9 +6,10 @@ repeats a run. Slots missed while no scheduler was running start a single run wh
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, tzinfo
-from functools import lru_cache
+from functools import lru_cache, partial
 from zoneinfo import ZoneInfo
 
 import anyio
@@ -28,6 +29,11 @@ logger = structlog.get_logger("threadwire.crons")
 
 RETRY_DELAY = 1.0
 BATCH = 100
+MAX_CORRECTION = 3_600_000
+"""Milliseconds. A slot that was taken further in the future than this was taken by a clock that was wrong. Within it,
+no slot is taken twice."""
+_TOLERANCE = 1000
+"""Milliseconds that the clock may move back without a check of all crons."""
 
 
 class Scheduler:
@@ -38,6 +44,7 @@ class Scheduler:
         self._runs = runs
         self._clock = clock
         self._wake = asyncio.Event()
+        self._last_poll: int | None = None
 
     def hint(self) -> None:
         """Wake the scheduler, because a cron was created or changed."""
@@ -47,6 +54,7 @@ class Scheduler:
         while True:
             self._wake.clear()
             try:
+                await self.correct_slots()
                 await self.fire_due()
                 seconds = seconds_until(await self._storage.crons.next_due(), self._clock())
             except StorageError as error:
@@ -54,6 +62,24 @@ class Scheduler:
                 seconds = RETRY_DELAY
             with anyio.move_on_after(seconds):
                 await self._wake.wait()
+
+    async def correct_slots(self) -> None:
+        """If the clock was set back, or may have been while no scheduler was running: compute the next slot of every
+        cron again that would otherwise wait until the clock has caught up."""
+        now, last_poll = self._clock(), self._last_poll
+        if last_poll is None or now < last_poll - _TOLERANCE:
+            await self._correct_all(now)
+        self._last_poll = now
+
+    async def _correct_all(self, now: int) -> None:
+        query = CronQuery(enabled=True, sort_by="cron_id", limit=BATCH)
+        while crons := await self._storage.crons.search(query):
+            for cron in crons:
+                if (corrected := _corrected(cron, now)) is not cron:
+                    logger.warning("cron_rescheduled", cron_id=cron.cron_id, reason="The clock was set back.")
+                    with suppress(NotFound):  # deleted meanwhile
+                        await self._storage.crons.update(corrected.cron_id, partial(_corrected, now=now))
+            query = replace(query, offset=query.offset + BATCH)
 
     async def fire_due(self) -> None:
         while due := await self._storage.crons.due(self._clock(), limit=BATCH):
@@ -178,6 +204,18 @@ def next_slot(cron: Cron, after: int) -> int | None:
     """The first slot after the given time, or None if the cron ends before it."""
     slot = parse_schedule(cron.schedule).after(after, zone_of(cron.timezone))
     return None if slot is None or (cron.end_time is not None and slot > cron.end_time) else slot
+
+
+def _corrected(cron: Cron, now: int) -> Cron:
+    """The cron with its first slot after `now` that was not taken, or the same cron if its stored slot is no later."""
+    taken = cron.last_run_at or 0
+    try:
+        slot = next_slot(cron, now if taken > now + MAX_CORRECTION else max(now, taken))
+    except Invalid:  # its time zone no longer exists
+        return cron
+    stored = cron.next_run_at
+    is_late = slot is not None and cron.enabled and (stored is None or stored > slot)
+    return replace(cron, next_run_at=slot) if is_late else cron
 
 
 def _timing(cron: Cron) -> tuple[object, ...]:

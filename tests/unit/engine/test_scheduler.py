@@ -244,6 +244,41 @@ async def test_a_change_does_not_restore_a_slot_that_was_taken(harness: Harness)
     assert changed.next_run_at == at("2026-11-15 12:02:00")
 
 
+# -- a clock that is set back ------------------------------------------------------------------------------------------
+
+
+async def test_cron_of_a_clock_that_was_years_ahead_is_rescheduled_when_it_is_set_back(harness: Harness) -> None:
+    harness.now = at("2036-01-01 00:00:30")
+    fired, new, ended = await harness.cron(), await harness.cron(), await harness.cron(end_time=at("2026-11-16 00:00"))
+    await harness.crons.update(new.cron_id, lambda cron: replace(cron, schedule="30 * * * *"))
+    await harness.scheduler.correct_slots()
+    await harness.fire_at("2036-01-01 00:01:00")
+    assert ended.next_run_at is None
+
+    harness.now = at("2026-11-15 12:00:30")
+    await harness.scheduler.correct_slots()
+
+    slots = [(await harness.crons.get(cron.cron_id)).next_run_at for cron in (fired, new, ended)]
+    assert slots == [at("2026-11-15 12:01:00"), at("2026-11-15 12:30:00"), at("2026-11-15 12:01:00")]
+
+
+async def test_cron_of_a_clock_that_was_set_back_before_the_start_is_rescheduled(harness: Harness) -> None:
+    harness.now = at("2036-01-01 00:00:30")
+    cron = await harness.cron()
+    harness.now = at("2026-11-15 12:00:30")
+    await harness.another_scheduler().correct_slots()
+    assert (await harness.crons.get(cron.cron_id)).next_run_at == at("2026-11-15 12:01:00")
+
+
+async def test_small_correction_of_the_clock_takes_no_slot_twice(harness: Harness) -> None:
+    cron = await harness.cron()
+    await harness.fire_at("2026-11-15 12:05:00")
+    harness.now = at("2026-11-15 11:50:00")
+    for scheduler in (harness.scheduler, harness.another_scheduler()):
+        await scheduler.correct_slots()
+        assert (await harness.crons.get(cron.cron_id)).next_run_at == at("2026-11-15 12:02:00")
+
+
 # -- rejecting ---------------------------------------------------------------------------------------------------------
 
 
