@@ -12,7 +12,7 @@ def assign_ids(output: Any) -> None:
     """Give an id to each message in the output of a tool that has none.
 
     The reducer of the state would assign one when the step ends, and keeps an id that a message already has. Clients
-    need it when the tool ends: CopilotKit's `LangGraphAgent` stops reading at an `on_tool_end` without one.
+    need it when the tool ends: from an `on_tool_end` without one, CopilotKit's `LangGraphAgent` makes an invalid event.
     """
     for message in _messages(output):
         if message.id is None:
