@@ -12,6 +12,7 @@ from threadwire.testing.conformance import (
     ClaimsConformance,
     CronsConformance,
     DeliveriesConformance,
+    FoldSnapshotsConformance,
     ItemsConformance,
     LogConformance,
     RunsConformance,
@@ -49,6 +50,9 @@ class TestCrons(InMemory, CronsConformance): ...
 
 
 class TestDeliveries(InMemory, DeliveriesConformance): ...
+
+
+class TestFoldSnapshots(InMemory, FoldSnapshotsConformance): ...
 
 
 class TestAssistants(InMemory, AssistantsConformance): ...

@@ -15,6 +15,7 @@ from threadwire.testing.conformance import (
     ClaimsConformance,
     CronsConformance,
     DeliveriesConformance,
+    FoldSnapshotsConformance,
     ItemsConformance,
     LogConformance,
     RunsConformance,
@@ -54,6 +55,9 @@ class TestCrons(InOneFile, CronsConformance): ...
 
 
 class TestDeliveries(InOneFile, DeliveriesConformance): ...
+
+
+class TestFoldSnapshots(InOneFile, FoldSnapshotsConformance): ...
 
 
 class TestAssistants(InOneFile, AssistantsConformance): ...

@@ -246,6 +246,14 @@ class NewRun:
 
 
 @dataclass(frozen=True, slots=True)
+class FoldSnapshot:
+    """What a thread's log adds up to at a position, in the form of the fold that computed it."""
+
+    seq: Seq
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class Accepted:
     """The result of accepting a run: the run, whether the request was a repeat, whether the run is already claimed, and
     which running runs were asked to stop for it."""

@@ -19,7 +19,7 @@ from threadwire.core.ids import RunId, Seq, ThreadId
 from threadwire.core.records import Run
 from threadwire.engine.entry_readers import RunEntries, ThreadEntries
 from threadwire.engine.projections import Projection, Reader, Replay
-from threadwire.engine.thread_folds import F, ThreadFolds, whole_thread_reader
+from threadwire.engine.thread_folds import F, ThreadFolds, WholeThreadEntries
 from threadwire.storage.abc import Log, Storage, Wakeup
 
 MAX_PROJECTIONS = 64
@@ -267,20 +267,21 @@ class Followers:
         return UnsharedFollower(self._log, thread_id, entries, replay, after, self._of_threads, preamble)
 
     async def follow_fold(
-        self, thread_id: ThreadId, options: Hashable, make_fold: Callable[[], F], framing: Framing, after: Seq
+        self, thread_id: ThreadId, name: str, make_fold: Callable[[], F], framing: Framing, after: Seq
     ) -> Follower:
         """Follow an existing thread across all its runs with an encoder that is fed the whole thread. Raises
         `InvalidCursor`.
 
-        Followers with equal `options` and framing share a fold with each other and with `fold`. One that is too far
+        Followers with an equal `name` and framing share a fold with each other and with `fold`. One that is too far
         behind has its own until it has caught up.
         """
 
         def make_reader(after: Seq) -> Reader:
-            return whole_thread_reader(self._storage, thread_id, make_fold(), framing, after)
+            fold = make_fold()
+            return Reader(WholeThreadEntries(self._storage, thread_id, name, fold, after), fold, framing)
 
         check_cursor(after, await self._log.last(thread_id))
-        projection = self._folds.projection(thread_id, options, make_fold, framing, after)
+        projection = self._folds.projection(thread_id, name, make_fold, framing, after)
         return SharedFollower(self._log, thread_id, projection, make_reader, after, self._of_threads)
 
     def _shared(self, key: _Key, make_reader: Callable[[], Reader]) -> Projection:

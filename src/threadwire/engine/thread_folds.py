@@ -1,22 +1,29 @@
 """Encoders that need a thread's log from its first entry on, such as the fold of a timeline.
 
 There is one per thread, fed by whoever needs it next: a request for what the thread contains now, or a subscriber. Both
-then cost what has changed since. Folds are cached; one that is not in the cache is built again from the log.
+then cost what has changed since. Folds are cached, and snapshots of them are stored; one that is not in the cache is
+restored from its snapshot and fed the rest of the log.
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from threadwire.core.encoding import Encoder, Framing
 from threadwire.core.entries import START, Entry
 from threadwire.core.ids import RunId, Seq, ThreadId
+from threadwire.core.records import FoldSnapshot
 from threadwire.engine.entry_readers import PAGE, ThreadEntries
 from threadwire.engine.projections import Projection, Reader
+from threadwire.errors import StorageError
 from threadwire.storage.abc import Storage
 
 MAX_CACHED_BYTES = 64 * 1024 * 1024
 """Bytes of folds and their frames that are cached. The fold that was used last is cached whatever its size."""
+
+SNAPSHOT_EVERY = 5000
+"""Entries after which another snapshot of a fold is stored. So many are read again after a restart, at most."""
 
 
 class Fold(Encoder, Protocol):
@@ -26,48 +33,62 @@ class Fold(Encoder, Protocol):
     def weight(self) -> int:
         """Roughly how many bytes it occupies."""
 
+    def snapshot(self) -> bytes:
+        """Return what has been fed, for `restore`."""
+
+    def restore(self, snapshot: bytes) -> None:
+        """Continue from a snapshot instead of the first entry. Raises `ValueError` if another version made it."""
+
 
 F = TypeVar("F", bound=Fold)
 
 
 class WholeThreadEntries(ThreadEntries):
-    """The entries of a thread after a position. Everything up to there is passed to `prime` first."""
+    """The entries of a thread after a position. Everything up to there is fed to the fold first."""
 
-    def __init__(self, storage: Storage, thread_id: ThreadId, prime: Callable[[Entry], object], after: Seq) -> None:
-        super().__init__(storage, thread_id, prime, after)
+    def __init__(self, storage: Storage, thread_id: ThreadId, name: str, fold: Fold, after: Seq) -> None:
+        super().__init__(storage, thread_id, fold.feed, after)
+        self._snapshots = storage.fold_snapshots
+        self._name = name
+        self._fold = fold
         self._first_position = after
         self._fed = START
+        self.stored = START
+        """The position of the snapshot that the fold was restored from."""
 
     async def read(self, limit: int) -> list[Entry]:
+        if self._fed == START < self._first_position:
+            await self._restore()
         while self._fed < self._first_position:
-            await self._prime_page()
+            await self._feed_page()
         return await super().read(limit)
 
-    async def _prime_page(self) -> None:
-        """Safe to cancel; the next call resumes."""
+    async def _restore(self) -> None:
+        snapshot = await self._snapshots.get(self._thread_id, self._name)
+        if snapshot is not None and snapshot.seq <= self._first_position:
+            with suppress(ValueError):
+                self._fold.restore(snapshot.data)
+                self._fed = self.stored = snapshot.seq
+
+    async def _feed_page(self) -> None:
+        """Feed the fold and drop its messages. Safe to cancel; the next call resumes."""
         entries = await self._log.read(self._thread_id, self._fed, limit=PAGE)
         earlier = [entry for entry in entries if entry.seq <= self._first_position]
         for entry in earlier:
-            self._prime(entry)
+            self._fold.feed(entry)
         self._fed = earlier[-1].seq if len(earlier) == PAGE else self._first_position
 
     async def prime(self, run_id: RunId) -> None:
         """A run has nothing that the whole thread does not have."""
 
 
-def whole_thread_reader(
-    storage: Storage, thread_id: ThreadId, encoder: Encoder, framing: Framing, after: Seq
-) -> Reader:
-    """Return a reader from a position, which feeds the encoder everything up to there and drops those messages."""
-    return Reader(WholeThreadEntries(storage, thread_id, encoder.feed, after), encoder, framing)
-
-
 class SharedFold(Generic[F]):
     """A fold, and the projection that feeds it."""
 
-    def __init__(self, fold: F, projection: Projection) -> None:
+    def __init__(self, fold: F, entries: WholeThreadEntries, framing: Framing) -> None:
         self.fold = fold
-        self.projection = projection
+        self.projection = Projection(Reader(entries, fold, framing))
+        self._entries = entries
 
     @property
     def weight(self) -> int:
@@ -78,10 +99,18 @@ class SharedFold(Generic[F]):
         while self.projection.position < last and await self.projection.catch_up():
             pass
 
+    def due_snapshot(self) -> FoldSnapshot | None:
+        """A snapshot to store, if the log has grown enough since the last one."""
+        position = self.projection.position
+        if position - self._entries.stored < SNAPSHOT_EVERY:
+            return None
+        self._entries.stored = position
+        return FoldSnapshot(position, self.fold.snapshot())
+
 
 class _Key(NamedTuple):
     thread_id: ThreadId
-    options: Hashable
+    name: str
     framing: Framing
 
 
@@ -94,22 +123,25 @@ class ThreadFolds:
         self._weights: dict[_Key, int] = {}
         self._cached_bytes = 0
 
-    async def current(self, thread_id: ThreadId, options: Hashable, make_fold: Callable[[], F], framing: Framing) -> F:
+    async def current(self, thread_id: ThreadId, name: str, make_fold: Callable[[], F], framing: Framing) -> F:
         """The fold of a thread, fed everything that is in the log now. Others feed it too: use it without awaiting."""
         last = await self._storage.log.last(thread_id)
-        key = _Key(thread_id, options, framing)
+        key = _Key(thread_id, name, framing)
         shared = self._shared(key, make_fold, last)
         # A reader at its first position has fed nothing yet, so read even if there is nothing after it.
         await shared.projection.catch_up()
         await shared.catch_up(last)
         self._weigh(key, shared)
+        if (snapshot := shared.due_snapshot()) is not None:
+            with suppress(StorageError):  # it can be computed again
+                await self._storage.fold_snapshots.put(thread_id, name, snapshot)
         return shared.fold
 
     def projection(
-        self, thread_id: ThreadId, options: Hashable, make_fold: Callable[[], F], framing: Framing, after: Seq
+        self, thread_id: ThreadId, name: str, make_fold: Callable[[], F], framing: Framing, after: Seq
     ) -> Projection:
         """The projection of the thread's fold. If there is none yet, its frames start after `after`."""
-        return self._shared(_Key(thread_id, options, framing), make_fold, after).projection
+        return self._shared(_Key(thread_id, name, framing), make_fold, after).projection
 
     def forget_thread(self, thread_id: ThreadId) -> None:
         """Drop the folds of a deleted thread. Its followers finish."""
@@ -120,8 +152,8 @@ class ThreadFolds:
         shared = self._folds.get(key)
         if shared is None or shared.projection.ended:  # the thread was deleted and created again
             fold = make_fold()
-            reader = whole_thread_reader(self._storage, key.thread_id, fold, key.framing, after)
-            shared = self._folds[key] = SharedFold(fold, Projection(reader))
+            entries = WholeThreadEntries(self._storage, key.thread_id, key.name, fold, after)
+            shared = self._folds[key] = SharedFold(fold, entries, key.framing)
         self._weigh(key, shared)
         return shared
 

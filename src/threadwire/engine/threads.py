@@ -1,6 +1,6 @@
 """Threads: storing and searching them, and reading and updating their state."""
 
-from collections.abc import Callable, Coroutine, Hashable, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -171,17 +171,17 @@ class Threads:
         await self.get(thread_id)
         return await self._checkpoints.sizes(thread_id)
 
-    async def fold(self, thread_id: ThreadId, options: Hashable, make_fold: Callable[[], F], framing: Framing) -> F:
+    async def fold(self, thread_id: ThreadId, name: str, make_fold: Callable[[], F], framing: Framing) -> F:
         """What the thread's whole log adds up to now, for an encoder that can be asked. Use it without awaiting."""
         await self.get(thread_id)
-        return await self._followers.fold(thread_id, options, make_fold, framing)
+        return await self._followers.fold(thread_id, name, make_fold, framing)
 
     async def follow_fold(
-        self, thread_id: ThreadId, options: Hashable, make_fold: Callable[[], F], framing: Framing, after: Seq
+        self, thread_id: ThreadId, name: str, make_fold: Callable[[], F], framing: Framing, after: Seq
     ) -> Follower:
         """Follow a thread from `after` with an encoder that is fed the whole thread, shared with `fold`."""
         await self.get(thread_id)
-        return await self._followers.follow_fold(thread_id, options, make_fold, framing, after)
+        return await self._followers.follow_fold(thread_id, name, make_fold, framing, after)
 
     # -- state ---------------------------------------------------------------------------------------------------
 

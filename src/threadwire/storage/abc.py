@@ -31,6 +31,7 @@ from threadwire.core.records import (
     Ending,
     ExpiryStrategy,
     Fired,
+    FoldSnapshot,
     LogCounters,
     NewRun,
     Put,
@@ -475,6 +476,22 @@ class Items(Protocol):
         """Delete up to `limit` expired items, durable on return, and return how many were deleted."""
 
 
+class FoldSnapshots(Protocol):
+    """Snapshots of what threads' logs add up to, so that a long log need not be read from its start.
+
+    A fold can always be computed from the log again, so a driver may delete any snapshot at any time.
+    """
+
+    async def put(self, thread_id: ThreadId, name: str, snapshot: FoldSnapshot) -> None:
+        """Store the snapshot of the fold `name`, in place of an earlier one.
+
+        Nothing changes if the thread does not exist, if its log ends before the snapshot, or if the stored snapshot is
+        at the same position or a later one. The snapshots of a thread are deleted with its log.
+        """
+
+    async def get(self, thread_id: ThreadId, name: str) -> FoldSnapshot | None: ...
+
+
 class Storage(Protocol):
     @property
     def log(self) -> Log: ...
@@ -492,6 +509,8 @@ class Storage(Protocol):
     def checkpoints(self) -> Checkpoints: ...
     @property
     def items(self) -> Items: ...
+    @property
+    def fold_snapshots(self) -> FoldSnapshots: ...
 
     @property
     def fatal_error(self) -> StorageFailed | None:

@@ -6,6 +6,7 @@ from framing import data_only, joined
 from threadwire.core.encoding import Message
 from threadwire.core.entries import START, Entry, Kind
 from threadwire.core.ids import Seq, ThreadId
+from threadwire.core.records import FoldSnapshot
 from threadwire.engine import projections, thread_folds
 from threadwire.engine.follow import Follower, Followers
 from threadwire.errors import InvalidCursor
@@ -16,7 +17,7 @@ pytestmark = pytest.mark.anyio
 
 TIMEOUT = 5.0
 SHORT = 0.02
-OPTIONS = "options"
+NAME = "sum"
 
 
 class Sum:
@@ -32,6 +33,14 @@ class Sum:
     @property
     def weight(self) -> int:
         return len(self.text)
+
+    def snapshot(self) -> bytes:
+        return self.text.encode()
+
+    def restore(self, snapshot: bytes) -> None:
+        if snapshot == b"unknown":
+            raise ValueError("unknown")
+        self.text = snapshot.decode()
 
     def feed(self, entry: Entry) -> list[Message]:
         assert entry.kind == Kind.CUSTOM
@@ -56,11 +65,11 @@ async def add(storage: Storage, thread_id: ThreadId, text: str) -> None:
 
 
 async def current(followers: Followers, thread_id: ThreadId) -> Sum:
-    return await followers.fold(thread_id, OPTIONS, Sum, data_only)
+    return await followers.fold(thread_id, NAME, Sum, data_only)
 
 
 async def follow(followers: Followers, thread_id: ThreadId, after: int = START) -> Follower:
-    return await followers.follow_fold(thread_id, OPTIONS, Sum, data_only, Seq(after))
+    return await followers.follow_fold(thread_id, NAME, Sum, data_only, Seq(after))
 
 
 async def available(follower: Follower) -> bytes:
@@ -180,3 +189,53 @@ async def test_deleting_a_thread_ends_its_followers_and_drops_its_fold(
         followers.forget_thread(thread_id)
         assert await follower.next(TIMEOUT) is None
     assert (await current(followers, thread_id)).text == ""
+
+
+# Snapshots
+
+
+@pytest.fixture
+def snapshot_every_three(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(thread_folds, "SNAPSHOT_EVERY", 3)
+
+
+@pytest.mark.usefixtures("snapshot_every_three")
+async def test_a_fold_is_restored_from_its_snapshot(
+    storage: Storage, followers: Followers, thread_id: ThreadId
+) -> None:
+    """As after a restart: only what follows the snapshot is read."""
+    await add(storage, thread_id, "abc")
+    await current(followers, thread_id)
+    await add(storage, thread_id, "de")
+    await current(followers, thread_id)
+    restored = await current(Followers(storage), thread_id)
+    assert (restored.text, restored.fed) == ("abcde", [4, 5])
+
+
+@pytest.mark.usefixtures("snapshot_every_three")
+async def test_a_restored_fold_is_stored_again_when_the_log_has_grown(storage: Storage, thread_id: ThreadId) -> None:
+    for text, position in (("abc", 3), ("de", 3), ("f", 6)):
+        await add(storage, thread_id, text)
+        await current(Followers(storage), thread_id)
+        stored = await storage.fold_snapshots.get(thread_id, NAME)
+        assert stored is not None
+        assert stored.seq == position
+
+
+@pytest.mark.usefixtures("snapshot_every_three")
+@pytest.mark.parametrize("after", range(6))
+async def test_a_subscriber_gets_the_same_with_a_snapshot_before_or_after_its_position(
+    storage: Storage, followers: Followers, thread_id: ThreadId, after: int
+) -> None:
+    await add(storage, thread_id, "abc")
+    await current(followers, thread_id)
+    await add(storage, thread_id, "de")
+    with await follow(Followers(storage), thread_id, after) as follower:
+        frames = [b"1=a;", b"2=ab;", b"3=abc;", b"4=abcd;", b"5=abcde;"]
+        assert await available(follower) == b"".join(frames[after:])
+
+
+async def test_an_unknown_snapshot_is_ignored(storage: Storage, followers: Followers, thread_id: ThreadId) -> None:
+    await add(storage, thread_id, "abc")
+    await storage.fold_snapshots.put(thread_id, NAME, FoldSnapshot(Seq(2), b"unknown"))
+    assert (await current(followers, thread_id)).fed == [1, 2, 3]

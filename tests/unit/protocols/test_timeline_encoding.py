@@ -115,8 +115,25 @@ def test_an_exact_page_names_no_earlier_one(log: Log) -> None:
 
 def test_the_snapshot_is_the_last_page(log: Log) -> None:
     log.message(0)
-    name, data = log.encoder.snapshot(10)
+    name, data = log.encoder.first_message(10)
     assert (name, json.loads(data)) == (b"snapshot", log.encoder.page(10))
+
+
+def test_a_restored_timeline_continues_where_the_snapshot_was_taken(log: Log) -> None:
+    log.message(0)
+    log.add(ONE, Kind.RUN_QUEUED, {})
+    restored = TimelineEncoder()
+    restored.restore(log.encoder.snapshot())
+    assert restored.page(10) == log.encoder.page(10)
+    assert restored.weight == log.encoder.weight
+    entry = Entry(Seq(3), ONE, 1, 7, (), Kind.RUN_STARTED, {"attempt": 1})
+    assert restored.feed(entry) == log.encoder.feed(entry)
+
+
+def test_a_snapshot_of_another_version_is_rejected(log: Log) -> None:
+    snapshot = log.encoder.snapshot().replace(b'"version":1', b'"version":0')
+    with pytest.raises(ValueError, match="version"):
+        TimelineEncoder().restore(snapshot)
 
 
 def test_a_token_adds_only_its_text_to_the_weight(log: Log) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from threadwire.core.encoding import Message
 from threadwire.core.entries import Entry, Json, Kind
 from threadwire.core.ids import RunId
-from threadwire.core.json import dumps
+from threadwire.core.json import dumps, loads
 from threadwire.core.timeline import Change, Timeline
 from threadwire.core.timeline.changes import Append
 
@@ -73,9 +73,17 @@ class TimelineEncoder:
             **({"before": shown[0]["id"]} if len(blocks) > limit else {}),
         }
 
-    def snapshot(self, limit: int) -> Message:
+    def first_message(self, limit: int) -> Message:
         """The last page as the first message of a stream."""
         return (b"snapshot", dumps(self.page(limit)))
+
+    def snapshot(self) -> bytes:
+        return dumps({"timeline": self.timeline.snapshot(), "weight": self.weight, "runs": self._runs})
+
+    def restore(self, snapshot: bytes) -> None:
+        stored = loads(snapshot)
+        self.timeline = Timeline.restore(stored["timeline"])
+        self.weight, self._runs = stored["weight"], stored["runs"]
 
 
 def _weight(changes: Sequence[Change], data: bytes) -> int:

@@ -61,7 +61,7 @@ def timeline_routes(engine: Engine, streams: OpenStreams) -> APIRouter:
         if sent is not None:
             return event_stream(await follow(engine, found, parse_cursor(sent)), streams)
         fold = await current(engine, found)
-        position, first = fold.timeline.seq, fold.snapshot(limit)
+        position, first = fold.timeline.seq, fold.first_message(limit)
         return event_stream(await follow(engine, found, position), streams, first=[named_events([first], position)])
 
     @router.put("/interrupts/{interrupt_id}", responses=_submission_errors())

@@ -16,6 +16,7 @@ from threadwire.storage.memory.assistants import MemoryAssistants
 from threadwire.storage.memory.checkpoints import MemoryCheckpoints
 from threadwire.storage.memory.crons import MemoryCrons
 from threadwire.storage.memory.deliveries import MemoryDeliveries
+from threadwire.storage.memory.fold_snapshots import MemoryFoldSnapshots
 from threadwire.storage.memory.items import MemoryItems
 from threadwire.storage.memory.log import MemoryLog
 from threadwire.storage.memory.runs import MemoryRuns
@@ -35,6 +36,7 @@ class _MemoryStorage:
     deliveries: MemoryDeliveries
     checkpoints: MemoryCheckpoints
     items: MemoryItems
+    fold_snapshots: MemoryFoldSnapshots
 
     @property
     def fatal_error(self) -> None:
@@ -58,4 +60,5 @@ async def open_memory_storage(*, serializer: SerializerProtocol | None = None) -
         MemoryDeliveries(tables),
         MemoryCheckpoints(tables),
         MemoryItems(tables),
+        MemoryFoldSnapshots(tables),
     )

@@ -17,7 +17,7 @@ from threadwire.core.entries import Draft, Entry, Fence, Json
 from threadwire.core.ids import AssistantId, CronId, RunId, Seq, ThreadId
 from threadwire.core.items import Item, Labels
 from threadwire.core.json import dumps, loads, native
-from threadwire.core.records import Assistant, AssistantVersion, Cron, Delivery, Run, StateSummary, Thread
+from threadwire.core.records import Assistant, AssistantVersion, Cron, Delivery, FoldSnapshot, Run, StateSummary, Thread
 from threadwire.errors import NotFound
 from threadwire.storage.abc import Commit
 from threadwire.storage.memory.wakeups import Watchers
@@ -72,6 +72,7 @@ class Tables:
         self.crons: dict[CronId, Cron] = {}
         # Entry `seq` is at index `seq - 1`. Its data is JSON text, which is immutable (1.3).
         self.logs: dict[ThreadId, list[Entry]] = {}
+        self.fold_snapshots: dict[ThreadId, dict[str, FoldSnapshot]] = {}
         # When each thread that is no longer in `threads`, but has not been swept, was discarded.
         self.discarded: dict[ThreadId, int] = {}
         # In the order of their last put.
@@ -111,6 +112,7 @@ class Tables:
         self.threads.pop(thread_id, None)
         self.pruned_at.pop(thread_id, None)
         self.logs.pop(thread_id, None)
+        self.fold_snapshots.pop(thread_id, None)
         self.checkpoints.delete_thread(thread_id)
         for run in [run for run in self.runs.values() if run.thread_id == thread_id]:
             del self.runs[run.run_id]

@@ -16,6 +16,7 @@ from threadwire.storage.sqlite.assistants import SqliteAssistants
 from threadwire.storage.sqlite.checkpoints import SqliteCheckpoints
 from threadwire.storage.sqlite.crons import SqliteCrons
 from threadwire.storage.sqlite.deliveries import SqliteDeliveries
+from threadwire.storage.sqlite.fold_snapshots import SqliteFoldSnapshots
 from threadwire.storage.sqlite.integrity import require_database, translate_open_errors
 from threadwire.storage.sqlite.items import SqliteItems
 from threadwire.storage.sqlite.log import LocalWatchers, SqliteLog
@@ -54,6 +55,7 @@ class SqliteStorage:
         self.crons = SqliteCrons(writer, readers)
         self.deliveries = SqliteDeliveries(writer, readers)
         self.items = SqliteItems(writer, readers)
+        self.fold_snapshots = SqliteFoldSnapshots(writer, readers)
 
     @property
     def fatal_error(self) -> StorageFailed | None:

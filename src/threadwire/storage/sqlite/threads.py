@@ -222,6 +222,7 @@ def _remove(transaction: Transaction, thread_id: ThreadId) -> None:
         "checkpoint_blobs",
         "checkpoint_writes",
         "crons",
+        "fold_snapshots",
     ):
         transaction.db.execute(f"DELETE FROM {table} WHERE thread = ?", (key_of(thread_id),))
     transaction.forget(thread_id)

@@ -16,6 +16,7 @@ pytest.register_assert_rewrite(
             "claims",
             "crons",
             "deliveries",
+            "fold_snapshots",
             "items",
             "log",
             "runs",
@@ -32,6 +33,7 @@ from threadwire.testing.conformance.checkpoints import CheckpointsConformance  #
 from threadwire.testing.conformance.claims import ClaimsConformance  # noqa: E402
 from threadwire.testing.conformance.crons import CronsConformance  # noqa: E402
 from threadwire.testing.conformance.deliveries import DeliveriesConformance  # noqa: E402
+from threadwire.testing.conformance.fold_snapshots import FoldSnapshotsConformance  # noqa: E402
 from threadwire.testing.conformance.items import ItemsConformance  # noqa: E402
 from threadwire.testing.conformance.log import LogConformance  # noqa: E402
 from threadwire.testing.conformance.runs import RunsConformance  # noqa: E402
@@ -45,6 +47,7 @@ __all__ = [
     "ClaimsConformance",
     "CronsConformance",
     "DeliveriesConformance",
+    "FoldSnapshotsConformance",
     "ItemsConformance",
     "LogConformance",
     "RunsConformance",
