@@ -118,7 +118,20 @@ class Route:
         return f"{self.method} {self.path}"
 
 
-IDS = ("thread_id", "run_id", "cron_id", "assistant_id", "checkpoint_id", "namespace", "graph_id", "file")
+IDS = (
+    "thread_id",
+    "run_id",
+    "cron_id",
+    "assistant_id",
+    "checkpoint_id",
+    "namespace",
+    "graph_id",
+    "file",
+    "interrupt_id",
+)
+
+ENDLESS = {"/threads/{thread_id}/stream", "/threads/{thread_id}/timeline/stream"}
+"""Streams that do not end."""
 
 
 OTHER_PROTOCOLS = ("/ag-ui", "/copilotkit")
@@ -182,6 +195,7 @@ async def real(wire) -> dict[str, str]:
         "namespace": "inner",
         "graph_id": "echo",
         "file": "entrypoint.js",
+        "interrupt_id": "a" * 32,
     }
 
 
@@ -235,7 +249,7 @@ async def test_ids_are_accepted_in_every_uuid_form(wire, routes, real, form):
     for route in with_ids(routes):
         body = route.body() if route.fields is not None else None
         assert_rejected(await wire.request(route.method, route.url(**unknown), json=body), 404, route)
-        if route.method == "GET" and route.path != "/threads/{thread_id}/stream":  # this stream does not end
+        if route.method == "GET" and route.path not in ENDLESS:
             usual, other = await wire.get(route.url(**real)), await wire.get(route.url(**others))
             assert (other.status_code, other.text) == (usual.status_code, usual.text), route
             assert [other.headers.get(name) for name in ("location", "content-location")] == [
@@ -272,7 +286,7 @@ async def test_ids_in_bodies_are_accepted_in_every_uuid_form(wire, form):
 async def test_malformed_ids_are_rejected(wire, routes, malformed):
     for route in with_ids(routes):
         body = route.body() if route.fields is not None else None
-        for name in set(route.params) - {"checkpoint_id", "namespace"}:
+        for name in set(route.params) - {"checkpoint_id", "namespace", "interrupt_id"}:
             url = route.url(**{**unknown_ids(), name: malformed})
             # An id that contains a slash is another path, so it matches another route or none.
             expected = {404, 405} if "2f" in malformed else {422}

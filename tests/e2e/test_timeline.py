@@ -12,6 +12,7 @@ import pytest
 from clients import TIMEOUT, Sdk, fresh_id, human
 from pages import OpenPage
 
+from threadwire.core.ids import thread_id_from_name
 from threadwire.core.timeline.chunks import merge_chunk
 
 pytestmark = pytest.mark.anyio
@@ -269,7 +270,7 @@ async def test_an_answer_by_ag_ui_completes_the_block(page: OpenPage, http: http
     await here.run(state={"topic": "tests"})
     [interrupt] = here.interrupts
     await here.run(resume=[{"interruptId": interrupt["id"], "status": "resolved", "payload": {"ok": True}}])
-    response = await http.get(f"/threads/{here.thread_id}/timeline")
+    response = await http.get(f"/threads/{thread_id_from_name(here.thread_id)}/timeline")
     [block] = [each for each in response.json()["blocks"] if each["kind"] == "interrupt"]
     assert (block["completed"], block["response"], block["respondedVia"]) == (True, {"ok": True}, "ag-ui")
 

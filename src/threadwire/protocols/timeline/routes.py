@@ -7,7 +7,7 @@ from pydantic import Field
 from starlette.responses import Response
 
 from threadwire.core.entries import parse_cursor
-from threadwire.core.ids import thread_id_from_name
+from threadwire.core.ids import parse_thread_id
 from threadwire.engine.lifecycle import Engine
 from threadwire.engine.shielding import run_to_completion
 from threadwire.errors import NotFound
@@ -39,7 +39,7 @@ def timeline_routes(engine: Engine, streams: OpenStreams) -> APIRouter:
         limit: Limit = 100,
         before: Annotated[str | None, Query(description="The id of the block before which the page ends")] = None,
     ) -> JsonResponse:
-        fold = await current(engine, thread_id_from_name(thread_id))
+        fold = await current(engine, parse_thread_id(thread_id))
         try:
             return JsonResponse(fold.page(limit, before))
         except KeyError:
@@ -55,7 +55,7 @@ def timeline_routes(engine: Engine, streams: OpenStreams) -> APIRouter:
         ] = None,
         last_event_id: Annotated[str | None, Header(alias="last-event-id")] = None,
     ) -> Response:
-        found = thread_id_from_name(thread_id)
+        found = parse_thread_id(thread_id)
         # An EventSource repeats its URL when it reconnects, so the header is always the newest position.
         sent = next((each for each in (last_event_id, last_event_id_in_query, after) if each is not None), None)
         if sent is not None:
@@ -68,7 +68,7 @@ def timeline_routes(engine: Engine, streams: OpenStreams) -> APIRouter:
     async def submit_widget(thread_id: str, interrupt_id: str, body: Annotated[Submission, Body()]) -> JsonResponse:
         if body.is_too_large:
             return problem(413, f"frozenValue: larger than {MAX_FROZEN_BYTES} bytes of JSON")
-        work = submit(engine, thread_id_from_name(thread_id), interrupt_id, body)
+        work = submit(engine, parse_thread_id(thread_id), interrupt_id, body)
         submitted = await run_to_completion(work)  # a client that leaves must not separate the answer from the widget
         if isinstance(submitted, Rejection):
             return JsonResponse({"detail": submitted.reason, "interrupt": submitted.block}, 409)
