@@ -52,6 +52,7 @@ class Settings(EnvironmentSettings):
             "TimeoutError",
             "InvalidUpdateError",
             "EmptyInputError",
+            "UnknownInterruptError",
             "HTTPException",
         }
     )

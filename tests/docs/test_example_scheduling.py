@@ -80,7 +80,7 @@ async def test_an_assignment_changes_only_its_own_thread(graph):
 
 async def test_a_section_can_move_from_one_teacher_to_another(graph):
     thread = Thread(graph)
-    await thread.ask("StagedUpdate history to Dan")
+    await thread.ask("Move history to Dan")
     answer = await thread.ask("Find conflicts")
     assert answer.startswith("Conflicts: 0, unassigned sections: 2.")
 

@@ -245,7 +245,6 @@ async def test_invalid_crons_are_rejected(crons, sdk):
         {"on_run_completed": "burn"},
         {"multitask_strategy": "fight"},
         {"stream_mode": "smoke"},
-        {"config": {"configurable": {"__pregel_store": 1}}},
     ):
         with pytest.raises(Exception, match=next(iter(invalid))):
             await crons.create("echo", schedule="@daily", **invalid)

@@ -152,7 +152,8 @@ def exits(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def server(exits, tmp_path_factory):
-    with running_server(exits, tmp_path_factory.mktemp("data") / "data") as running:
+    env = {"THREADWIRE_SHOWN_ERRORS": '["*"]'}
+    with running_server(exits, tmp_path_factory.mktemp("data") / "data", env=env) as running:
         yield running
 
 
