@@ -15,6 +15,8 @@ CHAT    := tests/copilotkit-page
 CHATBOX := $(CHAT)/dist/.ready
 CHROME  := tests/js/node_modules/.chromium
 ORACLE  := tests/copilotkit-runtime/node_modules/.ready
+# One process per core. A file stays in one process, so its tests share the servers that they start.
+PARALLEL := --numprocesses auto --dist loadfile
 
 .PHONY: help setup stock run page test check bench soak clean
 
@@ -81,7 +83,7 @@ check: $(VENV)/.ready  ## Run the linters, the type checker and the import contr
 test: check $(OTHERS)  ## Run all checks and tests
 	npm run check --prefix $(PAGE)
 	npm test --prefix js
-	$(BIN)/pytest
+	$(BIN)/pytest $(PARALLEL) --durations 10
 
 # The standard AG-UI adapter, for comparison in the benchmarks.
 $(VENV)/.bench: $(VENV)/.ready
