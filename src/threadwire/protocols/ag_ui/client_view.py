@@ -20,6 +20,10 @@ class PartialMessage:
     __slots__ = ("_calls", "_pieces", "_rest")
 
     def __init__(self, message: Message) -> None:
+        self.assign(message)
+
+    def assign(self, message: Message) -> None:
+        """Replace the content. A stream that appends to this message continues after it."""
         self._rest = {name: value for name, value in message.items() if name not in ("content", "toolCalls")}
         content = message.get("content")
         self._pieces: Any = [content] if isinstance(content, str) else content
@@ -99,7 +103,8 @@ class ClientView:
         result: dict[str, PartialMessage] = {}
         for message_id, known in self._messages.items():
             if message_id in by_id:
-                result[message_id] = PartialMessage(by_id[message_id])
+                known.assign(by_id[message_id])
+                result[message_id] = known
             elif known.role in _KEPT_BY_CLIENTS and known.role not in roles:
                 result[message_id] = known
         for message_id, message in by_id.items():
