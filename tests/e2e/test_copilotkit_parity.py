@@ -13,8 +13,8 @@ from typing import Any
 import httpx
 import pytest
 from clients import TIMEOUT, eventually
-from copilotkit_runtime import node_runtime
 
+from copilotkit_runtime import node_runtime
 from threadwire.testing.server import RunningServer
 
 pytestmark = pytest.mark.anyio
