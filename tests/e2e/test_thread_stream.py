@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import anyio
 import pytest
-from clients import TIMEOUT, fresh_id, human, open_async, wait_for_start
+from clients import TIMEOUT, eventually, fresh_id, human, open_async, wait_for_start
 
 pytestmark = pytest.mark.anyio
 
@@ -45,23 +45,31 @@ class Listener:
 async def listening(sdk, thread_id, **kwargs):
     """Read the SDK's thread stream in the background. On exit the thread is deleted, which ends the stream: a stream
     that an OS thread is reading cannot be left otherwise."""
-    listener, open_streams = Listener(), anyio.Event()
+    listener = Listener()
+    request = ("GET", f"/threads/{thread_id}/stream")
+    earlier = sdk.requests.count(request)
 
     async def listen():
         stream = sdk.threads.join_stream(thread_id, **kwargs)
         if inspect.isawaitable(stream):
             stream = await stream
-        open_streams.set()
         async for part in stream:
             listener.add(part)
         listener.end()
 
+    async def is_requested():
+        return sdk.requests.count(request) > earlier
+
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(listen)
-        await open_streams.wait()
-        yield listener
-        if not listener.ended:
-            await sdk.threads.prune([thread_id])
+        await eventually(is_requested)  # the sync client sends the request when the first part is read
+        await sdk.threads.get(thread_id)  # a round trip later, the server has read it
+        try:
+            yield listener
+        finally:
+            with anyio.CancelScope(shield=True):
+                if not listener.ended:
+                    await sdk.threads.prune([thread_id])
 
 
 def all_done(*runs):
