@@ -235,7 +235,8 @@ async def test_damage_found_while_running_is_reported(
     root = _root_page(tmp_path, "threads")
     async with open_sqlite_storage(tmp_path) as storage:
         with (tmp_path / "threadwire.db").open("r+b") as file:
-            note = file.read().index(b'{"note":"find me"}')
+            content = file.read()
+            note = content.rindex(b"{", 0, content.index(b'"note":"find me"'))
             place, damage = {"a page": (root, b"\xff" * 4096), "a text": (note, b"\xff"), "JSON": (note, b"!")}[what]
             file.seek(place)
             file.write(damage)

@@ -350,7 +350,10 @@ def _start(transaction: Transaction, run: Run, now: int) -> Run:
 def _assign_graph(db: apsw.Connection, run: Run) -> None:
     """Assign the run's graph and assistant to its thread (5.11), and note the previous ones for a rollback."""
     thread = key_of(run.thread_id)
-    metadata = from_text(db.execute("SELECT metadata FROM threads WHERE thread = ?", (thread,)).get)
+    text = db.execute("SELECT metadata FROM threads WHERE thread = ?", (thread,)).get
+    if text is None:  # a run that an older version left without its thread
+        return
+    metadata = from_text(text)
     previous, assigned = graph_assignment(metadata), assignment_by(run)
     if previous != assigned:
         db.execute("UPDATE threads SET metadata = ? WHERE thread = ?", (to_text(metadata | assigned), thread))
