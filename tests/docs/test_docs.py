@@ -383,7 +383,7 @@ def test_the_driver_test_in_the_how_to_collects_every_suite(tmp_path: Path) -> N
     suites = set(re.findall(r"::(\w+)::", printed))
     assert suites == {
         "TestLog", "TestThreads", "TestRuns", "TestTemporaryRuns", "TestClaims", "TestCrons", "TestDeliveries",
-        "TestAssistants", "TestCheckpoints", "TestItems", "TestStories",
+        "TestAssistants", "TestCheckpoints", "TestItems", "TestFoldSnapshots", "TestStories",
     }  # fmt: skip
 
 

@@ -168,7 +168,7 @@ async def test_writes_that_could_not_be_synced_are_neither_acknowledged_nor_publ
         assert await storage.log.last(run.thread_id) == 2
     async with open_sqlite_storage(tmp_path) as storage:
         assert values(await whole_log(storage, run.thread_id))[:1] == ["kept"]
-        after = replace(before, metadata={"lost": True}, updated_at=NOW + 1)
+        after = replace(before, metadata=before.metadata | {"lost": True}, updated_at=NOW + 1)
         assert await the_thread(storage, run.thread_id) in (before, after)
 
 

@@ -76,6 +76,7 @@ def test_the_startup_output_lists_addresses_and_graphs(load):
         "  docs            http://127.0.0.1:2024/docs",
         "  AG-UI           http://127.0.0.1:2024/ag-ui/{agent}",
         "  CopilotKit      http://127.0.0.1:2024/copilotkit",
+        "  timeline        http://127.0.0.1:2024/threads/{thread_id}/timeline",
         "  data            /data",
         "",
         "  graph           agent        Takes one step, and then it has taken it.",
@@ -85,11 +86,12 @@ def test_the_startup_output_lists_addresses_and_graphs(load):
 
 def test_addresses_include_the_prefix_and_the_pages_of_the_project(load):
     project = load({"agent": "./agent.py:graph"}, http={"mount_prefix": "/api", "app": "./web.py:app"})
-    assert startup_lines(project)[2:7] == [
+    assert startup_lines(project)[2:8] == [
         "  LangGraph API   http://127.0.0.1:2024/api",
         "  docs            http://127.0.0.1:2024/api/docs",
         "  AG-UI           http://127.0.0.1:2024/api/ag-ui/{agent}",
         "  CopilotKit      http://127.0.0.1:2024/api/copilotkit",
+        "  timeline        http://127.0.0.1:2024/api/threads/{thread_id}/timeline",
         "  page            http://127.0.0.1:2024/api/site/",
     ]
 
@@ -115,7 +117,7 @@ def test_problems_are_printed_in_full_and_without_markup(load):
 
 def test_a_graph_that_cannot_be_imported_is_printed_with_its_traceback(load, tmp_path):
     (tmp_path / "broken.py").write_text(BROKEN)
-    lines = startup_lines(load({"broken": "./broken.py:graph"}))[8:]
+    lines = startup_lines(load({"broken": "./broken.py:graph"}))[9:]
     assert lines[0].startswith("  ✗ graph         broken: importing ./broken.py failed: ValidationError: ")
     assert lines[1] == "    Traceback (most recent call last):"
     assert f'      File "{tmp_path}/broken.py", line 4, in <module>' in lines
