@@ -1,8 +1,8 @@
 """Encoders that need a thread's log from its first entry on, such as the fold of a timeline.
 
-There is one per thread, fed by whoever needs it next: a request for what the thread contains now, or a subscriber. Both
-then cost what has changed since. Folds are cached, and snapshots of them are stored; one that is not in the cache is
-restored from its snapshot and fed the rest of the log.
+There is one per thread. Each request for the current content and each subscriber feeds it what is new, so both cost
+what has changed since. Folds are cached, and snapshots of them are stored; one that is not in the cache is restored
+from its snapshot and fed the rest of the log.
 """
 
 from collections import OrderedDict
