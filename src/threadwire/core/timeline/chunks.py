@@ -1,8 +1,8 @@
 """Chunks of a streamed message, merged as LangChain merges them, on plain dictionaries (spec/timeline.md, 4.13).
 
-`merge_chunk` equals `AIMessageChunk.__add__` of langchain-core, with two differences. It never raises: where LangChain
-finds two types under one key, the later value wins (4.13a). And it keeps fields that LangChain drops, such as `name`.
-No argument is changed; what is returned may share parts with the arguments.
+`merge_chunk` equals `AIMessageChunk.__add__` of langchain-core, with two differences. It never raises: if the values
+under one key have different types, the later value wins (4.13a). And it keeps fields that LangChain drops, such as
+`name`. Arguments are never changed; the result may share parts with them.
 """
 
 import json
@@ -97,7 +97,7 @@ def _merge_tool(merged: Message, message: Message, chunk: Message) -> None:
 
 
 def _tool_call_chunks(message: Message) -> list[Json]:
-    """The message's chunks of tool calls; of one that has only whole calls, those as chunks."""
+    """The message's tool call chunks. If it has only whole calls, these are converted to chunks."""
     if chunks := message.get("tool_call_chunks"):
         return list(chunks)
     calls = [_call_chunk({**call, "args": json.dumps(call.get("args"))}) for call in message.get("tool_calls") or ()]
@@ -110,7 +110,7 @@ def _call_chunk(call: dict[str, Json]) -> dict[str, Json]:
 
 
 def _derive_tool_calls(message: Message, chunks: list[Json]) -> None:
-    """Set the tool calls, valid and invalid, that the chunks add up to."""
+    """Set the tool calls, valid and invalid, that result from the chunks."""
     if not chunks:
         return
     calls: list[Json] = []
@@ -134,7 +134,7 @@ def _parsed_args(args: Json) -> Json:
 
 
 def _finish_content(message: Message) -> None:
-    """Make the tool calls in the content whole, once the last chunk is merged (4.13b)."""
+    """Convert the tool call chunks in the content to whole calls, once the last chunk is merged (4.13b)."""
     content = message.get("content")
     version = (message.get("response_metadata") or {}).get("output_version")
     if is_last(message) and version == "v1" and isinstance(content, list):
@@ -203,7 +203,7 @@ def _has_index(item: Json) -> bool:
 
 
 def _same_item(items: list[Json], item: dict[str, Json]) -> int | None:
-    """Where the element is that the item continues."""
+    """The index of the element that the item continues."""
     for at, other in enumerate(items):
         if isinstance(other, dict) and "index" in other and other["index"] == item["index"]:
             ids = (other.get("id"), item.get("id"))
@@ -213,7 +213,7 @@ def _same_item(items: list[Json], item: dict[str, Json]) -> int | None:
 
 
 def _added_part(left: dict[str, Json], item: dict[str, Json]) -> dict[str, Json]:
-    """What of an item is merged into the element that it continues: all of it except its type."""
+    """The part of an item that is merged into the element that it continues: everything except its type."""
     if left.get("type") and item.get("type") == "non_standard" and isinstance(item.get("value"), dict):
         value = {key: part for key, part in item["value"].items() if key != "type"}
         return {"extras": value} if left["type"] != "non_standard" else {"value": value, "index": item["index"]}

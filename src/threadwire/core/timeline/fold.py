@@ -3,23 +3,25 @@
 from itertools import islice
 from typing import Any, Self
 
-from threadwire.core.entries import START, Entry, Json
+from threadwire.core.entries import MESSAGES, START, Entry, Json
 from threadwire.core.ids import Seq
-from threadwire.core.timeline.changes import Block, Change
+from threadwire.core.timeline.changes import Append, Block, Change
 from threadwire.core.timeline.entries import EntryNormalizer
 from threadwire.core.timeline.interrupts import newest
+from threadwire.core.timeline.messages import growing
 from threadwire.core.timeline.operations import Operation, Stamp
 from threadwire.core.timeline.reducer import apply
-from threadwire.core.timeline.state import TimelineOptions, TimelineState
+from threadwire.core.timeline.state import TimelineOptions, TimelineState, appended
 
-VERSION = 1
-"""The version of snapshots. Raise it when their form or the rules change: older ones are then folded again."""
+VERSION = 4
+"""The version of snapshots. Increase it when their format or the rules change: threads with older snapshots are then
+folded again."""
 
 
 class Timeline:
     """Blocks and values at a position of the log.
 
-    It is a pure function of the entries fed to it: no clock, no random number, no I/O.
+    It is a pure function of the entries fed to it: no clock, no randomness, no I/O.
     """
 
     def __init__(self, options: TimelineOptions | None = None) -> None:
@@ -33,10 +35,21 @@ class Timeline:
         if entry.seq <= self.seq:
             return []
         self.seq = entry.seq
+        if entry.kind == MESSAGES and (token := self._token(entry)) is not None:
+            return [token]
         stamp, operations = self._normalizer.feed(entry)
         for operation in operations:
             apply(self._state, operation, stamp)
         return self._taken()
+
+    def _token(self, entry: Entry) -> Append | None:
+        """Apply an entry that only appends text, as nearly every entry of a run does: an operation would take longer
+        than the rest. None if the entry does something else."""
+        data = entry.data
+        if type(data) is not list or not data[1] or (message_id := self._normalizer.plain_id(data[0])) is None:
+            return None
+        block = growing(self._state, message_id)
+        return None if block is None else appended(block, data[1], entry.at)
 
     def apply(self, operation: Operation, stamp: Stamp) -> list[Change]:
         """Apply an operation that is not from the log and return its changes."""
@@ -56,6 +69,10 @@ class Timeline:
         """All blocks in order."""
         return [dict(block) for block in self._state.in_order()]
 
+    def block(self, block_id: str) -> Block | None:
+        """One block, not a copy: do not change it."""
+        return self._state.blocks.get(block_id)
+
     def page(self, limit: int, before: str | None = None) -> list[Block]:
         """Return the last `limit` blocks, or those before a block. Raise `KeyError` if that block is unknown."""
         order = self._state.order
@@ -71,6 +88,11 @@ class Timeline:
         """The newest block of an interrupt."""
         block = newest(self._state, interrupt_id)
         return None if block is None else dict(block)
+
+    def is_in_state(self, message_id: str) -> bool:
+        """Whether the root state has this message. A message that a failed or stopped run did not commit is not in
+        it."""
+        return message_id in self._state.root_messages
 
     def snapshot(self) -> dict[str, Json]:
         """Return the fold as JSON, for `restore`.

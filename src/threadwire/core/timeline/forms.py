@@ -1,4 +1,4 @@
-"""Interrupts and widgets in the forms that streams and logs have for them (spec/timeline.md, 2.4 and 2.6)."""
+"""Parses the forms that interrupts and widgets have in streams and logs (spec/timeline.md, 2.4 and 2.6)."""
 
 import json
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from threadwire.core.timeline.operations import Custom, Interrupt, Operation, Ui
 
 
 def custom_operations(value: Json) -> Iterator[Operation]:
-    """What a node wrote to the custom stream: widgets, removals, or something of the application's own."""
+    """The operations for what a node wrote to the custom stream: widgets, removals, or application data."""
     for item in value if isinstance(value, list) else [value]:
         kind = item.get("type") if isinstance(item, dict) else None
         if kind == "ui":
@@ -21,7 +21,7 @@ def custom_operations(value: Json) -> Iterator[Operation]:
 
 
 def interrupts_of(items: Json, ns: Namespace) -> tuple[Interrupt, ...]:
-    """The interrupts of an `__interrupt__` value, whatever its form; what is not an object is left out."""
+    """The interrupts of an `__interrupt__` value, whatever its form. Items that are not objects are left out."""
     listed = items if isinstance(items, list) else [items]
     return tuple(_interrupt_of(item, ns) for item in listed if isinstance(item, dict))
 

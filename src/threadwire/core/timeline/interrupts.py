@@ -23,11 +23,13 @@ _ANSWER = (
 
 
 def ask(state: TimelineState, interrupts: tuple[Interrupt, ...], reopen: bool = False) -> None:
-    """Show interrupts. With `reopen`, one that was completed is asked again, also with the same value (7.3)."""
+    """Show interrupts. With `reopen`, a completed interrupt is asked again even if its value is the same (7.3)."""
     for interrupt in interrupts:
         block = newest(state, interrupt.interrupt_id)
         if block is None:
             _create(state, interrupt, 1)
+        elif "branchId" in block:
+            _create(state, interrupt, state.generations[interrupt.interrupt_id] + 1)
         elif not block["completed"]:
             state.update(block, _question(interrupt))
         elif (reopen and not _awaits_response(block)) or not same_json(block["value"], interrupt.value):
@@ -36,7 +38,7 @@ def ask(state: TimelineState, interrupts: tuple[Interrupt, ...], reopen: bool = 
         messages.reveal(state)
 
 
-def _create(state: TimelineState, interrupt: Interrupt, generation: int) -> None:
+def _create(state: TimelineState, interrupt: Interrupt, generation: int) -> Block:
     fields = {"interruptId": interrupt.interrupt_id, **_question(interrupt), "phase": "open", "completed": False}
     if interrupt.breakpoint:
         fields["breakpoint"] = True
@@ -48,7 +50,14 @@ def _create(state: TimelineState, interrupt: Interrupt, generation: int) -> None
         fields["anchorId"] = anchor["id"]
         after = state.group_end(anchor["id"])
     suffix = f"#{generation}" if generation > 1 else ""
-    state.insert(f"i:{interrupt.interrupt_id}{suffix}", "interrupt", fields, after)
+    return state.insert(f"i:{interrupt.interrupt_id}{suffix}", "interrupt", fields, after)
+
+
+def _ask_again(state: TimelineState, block: Block) -> Block:
+    """Ask an interrupt of another branch again, on this one (10.5)."""
+    interrupt_id, schema = block["interruptId"], block.get("responseSchema")
+    asked = Interrupt(interrupt_id, block["value"], schema, tuple(block["ns"]), block.get("breakpoint", False))
+    return _create(state, asked, state.generations[interrupt_id] + 1)
 
 
 def _question(interrupt: Interrupt) -> dict[str, Json]:
@@ -75,7 +84,7 @@ def _anchor(state: TimelineState, interrupt: Interrupt) -> Block | None:
     value = interrupt.value[0] if isinstance(interrupt.value, list) and interrupt.value else interrupt.value
     if isinstance(value, dict):
         metadata = value["metadata"] if isinstance(value.get("metadata"), dict) else {}
-        if (widget := state.blocks.get(f"u:{metadata.get('attachmentId')}")) is not None:
+        if (widget := state.widget(metadata.get("attachmentId"))) is not None:
             return widget
         calls = {part.get(key) for part in (value, metadata) for key in ("tool_call_id", "toolCallId")}
         if (owner := _owner(state, {call for call in calls if isinstance(call, str)})) is not None:
@@ -91,7 +100,9 @@ def _owner(state: TimelineState, calls: set[str]) -> Block | None:
         return None
     for block_id in state.order.backwards(state.order.last):
         block = state.blocks[block_id]
-        if block["kind"] == "message" and any(call.get("id") in calls for call in _tool_calls(block)):
+        if block["kind"] != "message" or "branchId" in block:
+            continue
+        if any(call.get("id") in calls for call in _tool_calls(block)):
             return block
     return None
 
@@ -110,6 +121,8 @@ def answer(state: TimelineState, operation: InterruptAnswered) -> None:
         block = newest(state, interrupt_id)
         if block is None:
             continue
+        if "branchId" in block:
+            block = _ask_again(state, block)
         fields = {"response": response, "respondedAt": state.stamp.at}
         if operation.by is not None:
             fields["respondedBy"] = operation.by
@@ -144,6 +157,12 @@ def freeze(state: TimelineState, operation: InterruptFrozen) -> None:
     _complete(state, block, "answered", {**frozen, "respondedAt": state.stamp.at, **by})
 
 
+def abandon(state: TimelineState, block: Block) -> None:
+    """Abandon a block, if it is an interrupt that is open."""
+    if block["id"] in state.open:
+        _complete(state, block, "abandoned")
+
+
 def abandon_all(state: TimelineState) -> None:
     """Abandon all open interrupts, because the run takes new input (7.10)."""
     for block_id in list(state.open):
@@ -161,7 +180,7 @@ def continue_from_breakpoint(state: TimelineState) -> None:
 
 
 def cancel(state: TimelineState) -> None:
-    """Complete what a cancelled run asked (7.10)."""
+    """Complete the interrupts that a cancelled run asked (7.10)."""
     for block_id in [each for each in state.open if each in state.run.blocks]:
         _complete(state, state.blocks[block_id], "cancelled")
 
@@ -169,7 +188,19 @@ def cancel(state: TimelineState) -> None:
 def reopen_completed(state: TimelineState) -> None:
     """Reopen the interrupts that a rolled-back run completed (4.10b)."""
     for block_id in list(state.run.completed):
-        state.update(state.blocks[block_id], {"phase": "open", "completed": False}, unset=_ANSWER)
+        _reopen(state, state.blocks[block_id])
+
+
+def reopen_unanswered(state: TimelineState, interrupt_ids: tuple[str, ...]) -> None:
+    """Reopen the interrupts whose answers were lost with the run (7.10a)."""
+    for interrupt_id in interrupt_ids:
+        block = newest(state, interrupt_id)
+        if block is not None and block["id"] in state.run.completed:
+            _reopen(state, block)
+
+
+def _reopen(state: TimelineState, block: Block) -> None:
+    state.update(block, {"phase": "open", "completed": False}, unset=_ANSWER)
 
 
 def reconcile(state: TimelineState, pending: tuple[Interrupt, ...], answered: bool) -> None:
@@ -183,7 +214,7 @@ def reconcile(state: TimelineState, pending: tuple[Interrupt, ...], answered: bo
 
 
 def breakpoint_of(operation: RunEnded) -> tuple[Interrupt, ...]:
-    """The breakpoint that the run stopped at, if it did (7.7)."""
+    """The breakpoint that the run stopped at, or nothing if it did not stop at one (7.7)."""
     if operation.pending or not operation.next or operation.checkpoint_id is None:
         return ()
     value = {"when": "breakpoint", "next": list(operation.next)}
@@ -191,7 +222,7 @@ def breakpoint_of(operation: RunEnded) -> tuple[Interrupt, ...]:
 
 
 def _asked(state: TimelineState) -> list[str]:
-    """The interrupts that are not completed, breakpoints aside."""
+    """The interrupts that are not completed, not counting breakpoints."""
     return [block_id for block_id in state.open if not state.blocks[block_id].get("breakpoint")]
 
 

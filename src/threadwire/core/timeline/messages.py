@@ -68,11 +68,18 @@ def delta(state: TimelineState, operation: MessageDelta) -> None:
 
 
 def text(state: TimelineState, message_id: str, added: str) -> None:
-    block = state.message(message_id)
-    if block is None or block["status"] != "streaming" or not isinstance(block["message"].get("content"), str):
-        delta(state, MessageDelta({"type": "AIMessageChunk", "id": message_id, "content": added}))
-    elif block.get("mode") == "delta":
+    if (block := growing(state, message_id)) is not None:
         state.append(block, added)
+    else:
+        delta(state, MessageDelta({"type": "AIMessageChunk", "id": message_id, "content": added}))
+
+
+def growing(state: TimelineState, message_id: str) -> Block | None:
+    """The block of a message, if a chunk that has only text does nothing but append to it."""
+    block = state.message(message_id)
+    if block is None or block["status"] != "streaming" or block.get("mode") != "delta":
+        return None
+    return block if isinstance(block["message"].get("content"), str) else None
 
 
 def snapshot(state: TimelineState, operation: MessageSnapshot) -> None:
@@ -116,7 +123,7 @@ def remove(state: TimelineState, message_id: str) -> None:
         chosen = [f"m:{message_id}"]
     for block_id in chosen:
         if not ns or block_id.removeprefix("m:") not in state.root_messages:
-            state.remove(block_id)
+            state.remove_shown(block_id)
 
 
 def meta(state: TimelineState, message_id: str, metadata: dict[str, Json]) -> None:
@@ -131,7 +138,7 @@ def meta(state: TimelineState, message_id: str, metadata: dict[str, Json]) -> No
 
 
 def upsert(state: TimelineState, ids: Sequence[str | None], start: int, messages: Sequence[Any]) -> None:
-    """Upsert messages of a state. They start at `start` in the list whose ids are given."""
+    """Upsert messages of a state. `ids` are the ids of the whole list, in which `messages` start at `start`."""
     following = _following(state, ids, start, len(messages))
     for at, message in enumerate(messages, start):
         message_id = ids[at]
@@ -139,6 +146,7 @@ def upsert(state: TimelineState, ids: Sequence[str | None], start: int, messages
             continue
         block = state.message(message_id)
         if block is None:
+            state.remove_hidden(f"m:{message_id}")  # first, because a hidden block cannot be a neighbour
             neighbour = _neighbour(state, ids, at, following[at - start])
             _create(state, message_id, _complete(_whole(message)), None, neighbour)
         else:
@@ -170,9 +178,8 @@ def _following(state: TimelineState, ids: Sequence[str | None], start: int, coun
 def _neighbour(
     state: TimelineState, ids: Sequence[str | None], at: int, following: str | None
 ) -> tuple[str | None] | None:
-    """Return the block after which the list places its element (4.7 b), in a tuple because that may be None.
-
-    Return None if the list does not determine a place.
+    """Return the block after which the element belongs according to the list (4.7 b), in a tuple because it may be
+    None. Return None if the list does not determine a position.
     """
     if following is None:
         return None
@@ -181,7 +188,7 @@ def _neighbour(
 
 
 def _first_known(state: TimelineState, ids: Iterable[str | None]) -> str | None:
-    return next((f"m:{each}" for each in ids if each is not None and f"m:{each}" in state.blocks), None)
+    return next((f"m:{each}" for each in ids if each is not None and state.message(each) is not None), None)
 
 
 # -- runs -------------------------------------------------------------------------------------------------------------
@@ -195,13 +202,13 @@ def reveal(state: TimelineState) -> None:
                 state.update(state.blocks[block_id], {"visible": True})
 
 
-def abandon(state: TimelineState) -> None:
-    """Mark what an earlier attempt of the run was streaming as failed (4.11)."""
+def fail_streams(state: TimelineState) -> None:
+    """Mark the messages that an earlier attempt of the run was streaming as failed (4.11)."""
     for block in _streaming_of(state):
         state.update(block, {"status": "failed", "transient": True})
 
 
-def settle(state: TimelineState, succeeded: bool) -> None:
+def end_streams(state: TimelineState, succeeded: bool) -> None:
     """End the streams of a run that has ended (4.10)."""
     for message_id, message in state.deferred.items():
         if (block := state.message(message_id)) is not None:
@@ -232,6 +239,7 @@ def _create(
 ) -> None:
     """Place a new message block (4.7)."""
     block_id = f"m:{message_id}"
+    state.remove_hidden(block_id)
     early = state.metas.pop(message_id, None)
     fields |= _meta_field(early if metadata is None else metadata)
     waiting = state.waiting.pop(message_id, [])

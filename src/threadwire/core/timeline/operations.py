@@ -1,4 +1,4 @@
-"""The operations that a timeline is folded from (spec/timeline.md, section 2)."""
+"""The operations from which a timeline is folded (spec/timeline.md, section 2)."""
 
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -28,7 +28,12 @@ class RunInput:
 
 @dataclass(frozen=True, slots=True)
 class RunForked:
-    """The run starts from an earlier checkpoint of the thread."""
+    """The run, or an update outside a run, starts from a checkpoint that the client named."""
+
+    branch_id: str | None = None
+    """The branch that it leaves. None if the checkpoint is the newest one, or if the branch is not known."""
+    position: int | None = None
+    """The position of the checkpoint, if it is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +153,8 @@ class RunEnded:
     """The exact list of what is pending; None if it is not known."""
     next: tuple[str, ...] = ()
     checkpoint_id: str | None = None
+    unanswered: tuple[str, ...] = ()
+    """The interrupts whose answers were lost with the run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,14 +198,14 @@ def stamp_of(data: dict[str, Any]) -> Stamp:
 
 
 def operation_of(data: dict[str, Any]) -> Operation:
-    """An operation from its JSON form. Raises `ValueError` for one that is not in the specification."""
+    """An operation from its JSON form. Raises `ValueError` if the specification has no such operation."""
     match data["op"]:
         case "run.started":
             return RunStarted(data.get("attempt", 1))
         case "run.input":
             return RunInput()
         case "run.forked":
-            return RunForked()
+            return RunForked(data.get("branchId"), data.get("position"))
         case "message.delta" if "text" in data:
             return MessageText(data["id"], data["text"])
         case "message.delta":
@@ -235,7 +242,8 @@ def operation_of(data: dict[str, Any]) -> Operation:
             return InterruptFrozen(data["id"], frozen, data.get("by"))
         case "run.ended":
             pending = _interrupts_of(data["pending"]) if data.get("pending") is not None else None
-            return RunEnded(data["status"], pending, tuple(data.get("next", ())), data.get("checkpointId"))
+            following, unanswered = tuple(data.get("next", ())), tuple(data.get("unanswered", ()))
+            return RunEnded(data["status"], pending, following, data.get("checkpointId"), unanswered)
         case "custom":
             return Custom(data.get("value"))
         case "reset":

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 
 class Order:
-    """Ids in order. Every method takes constant time, except for the walks."""
+    """Ids in order. Every method takes constant time, except for iterating forwards and backwards."""
 
     __slots__ = ("_after", "_before", "first", "last")
 

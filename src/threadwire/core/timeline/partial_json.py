@@ -1,6 +1,5 @@
-"""JSON that breaks off in the middle, as the arguments of a tool call do while they stream.
-
-Gives what LangChain's `parse_partial_json` gives (spec/timeline.md, 4.13).
+"""Parses incomplete JSON, such as the arguments of a tool call while they stream. Returns the same as LangChain's
+`parse_partial_json` (spec/timeline.md, 4.13).
 """
 
 import json
@@ -9,7 +8,8 @@ from threadwire.core.entries import Json
 
 
 def parse_partial_json(text: str) -> Json:
-    """Parse as much of `text` as there is. Raises `ValueError` if no beginning of it is JSON."""
+    """Parse the longest prefix of `text` that is JSON once open strings and brackets are closed. Returns None if
+    brackets do not match. Raises `ValueError` if there is no such prefix."""
     try:
         return json.loads(text, strict=False)
     except ValueError:
@@ -23,11 +23,12 @@ def parse_partial_json(text: str) -> Json:
             return json.loads("".join(characters) + closing, strict=False)
         except ValueError:
             characters.pop()
-    raise ValueError("No beginning of the text is JSON")
+    raise ValueError("No prefix of the text is JSON")
 
 
 def _close(text: str) -> tuple[list[str], str] | None:
-    """The characters with an open string closed, and the brackets that are open; None if brackets do not match."""
+    """Return the characters, with an open string closed, and the closing brackets they need; None if brackets do not
+    match."""
     characters: list[str] = []
     brackets: list[str] = []
     in_string = escaped = False

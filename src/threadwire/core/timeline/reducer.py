@@ -1,9 +1,9 @@
-"""Operations applied to a timeline (spec/timeline.md, sections 4, 6 and 7): which rule handles which operation."""
+"""Applies operations to a timeline: which rule handles which operation (spec/timeline.md, sections 4, 6 and 7)."""
 
 from typing import Any, assert_never
 
 from threadwire.core.entries import Json
-from threadwire.core.timeline import interrupts, messages, widgets
+from threadwire.core.timeline import branches, interrupts, messages, widgets
 from threadwire.core.timeline.changes import PatchValues
 from threadwire.core.timeline.operations import (
     Custom,
@@ -74,7 +74,7 @@ def apply(state: TimelineState, operation: Operation, stamp: Stamp) -> None:
         case RunInput():
             interrupts.abandon_all(state)
         case RunForked():
-            state.run.forked = True
+            branches.fork(state, operation)
         case RunEnded():
             _end_run(state, operation)
         case Custom():
@@ -89,7 +89,7 @@ def apply(state: TimelineState, operation: Operation, stamp: Stamp) -> None:
 
 
 def _replace(state: TimelineState, values: Json) -> None:
-    """A state that is not an object."""
+    """Apply a state that is not an object."""
     if not state.stamp.ns:
         interrupts.continue_from_breakpoint(state)
         state.replace_values(values)
@@ -136,23 +136,29 @@ def _patch_ui(state: TimelineState, view: View, patch: ValuesPatch) -> None:
 
 
 def _drop(state: TimelineState, prefix: str, dropped: list[str | None], present: dict[str, int]) -> None:
-    """Remove what has left the root state, or hold it (6.3, 6.3b)."""
+    """Remove what has left the root state, or hold or hide it (6.3, 6.3b, 10.3)."""
     for block_id in [each for each in state.held if each.startswith(prefix)]:
         if block_id.removeprefix(prefix) in present:
             del state.held[block_id]
     gone = [f"{prefix}{each}" for each in dict.fromkeys(dropped) if each is not None and each not in present]
+    # After a rollback, the list before this one is that of the run, and may be of another branch.
+    gone = [block_id for block_id in gone if state.is_shown(block_id)]
     run = state.run
     if run.answered and not run.forked and not run.has_state:
-        state.held.update((block_id, None) for block_id in gone if block_id in state.blocks)
+        state.held.update(dict.fromkeys(gone))
         return
     if not run.has_state:
         gone += [block_id for block_id in state.held if block_id.startswith(prefix)]
+    if run.left is not None and not run.has_state:
+        branches.leave(state, gone, run.left)
+        return
     for block_id in gone:
         state.remove(block_id)
 
 
 Spliced = tuple[list[str | None], int, list[Any], list[str | None]]
-"""The ids of a list after a patch, where its new elements start, those, and the ids that were replaced."""
+"""The ids of a list after a patch, the index at which its new elements start, the new elements, and the replaced
+ids."""
 
 
 def _spliced(before: list[str | None] | None, patch: ValuesPatch, key: str) -> Spliced | None:
@@ -208,7 +214,7 @@ def _start_run(state: TimelineState, attempt: int) -> None:
     _forget_subgraphs(state)
     state.runs.pop(None, None)
     if known is not None:
-        messages.abandon(state)
+        messages.fail_streams(state)
     state.run.attempt, state.run.has_state = attempt, False
 
 
@@ -217,20 +223,21 @@ def _end_run(state: TimelineState, operation: RunEnded) -> None:
     if operation.status == "rolled_back":
         _roll_back(state)
     else:
-        _settle(state, operation)
+        _end_blocks(state, operation)
     del state.runs[state.stamp.run_id]
-    if started:  # and not cancelled while another run had the thread
+    if started:  # it was not cancelled while another run held the thread
         state.metas.clear()
         state.deferred.clear()
         _forget_subgraphs(state)
 
 
-def _settle(state: TimelineState, operation: RunEnded) -> None:
+def _end_blocks(state: TimelineState, operation: RunEnded) -> None:
     succeeded = operation.status == "success"
-    messages.settle(state, succeeded)
+    messages.end_streams(state, succeeded)
     messages.reveal(state)
     if operation.status == "interrupted":
         interrupts.cancel(state)
+    interrupts.reopen_unanswered(state, operation.unanswered)
     if succeeded:
         for block_id in list(state.held):
             state.remove(block_id)
@@ -243,6 +250,7 @@ def _settle(state: TimelineState, operation: RunEnded) -> None:
 def _roll_back(state: TimelineState) -> None:
     for block_id in reversed(list(state.run.blocks)):
         state.remove(block_id)
+    branches.undo(state)
     interrupts.reopen_completed(state)
 
 

@@ -1,7 +1,6 @@
-"""A timeline while it is folded: its blocks in order, and what the rules need in addition to them.
-
-Everything here changes through a few methods, each of which records the change that it makes. Indexes over the blocks
-(what is open, what waits for a message, which blocks a run created) are rebuilt when a snapshot is restored.
+"""A timeline while it is folded: its blocks in order, and whatever else the rules need. It is only changed through a
+few methods, each of which records its change. Indexes over the blocks (what is open, what waits for a message, which
+blocks a run created) are rebuilt when a snapshot is restored.
 """
 
 from collections.abc import Iterable, Iterator
@@ -21,7 +20,7 @@ from threadwire.core.timeline.changes import (
     ReplaceValues,
     Reset,
     Update,
-    appended,
+    append_text,
     patched,
 )
 from threadwire.core.timeline.chunks import Message, is_text, merge_chunk
@@ -44,9 +43,15 @@ class Run:
     answered: bool = False
     """Whether it carried an answer to an interrupt."""
     forked: bool = False
-    """Whether it started from an earlier checkpoint."""
+    """Whether it started from a checkpoint that was named."""
+    left: str | None = None
+    """The branch that it left."""
+    forked_at: int = 0
+    """The position of its first fork to another branch; 0 if there is none."""
+    unhidden: dict[str, str] = field(default_factory=dict)
+    """The blocks that its forks have shown again, and the branches that they were on."""
     has_state: bool = False
-    """Whether its attempt has had a root state."""
+    """Whether its current attempt has written a root state."""
     has_messages: bool = False
     """Whether a root state of the run had a list of messages."""
     blocks: dict[str, None] = field(default_factory=dict)
@@ -57,7 +62,8 @@ class Run:
 
 @dataclass(slots=True)
 class View:
-    """The ids in the lists of a namespace's state; None for an element without one, or where there is no list."""
+    """The ids in the lists of a namespace's state. An element without an id is None, and so is a list that does not
+    exist."""
 
     messages: list[str | None] | None = None
     ui: list[str | None] | None = None
@@ -78,6 +84,8 @@ class TimelineState:
         self.values: Json = {}
         self.views: dict[Namespace, View] = {}
         self.runs: dict[str | None, Run] = {}
+        self.forks: list[tuple[int, int]] = []
+        """The position of each fork, and that of the checkpoint that it starts from."""
         self.metas: dict[str, dict[str, Json]] = {}
         """Metadata of messages that have not arrived yet."""
         self.deferred: dict[str, Message] = {}
@@ -97,21 +105,32 @@ class TimelineState:
 
     @property
     def run(self) -> Run:
-        """The run of the present operation."""
+        """The run of the current operation."""
         return self.runs.setdefault(self.stamp.run_id, Run())
 
     def in_order(self) -> Iterator[Block]:
         return (self.blocks[block_id] for block_id in self.order.forwards(self.order.first))
 
     def message(self, message_id: str) -> Block | None:
-        return self.blocks.get(f"m:{message_id}")
+        """The block of a message, unless a fork has hidden it: then it is another branch's."""
+        return self._shown(f"m:{message_id}")
+
+    def widget(self, ui_id: Json) -> Block | None:
+        return self._shown(f"u:{ui_id}")
+
+    def is_shown(self, block_id: str) -> bool:
+        return self._shown(block_id) is not None
+
+    def _shown(self, block_id: str) -> Block | None:
+        block = self.blocks.get(block_id)
+        return None if block is None or "branchId" in block else block
 
     def last_message(self, ns: Namespace | None = None) -> Block | None:
-        """The last message block, of a namespace if one is given."""
+        """The last message block that is not hidden, of a namespace if one is given."""
         wanted = None if ns is None else list(ns)
         for block_id in self.order.backwards(self.order.last):
             block = self.blocks[block_id]
-            if block["kind"] == "message" and (wanted is None or block["ns"] == wanted):
+            if block["kind"] == "message" and "branchId" not in block and (wanted is None or block["ns"] == wanted):
                 return block
         return None
 
@@ -168,10 +187,7 @@ class TimelineState:
     def append(self, block: Block, text: str) -> None:
         """Append to a message whose content is text."""
         if text:
-            block["rev"] += 1
-            block["updatedAt"] = self.stamp.at
-            block["message"] = appended(block["message"], text)
-            self.changes.append(Append(block["id"], text, block["rev"], block["updatedAt"]))
+            self.changes.append(appended(block, text, self.stamp.at))
 
     def remove(self, block_id: str) -> None:
         block = self.blocks.pop(block_id, None)
@@ -182,12 +198,25 @@ class TimelineState:
         if block["kind"] == "interrupt":
             self.open.pop(block_id, None)
             self.generations[block["interruptId"]] -= 1  # only the newest one is ever removed
-        if pending := block.get("pendingAnchor"):
-            self.waiting[pending].remove(block_id)
+        self.stop_waiting(block)
         for run in self.runs.values():
             run.blocks.pop(block_id, None)
             run.completed.pop(block_id, None)
         self.changes.append(Remove(block_id))
+
+    def stop_waiting(self, block: Block) -> None:
+        if pending := block.get("pendingAnchor"):
+            self.waiting[pending].remove(block["id"])
+
+    def remove_shown(self, block_id: str) -> None:
+        """Remove a block, unless a fork has hidden it."""
+        if self.is_shown(block_id):
+            self.remove(block_id)
+
+    def remove_hidden(self, block_id: str) -> None:
+        """Remove a block that a fork has hidden, because the path that is shown gets one with the same id."""
+        if not self.is_shown(block_id):
+            self.remove(block_id)
 
     def replace_values(self, values: Json) -> None:
         if not same_json(self.values, values):
@@ -235,7 +264,7 @@ class TimelineState:
     # -- snapshots ----------------------------------------------------------------------------------------------------
 
     def as_json(self) -> dict[str, Json]:
-        """All that `restore` needs, except for the blocks and the values."""
+        """Everything that `restore` needs, except the blocks and the values."""
         return {
             "views": [[list(ns), {"messages": view.messages, "ui": view.ui}] for ns, view in self.views.items()],
             "runs": [_run_as_json(run_id, run) for run_id, run in self.runs.items()],
@@ -243,6 +272,7 @@ class TimelineState:
             "metas": self.metas,
             "deferred": self.deferred,
             "held": list(self.held),
+            "forks": self.forks,
         }
 
     def restore(self, data: dict[str, Any], blocks: list[Block], values: Json) -> None:
@@ -250,6 +280,7 @@ class TimelineState:
         self.values = values
         self.metas, self.deferred = dict(data["metas"]), dict(data["deferred"])
         self.held = dict.fromkeys(data["held"])
+        self.forks = [(at, base) for at, base in data["forks"]]
         self.views = {tuple(ns): View(lists["messages"], lists["ui"]) for ns, lists in data["views"]}
         self.count_root()
         for block in blocks:
@@ -259,13 +290,23 @@ class TimelineState:
         self.open = dict.fromkeys(data["open"])
         for run in data["runs"]:
             created, completed = dict.fromkeys(run["blocks"]), dict.fromkeys(run["completed"])
-            flags = (run["answered"], run["forked"], run["hasState"], run["hasMessages"])
-            self.runs[run["id"]] = Run(run["attempt"], *flags, created, completed)
+            unhidden = dict(run["unhidden"])
+            fork = (run["forked"], run["left"], run["forkedAt"], unhidden)
+            flags = (run["hasState"], run["hasMessages"])
+            self.runs[run["id"]] = Run(run["attempt"], run["answered"], *fork, *flags, created, completed)
 
     def count_root(self) -> None:
         view = self.views.get((), View())
         self.root_messages = _counted(view.messages)
         self.root_ui = _counted(view.ui)
+
+
+def appended(block: Block, text: str, at: int) -> Append:
+    """Append to a message whose content is text, and return the change."""
+    revision = block["rev"] = block["rev"] + 1
+    block["updatedAt"] = at
+    append_text(block, text)
+    return Append(block["id"], text, revision, at)
 
 
 def same_json(left: Json, right: Json) -> bool:
@@ -289,6 +330,9 @@ def _run_as_json(run_id: str | None, run: Run) -> dict[str, Json]:
         "attempt": run.attempt,
         "answered": run.answered,
         "forked": run.forked,
+        "left": run.left,
+        "forkedAt": run.forked_at,
+        "unhidden": run.unhidden,
         "hasState": run.has_state,
         "hasMessages": run.has_messages,
         "blocks": list(run.blocks),

@@ -1,4 +1,4 @@
-"""Ui blocks (spec/timeline.md, section 5)."""
+"""UI blocks (spec/timeline.md, section 5)."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -16,7 +16,7 @@ def show(state: TimelineState, ui: UiMessage) -> None:
     ui_id = id_of(ui)
     if ui_id is None:
         return
-    block = state.blocks.get(f"u:{ui_id}")
+    block = state.widget(ui_id)
     merge = bool(_metadata(ui).get("merge"))
     if block is None:
         _create(state, ui_id, ui, incomplete=merge)
@@ -25,7 +25,7 @@ def show(state: TimelineState, ui: UiMessage) -> None:
 
 
 def remove(state: TimelineState, ui_id: str) -> None:
-    state.remove(f"u:{ui_id}")
+    state.remove_shown(f"u:{ui_id}")
 
 
 def upsert(state: TimelineState, ids: Sequence[str | None], start: int, items: Sequence[Any]) -> None:
@@ -34,7 +34,7 @@ def upsert(state: TimelineState, ids: Sequence[str | None], start: int, items: S
         ui_id = ids[at]
         if ui_id is None or (state.stamp.ns and ui_id in state.root_ui):
             continue
-        block = state.blocks.get(f"u:{ui_id}")
+        block = state.widget(ui_id)
         if block is None:
             _create(state, ui_id, ui, incomplete=False)
         else:
@@ -43,6 +43,7 @@ def upsert(state: TimelineState, ids: Sequence[str | None], start: int, items: S
 
 
 def _create(state: TimelineState, ui_id: str, ui: UiMessage, incomplete: bool) -> Block:
+    state.remove_hidden(f"u:{ui_id}")
     fields: dict[str, Json] = {"ui": ui}
     if incomplete:
         fields["incomplete"] = True
