@@ -38,7 +38,7 @@ _NOT_TEXT = (
 
 
 class AccumulatedMessage:
-    """Text is appended here, because it arrives in thousands of chunks; LangChain merges everything else in a chunk."""
+    """Appends plain text itself, because it arrives in thousands of chunks. LangChain merges all other chunks."""
 
     __slots__ = ("_chunk", "_merged", "_text", "value")
 
@@ -60,7 +60,7 @@ class AccumulatedMessage:
         self._render()
 
     def _is_only_text(self) -> bool:
-        """Whether a chunk that differs from the last one only in its text adds only text."""
+        """Whether the last chunk, and so any `text` change, adds nothing but text."""
         return isinstance(self.value["content"], str) and not any(self._chunk.get(field) for field in _NOT_TEXT)
 
     def _render(self) -> None:

@@ -8,5 +8,5 @@ MAX_LIST_LENGTH = 10_000
 
 T = TypeVar("T")
 BoundedList = Annotated[list[T], Field(max_length=MAX_LIST_LENGTH, fail_fast=True)]
-"""A list of limited length. Validation stops at the first error: a body can hold millions of them, and reporting them
-all would block the event loop for as long as a minute."""
+"""A list of limited length. Validation stops at the first error: a body can contain millions of errors, and reporting
+all of them would block the event loop for up to a minute."""

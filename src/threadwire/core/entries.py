@@ -26,6 +26,7 @@ class Kind(StrEnum):
     INPUT_REQUESTED = "input.requested"
     INPUT_ANSWERED = "input.answered"
     WIDGET_FROZEN = "widget.frozen"
+    NOTE = "note"
     TASK = "task"
     CHECKPOINT = "checkpoint"
     TASKS = "tasks"

@@ -4,6 +4,7 @@ import os
 import re
 import time
 import unicodedata
+from collections import deque
 from typing import NewType
 from uuid import UUID, uuid5
 
@@ -76,7 +77,23 @@ def parse_cron_id(text: str) -> CronId:
 def uuid7(now_ms: int | None = None) -> str:
     """Return a UUID that sorts by creation time (RFC 9562, version 7)."""
     timestamp = time.time_ns() // 1_000_000 if now_ms is None else now_ms
-    value = (timestamp & 0xFFFF_FFFF_FFFF) << 80 | int.from_bytes(os.urandom(10), "big")
+    value = (timestamp & 0xFFFF_FFFF_FFFF) << 80 | int.from_bytes(_random_bytes(), "big")
     value = value & ~(0xF << 76) | 0x7 << 76
     value = value & ~(0x3 << 62) | 0x2 << 62
-    return str(UUID(int=value))
+    digits = f"{value:032x}"
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+
+
+def _random_bytes() -> bytes:
+    """Return ten bytes from the operating system. They are read in advance, because each read releases the
+    interpreter lock and has to wait for it again."""
+    try:
+        return _unused_bytes.pop()
+    except IndexError:
+        many = os.urandom(10 * 256)
+        _unused_bytes.extend(many[at : at + 10] for at in range(10, len(many), 10))
+        return many[:10]
+
+
+_unused_bytes: deque[bytes] = deque()
+os.register_at_fork(after_in_child=_unused_bytes.clear)  # or a child would create the same ids as its parent

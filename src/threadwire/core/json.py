@@ -1,4 +1,4 @@
-"""JSON serialisation that never fails: every value a graph produces has a rendering (docs/reference/encoding.md).
+"""JSON serialization that never fails: every value a graph produces has a rendering (docs/reference/encoding.md).
 
 orjson is tried first, because nearly every value is plain. Only what orjson rejects is traversed in Python.
 """
@@ -24,11 +24,16 @@ MAX_DEPTH = 200
 
 
 def dumps(value: Any) -> bytes:
-    """Serialise any Python value to JSON. Never raises."""
+    """Serialize any Python value to JSON. Never raises."""
     try:
         return orjson.dumps(value, default=_render, option=_OPTIONS)
     except Exception:
         return orjson.dumps(_total(value, 0, set()))
+
+
+def encoded(value: Any) -> Any:
+    """Encode a value now. `dumps` inserts the result wherever it is part of another value."""
+    return orjson.Fragment(dumps(value))
 
 
 def loads(data: bytes | str) -> Any:
@@ -63,6 +68,17 @@ def _integer(digits: str) -> int | str:
 def native(value: Any) -> Any:
     """Return the value as a reader of its JSON sees it: only dict, list, str, int, float, bool and None."""
     return orjson.loads(dumps(value))
+
+
+def json_equal(one: Any, other: Any) -> bool:
+    """Compare two plain values as JSON: 1 equals 1.0, and true does not equal 1."""
+    if isinstance(one, bool) or isinstance(other, bool):
+        return one is other
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(json_equal(one[key], other[key]) for key in one)
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(json_equal(*pair) for pair in zip(one, other, strict=True))
+    return bool(one == other)
 
 
 def _render(value: Any) -> Any:

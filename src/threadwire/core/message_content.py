@@ -20,6 +20,12 @@ def is_conversation(value: Json) -> bool:
     )
 
 
+def conversation_of(values: Json) -> list[Json]:
+    """The messages of a state; none if it has no list of messages."""
+    messages = values.get("messages") if isinstance(values, dict) else None
+    return messages if isinstance(messages, list) and is_conversation(messages) else []
+
+
 def message_type(message: Json) -> str:
     """The type of a message or chunk: `ai` for `AIMessageChunk`, and so on."""
     kind = str(message.get("type", ""))
@@ -76,12 +82,12 @@ def tool_calls_of(message: Json, message_id: str) -> list[ToolCall]:
 
 
 def derived_call_id(message_id: str, number: int) -> str:
-    """The id of a call to which the model gave none; the same for a streamed message and a whole one."""
+    """The id of a call that has none from the model. It is the same for a streamed message and a whole one."""
     return f"{message_id}:{number}"
 
 
 def tool_result_text(content: Json) -> str:
-    """A tool's result as text: its own if it is text, otherwise JSON."""
+    """A tool's result as text: unchanged if it is text, otherwise as JSON."""
     if isinstance(content, str):
         return content
     if isinstance(content, list) and all(text_of_block(block) is not None for block in content):

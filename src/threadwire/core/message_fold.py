@@ -5,8 +5,9 @@ from typing import Any, Generic, Literal, TypeVar
 from threadwire.core.entries import Entry, Json, Namespace
 
 Change = Literal["first", "text", "fields", "whole"]
-"""What an entry adds to a message: its first chunk; a chunk that differs from the previous one only in its text, as
-nearly every entry of a run; any other chunk; or a message that was not streamed, or not to this reader."""
+"""What an entry adds to a message. `first`: its first chunk. `text`: a chunk that differs from the previous one only in
+its text, like most entries of a run. `fields`: any other chunk. `whole`: a message that was not streamed, or not to
+this reader."""
 
 
 class StreamedMessage:
@@ -18,7 +19,7 @@ class StreamedMessage:
         self.id = message_id
         """The message's own id, or one derived from its run and its number."""
         self.fields = fields
-        """The fields of the last chunk, but not always its content: a `text` change sets only `content`."""
+        """The fields of the last chunk. Their `content` may be outdated: a `text` change sets only `self.content`."""
         self.changed = fields
         """The fields that the last entry set, unless it was a `text` change."""
         self.content: Json = fields.get("content")
@@ -43,8 +44,8 @@ class MessageFold(Generic[M]):
         self._kind = kind
         self._subgraphs = subgraphs
         self.streamed: dict[int, M] = {}
-        """The streamed messages by number. A reader may handle `[number, text]` itself with the message from here,
-        instead of feeding the entry: a token then costs a lookup and no call."""
+        """The streamed messages by number. Instead of feeding an entry `[number, text]`, a reader may look up the
+        message here and handle the text itself: a token then costs a lookup and no call."""
 
     def clear(self) -> None:
         """Start a new attempt, which numbers its messages from zero."""

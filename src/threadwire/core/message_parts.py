@@ -10,7 +10,7 @@ from threadwire.core.open_parts import OpenParts, Part, PartChange, PartDelta
 
 
 class MessageWithParts(StreamedMessage):
-    """A streamed message, and what its parts need to remember."""
+    """A streamed message, and the state of its parts."""
 
     __slots__ = ("calls", "plain_text", "started_calls", "task")
 
@@ -21,8 +21,8 @@ class MessageWithParts(StreamedMessage):
         """The ids of the calls by their index in the message."""
         self.started_calls: set[str] = set()
         self.plain_text: Part | None = None
-        """The text to which `[number, text]` only appends, while the part is open; None if such an entry has to be
-        inspected."""
+        """The open text part, if an entry `[number, text]` does nothing but append to it. None if such an entry has to
+        be inspected."""
 
 
 M = TypeVar("M", bound=MessageWithParts)
@@ -31,8 +31,8 @@ M = TypeVar("M", bound=MessageWithParts)
 class MessageParts(Generic[M]):
     """Opens and closes the parts of messages in `opened`.
 
-    `shows` tells which parts the reader wants. Text and reasoning that it does not want are skipped; a call that it
-    does not want still ends the parts before it.
+    `shows` returns whether the reader wants a part. Unwanted text and reasoning are skipped; an unwanted call still
+    ends the parts before it.
     """
 
     def __init__(self, opened: OpenParts, shows: Callable[[M, Part], bool] = lambda message, part: True) -> None:

@@ -42,7 +42,7 @@ class PartStarted(NamedTuple):
 
 
 class PartDelta(NamedTuple):
-    """More text of a part: of a text, of reasoning, or of a call's arguments."""
+    """More of a part: text, reasoning, or a call's arguments."""
 
     part: Part
     text: str

@@ -2,10 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from enum import Flag
 from math import ceil
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
-from threadwire.core.entries import Draft, Fence, Json, Kind
+from threadwire.core.access_filter import EVERYTHING, AccessFilter
+from threadwire.core.entries import START, Draft, Fence, Json, Kind
+from threadwire.core.histogram import Histogram
 from threadwire.core.ids import AssistantId, CronId, RunId, Seq, ThreadId
 
 RunStatus = Literal["pending", "running", "success", "error", "interrupted", "timeout"]
@@ -14,6 +17,9 @@ MultitaskStrategy = Literal["reject", "enqueue", "interrupt", "rollback"]
 CancelAction = Literal["interrupt", "rollback"]
 Durability = Literal["sync", "async", "exit"]
 ExpiryStrategy = Literal["delete", "keep_latest"]
+Suspects = Literal["one", "none", "only"]
+"""Which suspects (spec 5.7) a worker claims: at most one at a time, in addition to other runs; none; or only suspects,
+each for a separate process."""
 
 ACTIVE: frozenset[str] = frozenset({"pending", "running"})
 
@@ -145,7 +151,7 @@ class Run:
     """When the latest attempt started."""
     owner: str | None = None
     via: str | None = None
-    """The protocol that the request came by, or `cron`."""
+    """The protocol over which the request arrived, or `cron`."""
 
     @property
     def resume(self) -> Json:
@@ -167,6 +173,13 @@ class Run:
     @property
     def fence(self) -> Fence:
         return Fence(self.run_id, self.attempt)
+
+    @property
+    def is_first_on_thread(self) -> bool:
+        """Whether the thread had no checkpoints in the storage before this attempt. Every checkpoint in the storage
+        comes with a log entry, so a thread has none before its first entry. Only a run that started when it was
+        accepted qualifies, because other runs can overtake a delayed one."""
+        return self.queued_seq == START + 1 and self.attempt == 1 and self.started_at == self.created_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +215,12 @@ class NewRun:
     via: str | None = None
     limits: QueueLimits | None = None
     """None if any number of runs may be pending."""
+    preceding: tuple[Draft, ...] = ()
+    """Entries outside the run that are appended right before its first one."""
+    access: AccessFilter = EVERYTHING
+    """Which threads the run may use. A foreign thread is treated as unknown, even with `create_thread`."""
+    created_metadata: dict[str, Any] = field(default_factory=dict)
+    """Metadata that the thread gets in addition if it is created, such as its owner."""
 
     def queued(self) -> Draft:
         """Return the run's first log entry (spec 5.1)."""
@@ -209,19 +228,21 @@ class NewRun:
             Kind.RUN_QUEUED, {"assistant_id": self.assistant_id, "graph_id": self.graph_id}, at=self.created_at
         )
 
-    def row(self, queued_seq: Seq) -> Run:
-        """Return the run's row, given the seq of its first entry."""
+    def row(self, queued_seq: Seq, *, started: bool = False) -> Run:
+        """Return the run's row, given the seq of its first entry. If it is claimed immediately, it has `started`."""
         return Run(
             run_id=self.run_id,
             thread_id=self.thread_id,
             assistant_id=self.assistant_id,
             graph_id=self.graph_id,
-            status="pending",
+            status="running" if started else "pending",
             created_at=self.created_at,
             updated_at=self.created_at,
             due_at=self.due_at,
             queued_seq=queued_seq,
             multitask_strategy=self.multitask_strategy,
+            attempt=1 if started else 0,
+            started_at=self.created_at if started else None,
             metadata=self.metadata,
             kwargs=self.kwargs,
             idempotency_key=self.idempotency_key,
@@ -238,7 +259,12 @@ class NewRun:
             thread_id=self.thread_id,
             created_at=self.created_at,
             updated_at=self.created_at,
-            metadata={**self.thread_metadata, "graph_id": self.graph_id, "assistant_id": self.assistant_id},
+            metadata={
+                **self.created_metadata,
+                **self.thread_metadata,
+                "graph_id": self.graph_id,
+                "assistant_id": self.assistant_id,
+            },
             config=self.thread_config,
             ttl=self.thread_ttl,
             owner=self.owner,
@@ -247,10 +273,35 @@ class NewRun:
 
 @dataclass(frozen=True, slots=True)
 class FoldSnapshot:
-    """What a thread's log adds up to at a position, in the form of the fold that computed it."""
+    """The content of a fold at a position of the log, in the fold's own format."""
 
     seq: Seq
     data: bytes
+
+
+class Commit(Protocol):
+    """Work that has been enqueued and will be durable soon."""
+
+    async def wait(self) -> None:
+        """Return once the work is durable. Raise `StorageError` if it never will be, or `Fenced` if it was rejected.
+        Usable on any event loop."""
+
+
+class _Committed:
+    async def wait(self) -> None:
+        return None
+
+
+COMMITTED: Commit = _Committed()
+"""Work that is durable already."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """Which worker claims something, and for how long a claim is valid unless it is renewed."""
+
+    worker: str
+    milliseconds: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,6 +313,18 @@ class Accepted:
     repeated: bool = False
     started: bool = False
     stopping: tuple[RunId, ...] = ()
+    commit: Commit = field(default=COMMITTED, compare=False)
+    """A run that is already claimed is durable once this returns. Any other run is durable already."""
+
+
+class QueueHint(Flag):
+    """Why a worker was woken."""
+
+    NOTHING = 0
+    WORK = 1
+    """There may be a run to claim."""
+    STOPS = 2
+    """A running run may have been cancelled or lost: renewing the lease shows which."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,6 +381,8 @@ class Ending:
     status: Literal["success", "error", "interrupted", "timeout"]
     error: Json = None
     interrupts: list[Json] = field(default_factory=list)
+    unanswered: list[str] = field(default_factory=list)
+    """The interrupts that the run should have answered and that are still pending (spec 6.16)."""
     summary: StateSummary | None = None
     rollback: bool = False
     started: bool = True
@@ -330,6 +395,8 @@ class Ending:
             data["error"] = self.error
         if self.interrupts:
             data["interrupts"] = self.interrupts
+        if self.unanswered:
+            data["unanswered"] = self.unanswered
         return Draft(Kind.RUN_ENDED, data, at=now)
 
 
@@ -347,6 +414,15 @@ class LogCounters:
 
     entries: int
     commits: int
+    append_seconds: Histogram | None = None
+    """The time from appending an entry until it was published. Only drivers for several processes set this field and
+    those below."""
+    flush_seconds: Histogram | None = None
+    """How long commits took."""
+    hints_missed: int | None = None
+    """How many hints could not be sent to other processes."""
+    hints_connected: bool | None = None
+    """Whether hints from other processes arrive."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,7 +49,7 @@ def queue_full(limits: QueueLimits) -> QueueFull:
 def startable_runs(pending: Sequence[Run]) -> list[Run]:
     """Return the runs that may start next, sorted by due time (spec 5.8). The first one that is due starts.
 
-    `pending` are the pending runs of one thread in the order of acceptance."""
+    `pending` contains the pending runs of one thread in the order of acceptance."""
     prompt = [run for run in pending if not run.delayed][:1]
     delayed = [] if any(run.attempt > 0 for run in pending) else [run for run in pending if run.delayed]
     return sorted(prompt + sorted(delayed, key=_due_time)[:1], key=_due_time)

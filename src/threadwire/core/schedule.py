@@ -114,7 +114,7 @@ class Schedule:
         return None if found is None else round(found.timestamp()) * 1000
 
     def _next_by_calendar(self, start: datetime) -> datetime | None:
-        # A later calendar time is never an earlier instant, so the first one after `start` is the next.
+        # Instants are in the order of their calendar times, so the first match after `start` is the next.
         for local in self._local_times_after(start.replace(tzinfo=None)):
             instant = _first_instant(local, start.tzinfo)
             if instant > start.astimezone(UTC):

@@ -9,7 +9,7 @@ from langchain_core.messages import AIMessageChunk, BaseMessageChunk
 from threadwire.core.entries import Entry, Kind, Namespace
 from threadwire.core.ids import RunId, Seq
 from threadwire.core.json import native
-from threadwire.graphs.normalize import Normalizer
+from threadwire.graphs.stream_normalizer import Normalizer
 
 RUN = RunId("01a1e0f0-e5c3-7916-b07a-1eef68159e17")
 META = {"langgraph_node": "model", "langgraph_checkpoint_ns": "model:task-1"}

@@ -1,3 +1,5 @@
+import subprocess
+import sys
 import uuid
 
 import pytest
@@ -82,3 +84,9 @@ def test_uuid7_sorts_by_time(timestamp):
 
 def test_uuid7_does_not_repeat():
     assert len({uuid7(1) for _ in range(10_000)}) == 10_000
+
+
+def test_ids_of_a_forked_process_are_its_own():
+    fork = "import os; from threadwire.core.ids import uuid7; uuid7(0); os.fork(); os.write(1, f' {uuid7(0)}'.encode())"
+    created = subprocess.run([sys.executable, "-c", fork], capture_output=True, text=True, check=True).stdout.split()
+    assert len(created) == len(set(created)) == 2

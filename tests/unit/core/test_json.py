@@ -1,4 +1,4 @@
-"""JSON serialisation that never fails: the values of a graph can be any Python objects."""
+"""JSON serialization that never fails: the values of a graph can be any Python objects."""
 
 import dataclasses
 import json

@@ -143,7 +143,7 @@ def test_a_call_id_that_another_message_uses_starts_a_new_call() -> None:
     ]
 
 
-def test_a_whole_message_is_complete_at_once() -> None:
+def test_a_whole_message_is_complete_immediately() -> None:
     calls = [{"id": "c", "name": "add", "args": {"a": 1}}]
     message = {
         "type": "ai",

@@ -136,6 +136,15 @@ def test_rendering_the_state_does_not_change_it():
     assert loads(fold.dumps()) == fold.value()
 
 
+def test_a_large_list_is_serialized_in_one_call():
+    """One call per element takes several times as long, and holds up every other client of the event loop."""
+    state, rows = full({"rows": [{"text": "x" * 1000}] * 20_000}), []
+    fold = JsonState(rows.append)
+    fold.apply(state)
+    assert rows == []
+    assert fold.value() == state["set"]
+
+
 def test_a_returned_value_does_not_change_with_later_entries():
     fold = ValueState()
     fold.apply(full({"a": [1, 2]}))

@@ -1,6 +1,6 @@
 import pytest
 
-from threadwire.core.items import ListNamespaces, check_filter, matches_filter, rank_by_score, select_namespaces
+from threadwire.core.store_items import ListNamespaces, check_filter, matches_filter, rank_by_score, select_namespaces
 
 
 @pytest.mark.parametrize(

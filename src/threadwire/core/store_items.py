@@ -6,6 +6,9 @@ from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from threadwire.core.access_filter import EVERYTHING, AccessFilter
+from threadwire.core.json import json_equal
+
 Labels = tuple[str, ...]
 """A namespace: labels from the outermost inwards. A label is any text."""
 
@@ -27,14 +30,14 @@ class Item:
     created_at: int
     updated_at: int
     owner: str | None = None
-    """Who created the item. It does not restrict who can read it."""
+    """The user who created the item. It does not restrict which users can read it."""
     score: float | None = None
     """In a semantic search, the similarity of the item, at most 1."""
 
 
 @dataclass(frozen=True, slots=True)
 class PutItem:
-    """Store a value. It replaces an existing item and its vectors; only `created_at` stays."""
+    """Store a value. It replaces an existing item and its vectors; only `created_at` and `owner` stay."""
 
     namespace: Labels
     key: str
@@ -44,12 +47,14 @@ class PutItem:
     vectors: tuple[bytes, ...] = ()
     """The embeddings for semantic search; see `threadwire.core.vectors`."""
     owner: str | None = None
+    access: AccessFilter = EVERYTHING
 
 
 @dataclass(frozen=True, slots=True)
 class DropItem:
     namespace: Labels
     key: str
+    access: AccessFilter = EVERYTHING
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +63,7 @@ class GetItem:
     key: str
     refresh: bool = True
     """Whether the read restarts the item's TTL."""
+    access: AccessFilter = EVERYTHING
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +80,7 @@ class SearchItems:
     offset: int = 0
     near: bytes | None = None
     refresh: bool = True
+    access: AccessFilter = EVERYTHING
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +93,7 @@ class ListNamespaces:
     max_depth: int | None = None
     limit: int = 100
     offset: int = 0
+    access: AccessFilter = EVERYTHING
 
 
 ItemOperation = PutItem | DropItem | GetItem | SearchItems | ListNamespaces
@@ -138,10 +146,11 @@ _ORDER = {
 
 
 def check_filter(wanted: Any) -> None:
-    """Raise `ValueError` for an invalid condition, whether or not any item would be compared with it.
+    """Raise `ValueError` if `wanted`, what a filter requires of one key, is invalid, whether or not any item would be
+    compared with it.
 
-    An object with a key that starts with `$` is a set of conditions, except at the top level, where the keys are those
-    of the value."""
+    An object with a key that starts with `$` is a set of conditions. The keys of the filter itself are always keys of
+    the value."""
     if isinstance(wanted, dict):
         if _is_conditions(wanted):
             for operator, operand in wanted.items():
@@ -179,7 +188,7 @@ def _matches(value: Any, wanted: Any) -> bool:
             and len(value) == len(wanted)
             and all(_matches(one, other) for one, other in zip(value, wanted, strict=True))
         )
-    return _equal(value, wanted)
+    return json_equal(value, wanted)
 
 
 def _is_conditions(wanted: dict[str, Any]) -> bool:
@@ -188,26 +197,15 @@ def _is_conditions(wanted: dict[str, Any]) -> bool:
 
 def _holds(value: Any, operator: str, operand: Any) -> bool:
     if operator == "$eq":
-        return _equal(value, operand)
+        return json_equal(value, operand)
     if operator == "$ne":
-        return not _equal(value, operand)
+        return not json_equal(value, operand)
     pair = _comparable(value, operand)
     return pair is not None and _ORDER[operator](*pair)
 
 
-def _equal(one: Any, other: Any) -> bool:
-    """Compare as JSON: true does not equal 1."""
-    if isinstance(one, bool) or isinstance(other, bool):
-        return one is other
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(_equal(one[key], other[key]) for key in one)
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(_equal(*pair) for pair in zip(one, other, strict=True))
-    return bool(one == other)
-
-
 def _comparable(one: Any, other: Any) -> tuple[float, float] | tuple[str, str] | None:
-    """Return both as numbers if both can be parsed as one, as strings if both are strings, otherwise None."""
+    """Return both as numbers if both can be parsed as numbers, as strings if both are strings, otherwise None."""
     try:
         return float(one), float(other)
     except (TypeError, ValueError, OverflowError):

@@ -1,5 +1,5 @@
-"""The values that a saver is currently writing, by channel, so that the serializer can name the channel of a value that
-it cannot store as is."""
+"""Which channel a value is being written to. The serializer needs it to name the channel of a value that it cannot
+store unchanged."""
 
 from collections.abc import Iterable
 from contextvars import ContextVar, Token
@@ -9,7 +9,7 @@ _written: ContextVar[Iterable[tuple[str, Any]]] = ContextVar("written_values", d
 
 
 class writing_channels:
-    """A context manager in which `channel_of` finds these values."""
+    """A context manager around a write of a checkpointer. Inside it, `channel_of` finds these values."""
 
     __slots__ = ("_token", "_values")
 
