@@ -7,6 +7,7 @@ from hypothesis import settings
 from threadwire.storage.abc import Storage
 from threadwire.storage.memory import open_memory_storage
 from threadwire.testing.conformance import (
+    AccessConformance,
     AssistantsConformance,
     CheckpointsConformance,
     ClaimsConformance,
@@ -14,10 +15,12 @@ from threadwire.testing.conformance import (
     DeliveriesConformance,
     FoldSnapshotsConformance,
     ItemsConformance,
+    KeysConformance,
     LogConformance,
     RunsConformance,
     TemporaryRunsConformance,
     ThreadsConformance,
+    WorkersConformance,
     storage_state_machine,
 )
 
@@ -34,6 +37,9 @@ class InMemory:
 class TestLog(InMemory, LogConformance): ...
 
 
+class TestAccess(InMemory, AccessConformance): ...
+
+
 class TestThreads(InMemory, ThreadsConformance): ...
 
 
@@ -44,6 +50,9 @@ class TestTemporaryRuns(InMemory, TemporaryRunsConformance): ...
 
 
 class TestClaims(InMemory, ClaimsConformance): ...
+
+
+class TestWorkers(InMemory, WorkersConformance): ...
 
 
 class TestCrons(InMemory, CronsConformance): ...
@@ -62,6 +71,9 @@ class TestCheckpoints(InMemory, CheckpointsConformance): ...
 
 
 class TestItems(InMemory, ItemsConformance): ...
+
+
+class TestKeys(InMemory, KeysConformance): ...
 
 
 TestStories = storage_state_machine(open_memory_storage).TestCase

@@ -10,6 +10,7 @@ from hypothesis import settings
 from threadwire.storage.abc import Storage
 from threadwire.storage.sqlite import open_sqlite_storage
 from threadwire.testing.conformance import (
+    AccessConformance,
     AssistantsConformance,
     CheckpointsConformance,
     ClaimsConformance,
@@ -17,10 +18,12 @@ from threadwire.testing.conformance import (
     DeliveriesConformance,
     FoldSnapshotsConformance,
     ItemsConformance,
+    KeysConformance,
     LogConformance,
     RunsConformance,
     TemporaryRunsConformance,
     ThreadsConformance,
+    WorkersConformance,
     storage_state_machine,
 )
 
@@ -39,6 +42,9 @@ class InOneFile:
 class TestLog(InOneFile, LogConformance): ...
 
 
+class TestAccess(InOneFile, AccessConformance): ...
+
+
 class TestThreads(InOneFile, ThreadsConformance): ...
 
 
@@ -49,6 +55,9 @@ class TestTemporaryRuns(InOneFile, TemporaryRunsConformance): ...
 
 
 class TestClaims(InOneFile, ClaimsConformance): ...
+
+
+class TestWorkers(InOneFile, WorkersConformance): ...
 
 
 class TestCrons(InOneFile, CronsConformance): ...
@@ -67,6 +76,9 @@ class TestCheckpoints(InOneFile, CheckpointsConformance): ...
 
 
 class TestItems(InOneFile, ItemsConformance): ...
+
+
+class TestKeys(InOneFile, KeysConformance): ...
 
 
 _open_in_directory = partial(open_sqlite_storage, Path(_DIRECTORY.name))

@@ -21,6 +21,8 @@ from pathlib import Path
 from typing import IO
 
 START_TIMEOUT = 30.0
+DEFAULT_WORKERS = 0
+"""How many worker processes a server has, unless its environment or options set a number."""
 STOP_TIMEOUT = 30.0
 
 _ADDRESS = re.compile(r"Threadwire is listening on (http://\S+):(\d+)")
@@ -32,12 +34,13 @@ class RunningServer:
     def __init__(
         self,
         config: Path,
-        data: Path,
+        data: Path | None,
         *,
         env: Mapping[str, str] | None = None,
         command: str = "serve",
         options: Sequence[str] = (),
         program: Path | None = None,
+        python: Path | None = None,
     ) -> None:
         self.config = config
         self._options = options
@@ -46,6 +49,7 @@ class RunningServer:
         self.env = dict(env or {})
         self.program = program
         """A script to run instead of `python -m threadwire`, with the same arguments."""
+        self._python = sys.executable if python is None else str(python)
         self._port = 0
         self._lines: list[str] = []
         self._grew = threading.Condition()
@@ -58,16 +62,22 @@ class RunningServer:
         assert self._process is not None, "the server has not been started"
         return self._process
 
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
     def start(self) -> None:
         """Start the process and return once it responds. A restart keeps the address."""
         assert self._process is None or self._process.poll() is not None, "the server is running"
         if self._process is not None:
             self._ended()
         self._lines = []
-        arguments = ["--config", str(self.config), "--data", str(self.data), "--port", str(self._port), *self._options]
+        arguments = ["--config", str(self.config), "--port", str(self._port), *self._options]
+        if self.data is not None:
+            arguments += ["--data", str(self.data)]
         program = ["-m", "threadwire"] if self.program is None else [str(self.program)]
         self._process = subprocess.Popen(
-            [sys.executable, *program, self._command, *arguments],
+            [self._python, *program, self._command, *arguments],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -106,6 +116,13 @@ class RunningServer:
                     raise TimeoutError(f"The server did not print {pattern!r}. It printed:\n{printed}")
                 self._grew.wait(min(left, 0.2))
 
+    def pause(self) -> None:
+        """Suspend the process, as if its machine hung, until `resume`."""
+        self.process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        self.process.send_signal(signal.SIGCONT)
+
     def kill(self) -> None:
         """Kill the process, as a crash would. A no-op if it has ended."""
         self.process.kill()
@@ -131,7 +148,8 @@ class RunningServer:
 
     def _environment(self) -> dict[str, str]:
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("THREADWIRE_")}
-        return {**inherited, "NO_COLOR": "1", "PYTHONUNBUFFERED": "1", **self.env}
+        defaults = {"NO_COLOR": "1", "PYTHONUNBUFFERED": "1", "THREADWIRE_WORKERS": str(DEFAULT_WORKERS)}
+        return {**inherited, **defaults, **self.env}
 
     def _read(self, output: IO[str]) -> None:
         for line in output:
@@ -160,16 +178,19 @@ class RunningServer:
 @contextmanager
 def running_server(
     config: Path,
-    data: Path,
+    data: Path | None,
     *,
     env: Mapping[str, str] | None = None,
     command: str = "serve",
     options: Sequence[str] = (),
     program: Path | None = None,
+    python: Path | None = None,
 ) -> Iterator[RunningServer]:
-    """Run a server until the block ends. `options` are further options of the command. `env` is added to the
-    environment, from which all other `THREADWIRE_` settings are removed."""
-    server = RunningServer(config, data, env=env, command=command, options=options, program=program)
+    """Run a server until the block ends. `data` is its directory, if it has one. `options` are further options of the
+    command. `env` is added to the environment, from which all other `THREADWIRE_` settings are removed. Runs are
+    executed in the server's own process, unless `THREADWIRE_WORKERS` in `env` or `--workers` in `options` says
+    otherwise. `python` is another interpreter, with its own packages."""
+    server = RunningServer(config, data, env=env, command=command, options=options, program=program, python=python)
     server.start()
     try:
         yield server

@@ -9,7 +9,7 @@ from threadwire.storage.abc import Storage
 from threadwire.storage.memory import open_memory_storage
 from threadwire.storage.memory.log import MemoryLog
 from threadwire.testing.conformance.samples import NOW, start_on_new_thread, write
-from threadwire.testing.conformance.steps import save
+from threadwire.testing.conformance.saver_calls import save
 
 pytestmark = pytest.mark.anyio
 
@@ -23,7 +23,7 @@ async def storage() -> AsyncIterator[Storage]:
 async def run_with_writes(storage: Storage) -> Run:
     """Start a run that has written everything a run can write."""
     run = await start_on_new_thread(storage)
-    saver = storage.checkpoints.saver(run.fence)
+    saver = storage.handle(run).saver()
     stored = await save(saver, run.thread_id, run.run_id)
     await saver.aput_writes(stored, [("channel", 1)], "task")
     await write(storage, run, "text")
@@ -39,16 +39,16 @@ def sizes(storage: Storage) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("ending", [Ending("success"), Ending("interrupted", rollback=True), None])
-async def test_nothing_is_left_of_a_deleted_thread(storage: Storage, ending: Ending | None) -> None:
+async def test_only_the_id_is_left_of_a_deleted_thread(storage: Storage, ending: Ending | None) -> None:
     run = await run_with_writes(storage)
     if ending is not None:
-        await storage.runs.finish(run.fence, ending, NOW)
+        await storage.handle(run).finish(ending, NOW)
     await storage.threads.delete(run.thread_id)
-    assert sizes(storage) == {}
+    assert sizes(storage) == {"deleted": 1}
 
 
 async def test_writes_are_forgotten_once_a_run_can_no_longer_be_rolled_back(storage: Storage) -> None:
     run = await run_with_writes(storage)
     assert sizes(storage)["writes_by_run"] == 1
-    await storage.runs.finish(run.fence, Ending("success"), NOW)
+    await storage.handle(run).finish(Ending("success"), NOW)
     assert "writes_by_run" not in sizes(storage)

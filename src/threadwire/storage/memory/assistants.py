@@ -2,6 +2,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from threadwire.core.access_filter import EVERYTHING, AccessFilter
 from threadwire.core.ids import AssistantId
 from threadwire.core.records import Assistant, AssistantQuery, AssistantVersion
 from threadwire.errors import Conflict, NotFound
@@ -14,22 +15,31 @@ class MemoryAssistants:
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
 
-    async def create(self, assistant: Assistant, *, if_exists: str = "raise") -> Assistant:
+    async def create(
+        self, assistant: Assistant, *, if_exists: str = "raise", access: AccessFilter = EVERYTHING
+    ) -> Assistant:
         with self._tables.lock:
             if (existing := self._tables.assistants.get(assistant.assistant_id)) is None:
                 return self._store(assistant, at=assistant.created_at)
-            if if_exists != "do_nothing":
+            if if_exists != "do_nothing" or not access.matches(existing.metadata):
                 raise Conflict(f"Assistant {assistant.assistant_id} already exists")
             return stored_copy(existing)
 
-    async def get(self, assistant_id: AssistantId) -> Assistant | None:
+    async def get(self, assistant_id: AssistantId, *, access: AccessFilter = EVERYTHING) -> Assistant | None:
         with self._tables.lock:
-            assistant = self._tables.assistants.get(assistant_id)
+            assistant = self._find(assistant_id, access)
             return None if assistant is None else stored_copy(assistant)
 
-    async def update(self, assistant_id: AssistantId, change: Callable[[Assistant], Assistant], now: int) -> Assistant:
+    async def update(
+        self,
+        assistant_id: AssistantId,
+        change: Callable[[Assistant], Assistant],
+        now: int,
+        *,
+        access: AccessFilter = EVERYTHING,
+    ) -> Assistant:
         with self._tables.lock:
-            existing = self._require(assistant_id)
+            existing = self._require(assistant_id, access)
             changed = replace(
                 change(stored_copy(existing)),
                 assistant_id=assistant_id,
@@ -40,38 +50,51 @@ class MemoryAssistants:
             )
             return self._store(changed, at=now)
 
-    async def set_latest(self, assistant_id: AssistantId, version: int, now: int) -> Assistant:
+    async def set_latest(
+        self, assistant_id: AssistantId, version: int, now: int, *, access: AccessFilter = EVERYTHING
+    ) -> Assistant:
         with self._tables.lock:
-            existing = self._require(assistant_id)
+            existing = self._require(assistant_id, access)
             if (wanted := self._tables.versions[assistant_id].get(version)) is None:
                 raise NotFound(f"Version {version} not found for assistant {assistant_id}")
             self._tables.assistants[assistant_id] = restored = stored_copy(wanted.restored(existing, now))
             return stored_copy(restored)
 
     async def versions(
-        self, assistant_id: AssistantId, *, metadata: dict[str, Any], limit: int = 10, offset: int = 0
+        self,
+        assistant_id: AssistantId,
+        *,
+        metadata: dict[str, Any],
+        limit: int = 10,
+        offset: int = 0,
+        access: AccessFilter = EVERYTHING,
     ) -> list[AssistantVersion]:
         with self._tables.lock:
             newest_first = sorted(self._tables.versions.get(assistant_id, {}).items(), reverse=True)
-            matching = [version for _, version in newest_first if holds(version.metadata, metadata)]
+            allowed = [version for _, version in newest_first if access.matches(version.metadata)]
+            matching = [version for version in allowed if holds(version.metadata, metadata)]
             return [stored_copy(version) for version in matching[offset : offset + limit]]
 
-    async def delete(self, assistant_id: AssistantId) -> None:
+    async def delete(self, assistant_id: AssistantId, *, access: AccessFilter = EVERYTHING) -> None:
         with self._tables.lock:
-            self._require(assistant_id)
+            self._require(assistant_id, access)
             del self._tables.assistants[assistant_id], self._tables.versions[assistant_id]
             self._tables.remove_crons(lambda cron: cron.assistant_id == assistant_id)
 
-    async def search(self, query: AssistantQuery) -> list[Assistant]:
+    async def search(self, query: AssistantQuery, *, access: AccessFilter = EVERYTHING) -> list[Assistant]:
         with self._tables.lock:
-            return [stored_copy(assistant) for assistant in page(self._matching(query), query)]
+            return [stored_copy(assistant) for assistant in page(self._matching(query, access), query)]
 
-    async def count(self, query: AssistantQuery) -> int:
+    async def count(self, query: AssistantQuery, *, access: AccessFilter = EVERYTHING) -> int:
         with self._tables.lock:
-            return len(self._matching(query))
+            return len(self._matching(query, access))
 
-    def _require(self, assistant_id: AssistantId) -> Assistant:
-        if (existing := self._tables.assistants.get(assistant_id)) is None:
+    def _find(self, assistant_id: AssistantId, access: AccessFilter) -> Assistant | None:
+        existing = self._tables.assistants.get(assistant_id)
+        return existing if existing is not None and access.matches(existing.metadata) else None
+
+    def _require(self, assistant_id: AssistantId, access: AccessFilter) -> Assistant:
+        if (existing := self._find(assistant_id, access)) is None:
             raise NotFound(f"Assistant {assistant_id} not found")
         return existing
 
@@ -81,8 +104,9 @@ class MemoryAssistants:
         self._tables.assistants[assistant.assistant_id] = stored_copy(assistant)
         return stored_copy(assistant)
 
-    def _matching(self, query: AssistantQuery) -> list[Assistant]:
-        return [row for row in self._tables.assistants.values() if _matches(row, query)]
+    def _matching(self, query: AssistantQuery, access: AccessFilter) -> list[Assistant]:
+        allowed = [row for row in self._tables.assistants.values() if access.matches(row.metadata)]
+        return [row for row in allowed if _matches(row, query)]
 
 
 def _matches(assistant: Assistant, query: AssistantQuery) -> bool:

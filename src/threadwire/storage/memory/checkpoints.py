@@ -11,11 +11,10 @@ from langgraph.checkpoint.base import (
     Checkpoint,
     CheckpointMetadata,
     CheckpointTuple,
-    DeltaChannelHistory,
 )
 from langgraph.checkpoint.memory import InMemorySaver
 
-from threadwire.core.channel_context import writing_channels
+from threadwire.core.channel_of_value import writing_channels
 from threadwire.core.entries import Fence
 from threadwire.core.ids import RunId, ThreadId
 from threadwire.core.records import CheckpointPut, CheckpointSizes, Durability, Put, Size
@@ -28,10 +27,8 @@ class MemoryCheckpoints:
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
 
-    def saver(
-        self, fence: Fence | None = None, durability: Durability = "async", *, empty_thread: ThreadId | None = None
-    ) -> BaseCheckpointSaver[str]:
-        return FencedSaver(self._tables, fence)
+    def saver(self, durability: Durability = "async") -> BaseCheckpointSaver[str]:
+        return FencedSaver(self._tables, None)
 
     async def newest(self, thread_id: ThreadId) -> tuple[str, RunId | None] | None:
         with self._tables.lock:
@@ -95,9 +92,6 @@ class FencedSaver(InMemorySaver):
             if self._fence is not None:
                 self._record_writes(self._fence.run_id, config, writes, task_id)
 
-    async def wait_until_written(self) -> None:
-        return None
-
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         at = config["configurable"]
         with self._tables.lock:
@@ -117,9 +111,8 @@ class FencedSaver(InMemorySaver):
         with self._tables.lock:
             return iter([*super().list(config, filter=filter, before=before, limit=limit)])
 
-    def get_delta_channel_history(
-        self, *, config: RunnableConfig, channels: Sequence[str]
-    ) -> Mapping[str, DeltaChannelHistory]:
+    # `Any`, because versions of LangGraph that do not call this method lack the type of the values.
+    def get_delta_channel_history(self, *, config: RunnableConfig, channels: Sequence[str]) -> Mapping[str, Any]:
         with self._tables.lock:
             return super().get_delta_channel_history(config=config, channels=channels)
 
@@ -228,9 +221,14 @@ def _needed(saver: InMemorySaver, thread_id: str, namespace: str, newest: str) -
         if deltas is None:
             deltas = set(saver.serde.loads_typed(metadata).get("counters_since_delta_snapshot") or ())
         versions = saver.serde.loads_typed(checkpoint)["channel_versions"]
-        deltas -= set(saver._load_blobs(thread_id, namespace, versions))
+        deltas -= _stored_channels(saver, thread_id, namespace, versions)
         current = parent if deltas else None
     return needed
+
+
+def _stored_channels(saver: InMemorySaver, thread_id: str, namespace: str, versions: ChannelVersions) -> set[str]:
+    keys = {channel: (thread_id, namespace, channel, version) for channel, version in versions.items()}
+    return {channel for channel, key in keys.items() if key in saver.blobs and saver.blobs[key][0] != "empty"}
 
 
 def delete_run_checkpoints(tables: Tables, thread_id: ThreadId, run_id: RunId) -> None:

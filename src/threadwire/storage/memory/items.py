@@ -1,7 +1,9 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from threadwire.core.items import (
+from threadwire.core.access_filter import AccessFilter
+from threadwire.core.json import native
+from threadwire.core.store_items import (
     DropItem,
     GetItem,
     Item,
@@ -14,8 +16,8 @@ from threadwire.core.items import (
     rank_by_score,
     select_namespaces,
 )
-from threadwire.core.json import native
 from threadwire.core.vectors import similarities
+from threadwire.errors import Conflict
 from threadwire.storage.memory.tables import ItemName, StoredItem, Tables
 
 
@@ -25,6 +27,8 @@ class MemoryItems:
 
     def batch(self, operations: Sequence[ItemOperation], now: int) -> list[ItemResult]:
         with self._tables.lock:
+            for operation in operations:
+                self._check(operation, now)
             results = [self._read(operation, now) for operation in operations]
             for operation in operations:
                 self._change(operation, now)
@@ -40,6 +44,16 @@ class MemoryItems:
                 del self._tables.items[name]
             return len(expired)
 
+    def _check(self, operation: ItemOperation, now: int) -> None:
+        if isinstance(operation, PutItem):
+            stored = self._tables.items.get(name := (operation.namespace, operation.key))
+            if stored is not None and not stored.expired(now) and self._is_foreign(name, operation.access):
+                raise Conflict(f"Item '{operation.key}' already exists")
+
+    def _is_foreign(self, name: ItemName, access: AccessFilter) -> bool:
+        stored = self._tables.items.get(name)
+        return stored is not None and not access.matches(stored.item.value)
+
     def _read(self, operation: ItemOperation, now: int) -> ItemResult:
         match operation:
             case GetItem():
@@ -47,7 +61,8 @@ class MemoryItems:
             case SearchItems():
                 return self._search(operation, now)
             case ListNamespaces():
-                return select_namespaces((stored.item.namespace for stored in self._alive(now)), operation)
+                allowed = (each for each in self._alive(now) if operation.access.matches(each.item.value))
+                return select_namespaces((stored.item.namespace for stored in allowed), operation)
             case PutItem() | DropItem():
                 return None
 
@@ -56,7 +71,9 @@ class MemoryItems:
             case PutItem():
                 self._put(operation, now)
             case DropItem():
-                self._tables.items.pop((operation.namespace, operation.key), None)
+                name = (operation.namespace, operation.key)
+                if not self._is_foreign(name, operation.access):
+                    self._tables.items.pop(name, None)
             case _:
                 return
 
@@ -72,7 +89,7 @@ class MemoryItems:
 
     def _get(self, get: GetItem, now: int) -> Item | None:
         stored = self._tables.items.get((get.namespace, get.key))
-        if stored is None or stored.expired(now):
+        if stored is None or stored.expired(now) or not get.access.matches(stored.item.value):
             return None
         if get.refresh:
             self._refresh((get.namespace, get.key), now)
@@ -84,6 +101,7 @@ class MemoryItems:
             for stored in self._alive(now)
             if stored.item.namespace[: len(search.prefix)] == search.prefix
             and matches_filter(stored.item.value, search.filter)
+            and search.access.matches(stored.item.value)
         ]
         inside.reverse()
         scored = rank_by_score(

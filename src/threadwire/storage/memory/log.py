@@ -2,33 +2,22 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from itertools import islice
 
-from threadwire.core.entries import Draft, Entry, Fence
+from threadwire.core.entries import Draft, Entry
 from threadwire.core.ids import RunId, Seq, ThreadId
-from threadwire.core.records import LogCounters
-from threadwire.errors import Fenced
-from threadwire.storage.abc import Commit, Wakeup
-from threadwire.storage.memory.tables import COMMITTED, Tables, read_back
+from threadwire.core.records import COMMITTED, Commit, LogCounters
+from threadwire.storage.abc import Wakeup
+from threadwire.storage.memory.tables import Tables, read_back
 
 
 class MemoryLog:
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
 
-    def append(self, thread_id: ThreadId, drafts: Sequence[Draft], fence: Fence | None = None) -> Commit:
+    def append(self, thread_id: ThreadId, drafts: Sequence[Draft]) -> Commit:
         with self._tables.lock:
-            if fence is None:
-                self._tables.thread(thread_id)
-            elif (holder := self._tables.holder(fence)) is None or holder.thread_id != thread_id:
-                raise Fenced
-            self._tables.write(thread_id, drafts, fence)
+            self._tables.thread(thread_id)
+            self._tables.write(thread_id, drafts)
             return COMMITTED
-
-    @property
-    def queue_full(self) -> bool:
-        return False
-
-    async def wait_for_room(self) -> None:
-        return None
 
     async def read(
         self, thread_id: ThreadId, after: Seq, *, limit: int = 1000, run_id: RunId | None = None

@@ -1,9 +1,11 @@
 """The run queue: how runs are accepted, claimed and ended (section 5 of spec/log.md)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
 
+from threadwire.core.access_filter import EVERYTHING, AccessFilter
 from threadwire.core.entries import Draft, Fence, Kind
 from threadwire.core.ids import RunId, ThreadId
 from threadwire.core.records import (
@@ -11,10 +13,13 @@ from threadwire.core.records import (
     CancelAction,
     Cancelled,
     Ending,
+    Lease,
     NewRun,
+    QueueHint,
     Run,
     RunSelection,
     RunStatus,
+    Suspects,
     Thread,
 )
 from threadwire.core.run_state import (
@@ -32,6 +37,7 @@ from threadwire.core.run_state import (
     user_interrupt_error,
 )
 from threadwire.errors import Conflict, NotFound, RollbackDue, ThreadBusy
+from threadwire.storage.abc import QueueWakeup
 from threadwire.storage.memory.checkpoints import delete_run_checkpoints
 from threadwire.storage.memory.tables import Tables, stored_copy
 
@@ -43,16 +49,10 @@ class MemoryRuns:
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
 
-    async def accept(
-        self, new: NewRun, *, start: Callable[[Run], None] | None = None, defer_sync: bool = False
-    ) -> Accepted:
-        accepted = self.accept_without_start(new, started=start is not None)
-        if start is not None and accepted.started:
-            start(accepted.run)
-        return accepted
+    async def accept(self, new: NewRun, *, claim: Lease | None = None, defer_sync: bool = False) -> Accepted:
+        return self.accept_now(new, claim)
 
-    def accept_without_start(self, new: NewRun, *, started: bool) -> Accepted:
-        """Accept a run, and claim it if `started` is set and the run can start. The caller then calls `start`."""
+    def accept_now(self, new: NewRun, claim: Lease | None) -> Accepted:
         with self._tables.lock:
             if (existing := self._find_by_key(new)) is not None:
                 return Accepted(stored_copy(existing), repeated=True)
@@ -61,69 +61,85 @@ class MemoryRuns:
             active = self._tables.active(new.thread_id)
             if active and new.multitask_strategy == "reject":
                 raise ThreadBusy
-            can_start = started and not active and new.due_at <= new.created_at
-            if not can_start:
+            free = not active and new.thread_id not in self._tables.holds.held_threads()
+            lease = claim if free and new.due_at <= new.created_at else None
+            if lease is None:
                 self._check_limits(new)
             stopping = self._cancel_active(active, new)
             self._prepare_thread(new)
             run = self._enqueue(new)
-            if can_start:
-                return Accepted(self._start(run, new.created_at), started=True)
+            if lease is not None:
+                return Accepted(self._start(run, lease, new.created_at), started=True)
+            self._tables.queue_hints.hint(QueueHint.WORK)
             return Accepted(run, stopping=stopping)
 
-    async def get(self, run_id: RunId) -> Run | None:
+    async def get(self, run_id: RunId, *, access: AccessFilter = EVERYTHING) -> Run | None:
         with self._tables.lock:
-            run = self._tables.runs.get(run_id)
+            run = self._tables.find_run(run_id, access)
             return None if run is None else stored_copy(run)
 
     async def list(
-        self, thread_id: ThreadId, *, status: RunStatus | None = None, limit: int = 10, offset: int = 0
+        self,
+        thread_id: ThreadId,
+        *,
+        status: RunStatus | None = None,
+        limit: int = 10,
+        offset: int = 0,
+        access: AccessFilter = EVERYTHING,
     ) -> RunList:
         with self._tables.lock:
             newest_first = reversed(self._tables.runs.values())
             of_thread = [run for run in newest_first if run.thread_id == thread_id]
-            runs = [run for run in of_thread if status in (None, run.status)]
+            runs = [run for run in of_thread if status in (None, run.status) and self._tables.may_access(run, access)]
             return [stored_copy(run) for run in runs[offset : offset + limit]]
 
-    async def claim(self, limit: int, *, now: int, exclude: frozenset[ThreadId] = frozenset()) -> RunList:
+    async def claim(self, limit: int, lease: Lease, *, now: int, suspects: Suspects = "one") -> RunList:
         with self._tables.lock:
-            due = [run for run in self._next_in_turn() if run.is_due(now)]
             claimed: RunList = []
-            skipped = set(exclude)
-            suspect_running = self._suspect_running()
-            for run in due:
+            skipped = self._tables.holds.held_threads()
+            for run in self._next_in_turn():
                 if (
                     len(claimed) < limit
+                    and run.is_due(now)
                     and run.thread_id not in skipped
-                    and not (suspect_running and is_suspect(run.crashes))
+                    and self._may_claim(run, suspects)
                 ):
-                    suspect_running |= is_suspect(run.crashes)
                     skipped.add(run.thread_id)
-                    claimed.append(self._start(run, now))
+                    claimed.append(self._start(run, lease, now))
             return claimed
 
-    async def next_due(self, *, exclude: frozenset[ThreadId] = frozenset()) -> int | None:
+    async def next_due(self, *, suspects: Suspects = "one") -> int | None:
         with self._tables.lock:
-            suspect_running = self._suspect_running()
-            turns = [run for run in self._next_in_turn() if not (suspect_running and is_suspect(run.crashes))]
-            return min((run.due_at for run in turns if run.thread_id not in exclude), default=None)
+            held = self._tables.holds.held_threads()
+            turns = [run for run in self._next_in_turn() if self._may_claim(run, suspects)]
+            return min((run.due_at for run in turns if run.thread_id not in held), default=None)
+
+    def _may_claim(self, run: Run, suspects: Suspects) -> bool:
+        if not is_suspect(run.crashes):
+            return suspects != "only"
+        return suspects == "only" or (suspects == "one" and not self._suspect_running())
 
     async def count_active(self) -> dict[RunStatus, int]:
         with self._tables.lock:
             statuses = [run.status for run in self._tables.runs.values()]
             return {"pending": statuses.count("pending"), "running": statuses.count("running")}
 
-    async def cancel(self, run_id: RunId, action: CancelAction, now: int) -> Cancelled | None:
+    async def cancel(
+        self, run_id: RunId, action: CancelAction, now: int, *, access: AccessFilter = EVERYTHING
+    ) -> Cancelled | None:
         with self._tables.lock:
-            run = self._tables.runs.get(run_id)
+            run = self._tables.find_run(run_id, access)
             return None if run is None or not run.active else self._cancel(run, action, now)
 
-    async def cancel_many(self, wanted: RunSelection, action: CancelAction, now: int) -> Sequence[Cancelled]:
+    async def cancel_many(
+        self, wanted: RunSelection, action: CancelAction, now: int, *, access: AccessFilter = EVERYTHING
+    ) -> Sequence[Cancelled]:
         with self._tables.lock:
-            runs = [run for run in self._tables.runs.values() if run.active and _is_selected(run, wanted)]
+            selected = [run for run in self._tables.runs.values() if run.active and _is_selected(run, wanted)]
+            runs = [run for run in selected if self._tables.may_access(run, access)]
             return [self._cancel(run, action, now) for run in runs]
 
-    async def finish(self, fence: Fence, ending: Ending, now: int, *, force: bool = False) -> bool:
+    def finish(self, fence: Fence, ending: Ending, now: int, *, force: bool = False) -> bool:
         with self._tables.lock:
             if (run := self._tables.holder(fence)) is None:
                 return False
@@ -132,20 +148,37 @@ class MemoryRuns:
             self._end(run, ending, now)
             return True
 
-    async def release(self, fence: Fence, now: int) -> bool:
+    def release(self, fence: Fence, now: int) -> bool:
         with self._tables.lock:
             if (run := self._tables.holder(fence)) is None:
                 return False
-            self._change(run, status="pending", now=now)
+            self._to_pending(run, now)
             return True
 
-    async def recover(self, now: int) -> RunList:
+    async def renew(self, lease: Lease) -> dict[Fence, CancelAction | None]:
         with self._tables.lock:
-            return [self._recover(run, now) for run in self._running()]
+            self._tables.holds.renew(lease)
+            holders = map(self._tables.holder, self._tables.leases.renew(lease))
+            return {run.fence: run.cancel for run in holders if run is not None}
 
-    async def delete(self, run_id: RunId) -> None:
+    def watch(self) -> AbstractContextManager[QueueWakeup]:
+        return self._tables.queue_hints.watching()
+
+    async def expire_leases(self, worker: str) -> None:
         with self._tables.lock:
-            if (run := self._tables.runs.get(run_id)) is None:
+            self._tables.leases.expire(worker)
+            self._tables.holds.expire(worker)
+            self._tables.queue_hints.hint(QueueHint.WORK)
+
+    async def reclaim(self, now: int) -> RunList:
+        with self._tables.lock:
+            lost = [self._recover(run, now) for run in self._running() if not self._tables.leases.is_live(run.fence)]
+            self._tables.queue_hints.hint(QueueHint.STOPS if lost else QueueHint.NOTHING)
+            return lost
+
+    async def delete(self, run_id: RunId, *, access: AccessFilter = EVERYTHING) -> None:
+        with self._tables.lock:
+            if (run := self._tables.find_run(run_id, access)) is None:
                 raise NotFound(f"Run {run_id} not found")
             if run.active:
                 raise Conflict(f"Run {run_id} is {run.status}; cancel it or wait for it to end")
@@ -163,8 +196,8 @@ class MemoryRuns:
     def _check(self, new: NewRun) -> None:
         if new.run_id in self._tables.runs:
             raise Conflict(f"Run {new.run_id} already exists")
-        if not new.create_thread:
-            self._tables.thread(new.thread_id)
+        if not new.create_thread or new.thread_id in self._tables.threads:
+            self._tables.thread(new.thread_id, new.access)
 
     def _check_limits(self, new: NewRun) -> None:
         if new.limits is None:
@@ -196,6 +229,8 @@ class MemoryRuns:
         return tuple(each.run.run_id for each in cancelled if not each.ended)
 
     def _enqueue(self, new: NewRun) -> Run:
+        if new.preceding:
+            self._tables.write(new.thread_id, list(new.preceding), None)
         return self._tables.store_run(new.row(self._tables.write(new.thread_id, [new.queued()], Fence(new.run_id, 0))))
 
     # Claiming
@@ -217,11 +252,13 @@ class MemoryRuns:
         # Sorting is stable, so runs due at the same time stay in the order of acceptance.
         return sorted((run for run in self._tables.runs.values() if run.run_id in turns), key=lambda run: run.due_at)
 
-    def _start(self, run: Run, now: int) -> Run:
+    def _start(self, run: Run, lease: Lease, now: int) -> Run:
         due_at = min(run.due_at, run.created_at)
         if run.attempt == 0:
             self._assign_graph(run)
-        return self._change(run, status="running", attempt=run.attempt + 1, started_at=now, due_at=due_at, now=now)
+        started = self._change(run, status="running", attempt=run.attempt + 1, started_at=now, due_at=due_at, now=now)
+        self._tables.leases.grant(started.fence, lease)
+        return started
 
     def _assign_graph(self, run: Run) -> None:
         """Assign the run's graph and assistant to its thread (5.11), and note the previous ones for a rollback."""
@@ -236,17 +273,24 @@ class MemoryRuns:
             return self._end(charged, cancelled_ending(charged, charged.cancel), now)
         if charged.crashes >= MAX_CRASHES:
             return self._end(charged, Ending("error", error=MAX_ATTEMPTS_ERROR), now)
-        return self._change(charged, status="pending", now=now)
+        return self._to_pending(charged, now)
+
+    def _to_pending(self, run: Run, now: int) -> Run:
+        self._tables.leases.end(run.fence)
+        self._tables.queue_hints.hint(QueueHint.WORK)
+        return self._change(run, status="pending", now=now)
 
     # Ending
 
     def _cancel(self, run: Run, action: CancelAction, now: int, *, discard: bool = True) -> Cancelled:
         if run.status == "pending":
             return Cancelled(self._end(run, cancelled_ending(run, action), now, discard=discard), ended=True)
+        self._tables.queue_hints.hint(QueueHint.STOPS)
         return Cancelled(self._change(run, cancel=run.cancel or action, now=now), ended=False)
 
     def _end(self, run: Run, ending: Ending, now: int, *, discard: bool = True) -> Run:
         """End a run, and discard its thread if the run is temporary (5.10), unless it ends in favour of a new run."""
+        self._tables.leases.end(run.fence)
         previous = self._tables.previous_metadata.pop(run.run_id, None)
         ended = self._roll_back(run, now) if ending.rollback else self._close(run, ending, now)
         if ending.rollback and previous is not None:
@@ -254,8 +298,11 @@ class MemoryRuns:
         if run.webhook is not None:
             values = None if ending.rollback else self._tables.thread(run.thread_id).values
             self._tables.enqueue_delivery(ended, values=values, now=now)
-        if discard and run.temporary and not self._tables.active(run.thread_id):
-            del self._tables.threads[run.thread_id]  # its log and runs stay until it is swept (5.10)
+        if self._tables.active(run.thread_id):
+            self._tables.queue_hints.hint(QueueHint.WORK)
+        elif discard and run.temporary:
+            discarded = self._tables.threads.pop(run.thread_id)  # its log and runs stay until it is swept (5.10)
+            self._tables.discarded_metadata[run.thread_id] = discarded.metadata
             self._tables.discarded[run.thread_id] = now
         return ended
 

@@ -13,30 +13,32 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.serde.base import SerializerProtocol
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
+from threadwire.core.access_filter import EVERYTHING, AccessFilter
 from threadwire.core.entries import Draft, Entry, Fence, Json
 from threadwire.core.ids import AssistantId, CronId, RunId, Seq, ThreadId
-from threadwire.core.items import Item, Labels
 from threadwire.core.json import dumps, loads, native
-from threadwire.core.records import Assistant, AssistantVersion, Cron, Delivery, FoldSnapshot, Run, StateSummary, Thread
+from threadwire.core.records import (
+    Assistant,
+    AssistantVersion,
+    Cron,
+    Delivery,
+    FoldSnapshot,
+    QueueHint,
+    Run,
+    StateSummary,
+    Thread,
+)
+from threadwire.core.store_items import Item, Labels
 from threadwire.errors import NotFound
-from threadwire.storage.abc import Commit
+from threadwire.storage.local_leases import LocalHolds, LocalLeases
 from threadwire.storage.memory.wakeups import Watchers
+from threadwire.storage.queue_hints import QueueHints
 
 Record = TypeVar("Record", Assistant, AssistantVersion, Thread, Run, Cron)
 
 ItemName = tuple[Labels, str]
 
 _JSON_FIELDS = frozenset({"metadata", "config", "context", "kwargs", "payload", "values", "interrupts", "error"})
-
-
-class _Committed:
-    """An append is as durable as the storage itself, so there is nothing to wait for."""
-
-    async def wait(self) -> None:
-        return None
-
-
-COMMITTED: Commit = _Committed()
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,8 @@ class Tables:
         # A row holds the thread's status without active runs. `shown` returns the status clients see.
         self.threads: dict[ThreadId, Thread] = {}
         self.pruned_at: dict[ThreadId, int] = {}
+        # In the order of deletion.
+        self.deleted: dict[ThreadId, None] = {}
         # In the order of acceptance: replacing a row keeps its position.
         self.runs: dict[RunId, Run] = {}
         self.previous_metadata: dict[RunId, dict[str, Any]] = {}
@@ -75,10 +79,14 @@ class Tables:
         self.fold_snapshots: dict[ThreadId, dict[str, FoldSnapshot]] = {}
         # When each thread that is no longer in `threads`, but has not been swept, was discarded.
         self.discarded: dict[ThreadId, int] = {}
+        self.discarded_metadata: dict[ThreadId, dict[str, Any]] = {}
         # In the order of their last put.
         self.items: dict[ItemName, StoredItem] = {}
         self.checkpoints = InMemorySaver(serde=serializer or JsonPlusSerializer(pickle_fallback=False))
         self.watchers = Watchers()
+        self.leases: LocalLeases[Fence] = LocalLeases()
+        self.holds = LocalHolds()
+        self.queue_hints = QueueHints()
         self.entries = 0
         """How many entries were ever written."""
         self.writes = 0
@@ -88,10 +96,23 @@ class Tables:
         run = self.runs.get(fence.run_id)
         return run if run is not None and run.status == "running" and run.fence == fence else None
 
-    def thread(self, thread_id: ThreadId) -> Thread:
-        if (thread := self.threads.get(thread_id)) is None:
+    def find_thread(self, thread_id: ThreadId, access: AccessFilter = EVERYTHING) -> Thread | None:
+        thread = self.threads.get(thread_id)
+        return thread if thread is not None and access.matches(thread.metadata) else None
+
+    def thread(self, thread_id: ThreadId, access: AccessFilter = EVERYTHING) -> Thread:
+        if (thread := self.find_thread(thread_id, access)) is None:
             raise NotFound(f"Thread {thread_id} not found")
         return thread
+
+    def find_run(self, run_id: RunId, access: AccessFilter = EVERYTHING) -> Run | None:
+        run = self.runs.get(run_id)
+        return run if run is not None and self.may_access(run, access) else None
+
+    def may_access(self, run: Run, access: AccessFilter) -> bool:
+        thread = self.threads.get(run.thread_id)
+        metadata = self.discarded_metadata.get(run.thread_id) if thread is None else thread.metadata
+        return not access or (metadata is not None and access.matches(metadata))
 
     def active(self, thread_id: ThreadId) -> list[Run]:
         return [run for run in self.runs.values() if run.thread_id == thread_id and run.active]
@@ -111,11 +132,14 @@ class Tables:
         """Remove the thread and everything that belongs to it."""
         self.threads.pop(thread_id, None)
         self.pruned_at.pop(thread_id, None)
+        self.discarded_metadata.pop(thread_id, None)
         self.logs.pop(thread_id, None)
         self.fold_snapshots.pop(thread_id, None)
         self.checkpoints.delete_thread(thread_id)
         for run in [run for run in self.runs.values() if run.thread_id == thread_id]:
             del self.runs[run.run_id]
+            if run.status == "running":
+                self.queue_hints.hint(QueueHint.STOPS)
             self.writes_by_run.pop(run.run_id, None)
             self.previous_metadata.pop(run.run_id, None)
         self.remove_crons(lambda cron: cron.thread_id == thread_id)

@@ -7,10 +7,12 @@ from typing import Any
 
 import apsw
 
+from threadwire.core.access_filter import EVERYTHING, AccessFilter
 from threadwire.core.ids import AssistantId
 from threadwire.core.records import Assistant, AssistantQuery, AssistantVersion
 from threadwire.errors import Conflict, NotFound
-from threadwire.storage.sqlite.keys import key_of, name_of
+from threadwire.storage.sqlite.access_terms import allows, and_allows, labelled
+from threadwire.storage.sqlite.id_keys import key_of, name_of
 from threadwire.storage.sqlite.readers import Readers
 from threadwire.storage.sqlite.rows import bindable, fetch, from_text, to_text
 from threadwire.storage.sqlite.transaction import Transaction
@@ -30,29 +32,40 @@ class SqliteAssistants:
         self._writer = writer
         self._readers = readers
 
-    async def create(self, assistant: Assistant, *, if_exists: str = "raise") -> Assistant:
+    async def create(
+        self, assistant: Assistant, *, if_exists: str = "raise", access: AccessFilter = EVERYTHING
+    ) -> Assistant:
         def create(transaction: Transaction) -> Assistant:
             existing = _find(transaction.db, assistant.assistant_id)
             if existing is None:
                 _write(transaction.db, assistant)
                 _add_version(transaction.db, assistant, assistant.created_at)
                 return assistant
-            if if_exists != "do_nothing":
+            if if_exists != "do_nothing" or not access.matches(existing.metadata):
                 raise Conflict(f"Assistant {assistant.assistant_id} already exists")
             return existing
 
         # At every startup an assistant is created for each graph, and nearly always it exists already.
-        if if_exists == "do_nothing" and (existing := await self.get(assistant.assistant_id)) is not None:
+        if if_exists == "do_nothing" and (
+            (existing := await self.get(assistant.assistant_id, access=access)) is not None
+        ):
             return existing
         return await self._writer.do(create)
 
-    async def get(self, assistant_id: AssistantId) -> Assistant | None:
+    async def get(self, assistant_id: AssistantId, *, access: AccessFilter = EVERYTHING) -> Assistant | None:
         with self._readers.lend() as db:
-            return _find(db, assistant_id)
+            return _find(db, assistant_id, access)
 
-    async def update(self, assistant_id: AssistantId, change: Callable[[Assistant], Assistant], now: int) -> Assistant:
+    async def update(
+        self,
+        assistant_id: AssistantId,
+        change: Callable[[Assistant], Assistant],
+        now: int,
+        *,
+        access: AccessFilter = EVERYTHING,
+    ) -> Assistant:
         def update(transaction: Transaction) -> Assistant:
-            existing = _require(transaction.db, assistant_id)
+            existing = _require(transaction.db, assistant_id, access)
             changed = replace(
                 change(existing),
                 assistant_id=assistant_id,
@@ -67,9 +80,11 @@ class SqliteAssistants:
 
         return await self._writer.do(update)
 
-    async def set_latest(self, assistant_id: AssistantId, version: int, now: int) -> Assistant:
+    async def set_latest(
+        self, assistant_id: AssistantId, version: int, now: int, *, access: AccessFilter = EVERYTHING
+    ) -> Assistant:
         def set_latest(transaction: Transaction) -> Assistant:
-            existing = _require(transaction.db, assistant_id)
+            existing = _require(transaction.db, assistant_id, access)
             restored = _find_version(transaction.db, assistant_id, version).restored(existing, now)
             _write(transaction.db, restored)
             return restored
@@ -77,27 +92,40 @@ class SqliteAssistants:
         return await self._writer.do(set_latest)
 
     async def versions(
-        self, assistant_id: AssistantId, *, metadata: dict[str, Any], limit: int = 10, offset: int = 0
+        self,
+        assistant_id: AssistantId,
+        *,
+        metadata: dict[str, Any],
+        limit: int = 10,
+        offset: int = 0,
+        access: AccessFilter = EVERYTHING,
     ) -> list[AssistantVersion]:
-        return await self._readers.run_in_thread(partial(_versions, assistant_id, metadata, limit, offset))
+        return await self._readers.run_in_thread(partial(_versions, assistant_id, metadata, limit, offset, access))
 
-    async def delete(self, assistant_id: AssistantId) -> None:
+    async def delete(self, assistant_id: AssistantId, *, access: AccessFilter = EVERYTHING) -> None:
         def delete(transaction: Transaction) -> None:
-            _require(transaction.db, assistant_id)
+            _require(transaction.db, assistant_id, access)
             for table in ("assistants", "assistant_versions", "crons"):
                 transaction.db.execute(f"DELETE FROM {table} WHERE assistant = ?", (key_of(assistant_id),))
 
-        await self._writer.do(delete)
+        await self._writer.do(delete, essential=True)
 
-    async def search(self, query: AssistantQuery) -> list[Assistant]:
-        return await self._readers.run_in_thread(partial(_search, query))
+    async def search(self, query: AssistantQuery, *, access: AccessFilter = EVERYTHING) -> list[Assistant]:
+        return await self._readers.run_in_thread(partial(_search, query, access))
 
-    async def count(self, query: AssistantQuery) -> int:
-        return await self._readers.run_in_thread(partial(_count, query))
+    async def count(self, query: AssistantQuery, *, access: AccessFilter = EVERYTHING) -> int:
+        return await self._readers.run_in_thread(partial(_count, query, access))
+
+
+# Not `INSERT OR REPLACE`: it would not fire the trigger that removes the labels of the replaced row.
+_WRITE = """INSERT INTO assistants VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT DO UPDATE SET graph_id = excluded.graph_id, name = excluded.name, created_at = excluded.created_at,
+  updated_at = excluded.updated_at, version = excluded.version, description = excluded.description,
+  config = excluded.config, context = excluded.context, metadata = excluded.metadata, owner = excluded.owner"""
 
 
 def _write(db: apsw.Connection, assistant: Assistant) -> None:
-    db.execute("INSERT OR REPLACE INTO assistants VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", _row(assistant))
+    db.execute(_WRITE, _row(assistant))
 
 
 def _add_version(db: apsw.Connection, assistant: Assistant, at: int) -> None:
@@ -128,28 +156,36 @@ def _find_version(db: apsw.Connection, assistant_id: AssistantId, version: int) 
 
 
 def _versions(
-    assistant_id: AssistantId, metadata: dict[str, Any], limit: int, offset: int, db: apsw.Connection
+    assistant_id: AssistantId,
+    metadata: dict[str, Any],
+    limit: int,
+    offset: int,
+    access: AccessFilter,
+    db: apsw.Connection,
 ) -> list[AssistantVersion]:
     matching = "AND json_contains(metadata, ?)" if metadata else ""
-    sql = f"SELECT * FROM assistant_versions WHERE assistant = ? {matching} ORDER BY version DESC LIMIT ? OFFSET ?"
+    allowed, bindings = and_allows("metadata", access)
+    where = f"assistant = ? {matching}{allowed}"
+    sql = f"SELECT * FROM assistant_versions WHERE {where} ORDER BY version DESC LIMIT ? OFFSET ?"
     filters = [apsw.pyobject(metadata)] if metadata else []
-    return [_version(row) for row in fetch(db, sql, [key_of(assistant_id), *filters, limit, offset])]
+    return [_version(row) for row in fetch(db, sql, [key_of(assistant_id), *filters, *bindings, limit, offset])]
 
 
-def _find(db: apsw.Connection, assistant_id: AssistantId) -> Assistant | None:
-    for row in fetch(db, "SELECT * FROM assistants WHERE assistant = ?", (key_of(assistant_id),)):
+def _find(db: apsw.Connection, assistant_id: AssistantId, access: AccessFilter = EVERYTHING) -> Assistant | None:
+    allowed, bindings = and_allows("metadata", access)
+    for row in fetch(db, f"SELECT * FROM assistants WHERE assistant = ?{allowed}", [key_of(assistant_id), *bindings]):
         return _assistant(row)
     return None
 
 
-def _require(db: apsw.Connection, assistant_id: AssistantId) -> Assistant:
-    if (existing := _find(db, assistant_id)) is None:
+def _require(db: apsw.Connection, assistant_id: AssistantId, access: AccessFilter) -> Assistant:
+    if (existing := _find(db, assistant_id, access)) is None:
         raise NotFound(f"Assistant {assistant_id} not found")
     return existing
 
 
-def _search(query: AssistantQuery, db: apsw.Connection) -> list[Assistant]:
-    where, bindings = _where(query)
+def _search(query: AssistantQuery, access: AccessFilter, db: apsw.Connection) -> list[Assistant]:
+    where, bindings = _where(query, access)
     order = "DESC" if query.descending else "ASC"
     sql = (
         f"SELECT * FROM assistants {where} ORDER BY {_SORT[query.sort_by]} {order}, assistant {order} LIMIT ? OFFSET ?"
@@ -157,14 +193,17 @@ def _search(query: AssistantQuery, db: apsw.Connection) -> list[Assistant]:
     return [_assistant(row) for row in fetch(db, sql, [*bindings, query.limit, query.offset])]
 
 
-def _count(query: AssistantQuery, db: apsw.Connection) -> int:
-    where, bindings = _where(query)
+def _count(query: AssistantQuery, access: AccessFilter, db: apsw.Connection) -> int:
+    where, bindings = _where(query, access)
     return int(db.execute(f"SELECT count(*) FROM assistants {where}", bindings).get)
 
 
-def _where(query: AssistantQuery) -> tuple[str, list[Any]]:
+def _where(query: AssistantQuery, access: AccessFilter) -> tuple[str, list[Any]]:
     terms: list[str] = []
     bindings: list[Any] = []
+    for term, values in (labelled("assistant_labels", "assistant", access), allows("metadata", access)):
+        terms += [term] if term else []
+        bindings += values
     if query.graph_id is not None:
         terms.append("graph_id = ?")
         bindings.append(bindable(query.graph_id))

@@ -3,19 +3,14 @@
 from collections.abc import Iterable
 
 import apsw
-from langgraph.checkpoint.base import Checkpoint
 
 from threadwire.core.ids import RunId, ThreadId
-from threadwire.storage.sqlite.keys import Key, key_of, name_of
+from threadwire.storage.checkpoint_encoding import channel_versions, inline_channels
+from threadwire.storage.sqlite.id_keys import Key, key_of, name_of
 from threadwire.storage.sqlite.rows import fetch, from_text
-from threadwire.storage.sqlite.serializer import strict_serializer
 from threadwire.storage.sqlite.transaction import Transaction
 
 _TABLES = ("checkpoints", "checkpoint_blobs", "checkpoint_writes")
-
-
-# For the channel names and versions that the driver itself reads in a checkpoint, never for user types.
-_SERIALIZER = strict_serializer()
 
 
 def delete_checkpoints_of(db: apsw.Connection, thread_id: ThreadId, run_id: RunId) -> None:
@@ -97,16 +92,16 @@ def _needed(db: apsw.Connection, thread: Key, ns: str, newest: str) -> set[str]:
         parent, kind, data, metadata = row[0]
         if deltas is None:
             deltas = set(from_text(metadata).get("counters_since_delta_snapshot") or ())
-        deltas -= _stored_channels(db, thread, ns, _SERIALIZER.loads_typed((kind, data)))
+        deltas -= _stored_channels(db, thread, ns, kind, data)
         current = parent if deltas else None
     return needed
 
 
-def _stored_channels(db: apsw.Connection, thread: Key, ns: str, checkpoint: Checkpoint) -> set[str]:
-    stored = set(checkpoint["channel_values"])
+def _stored_channels(db: apsw.Connection, thread: Key, ns: str, kind: str, data: bytes) -> set[str]:
+    stored = inline_channels(kind, data)
     sql = "SELECT 1 FROM checkpoint_blobs WHERE thread = ? AND ns = ? AND channel = ? AND version = ?"
-    for channel, version in checkpoint["channel_versions"].items():
-        if db.execute(sql, (thread, ns, channel, str(version))).get is not None:
+    for channel, version in channel_versions(kind, data):
+        if db.execute(sql, (thread, ns, channel, version)).get is not None:
             stored.add(channel)
     return stored
 
@@ -114,9 +109,10 @@ def _stored_channels(db: apsw.Connection, thread: Key, ns: str, checkpoint: Chec
 def _remove(db: apsw.Connection, thread: Key, ns: str, checkpoints: set[str]) -> None:
     """Remove checkpoints of one namespace, their writes, and the blobs that no other checkpoint uses.
 
-    Not every remaining checkpoint has to be read. Children inherit a version until the channel is written again. So if
-    a checkpoint older than all removed ones shares a version with a removed one, then the removed one's nearest
-    remaining ancestor has that version too, and that ancestor is the parent of a removed checkpoint.
+    Of the checkpoints older than all removed ones, only the parents of removed checkpoints have to be read. A child
+    inherits a version until the channel is written again. So if an older checkpoint shares a version with a removed
+    one, the nearest remaining ancestor of the removed one has that version too, and this ancestor is the parent of a
+    removed checkpoint.
     """
     if not checkpoints:
         return
@@ -125,7 +121,7 @@ def _remove(db: apsw.Connection, thread: Key, ns: str, checkpoints: set[str]) ->
     for checkpoint in checkpoints:
         sql = "SELECT parent, type, data FROM checkpoints WHERE thread = ? AND ns = ? AND checkpoint = ?"
         for parent, kind, data in fetch(db, sql, (thread, ns, checkpoint)):
-            versions |= _versions(kind, data)
+            versions |= channel_versions(kind, data)
             parents.add(parent)
     for table in ("checkpoints", "checkpoint_writes"):
         sql = f"DELETE FROM {table} WHERE thread = ? AND ns = ? AND checkpoint = ?"
@@ -136,11 +132,6 @@ def _remove(db: apsw.Connection, thread: Key, ns: str, checkpoints: set[str]) ->
         row for parent in parents - {None} for row in fetch(db, f"{others} AND checkpoint = ?", (thread, ns, parent))
     ]
     for _, kind, data in [*later, *before]:
-        versions -= _versions(kind, data)
+        versions -= channel_versions(kind, data)
     sql = "DELETE FROM checkpoint_blobs WHERE thread = ? AND ns = ? AND channel = ? AND version = ?"
     db.executemany(sql, [(thread, ns, channel, version) for channel, version in versions])
-
-
-def _versions(kind: str, data: bytes) -> set[tuple[str, str]]:
-    checkpoint: Checkpoint = _SERIALIZER.loads_typed((kind, data))
-    return {(channel, str(version)) for channel, version in checkpoint["channel_versions"].items()}

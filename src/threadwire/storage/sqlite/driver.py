@@ -8,27 +8,37 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 
+import apsw
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
-from threadwire.errors import DataDirectoryLocked, StorageError, StorageFailed
-from threadwire.storage.abc import Storage
+from threadwire.core.records import Run
+from threadwire.errors import DataDirectoryLocked, StorageError, StorageFailed, StorageFull
+from threadwire.storage.abc import Keys, Storage
+from threadwire.storage.log_watchers import LocalWatchers
+from threadwire.storage.serializer import strict_serializer
 from threadwire.storage.sqlite.assistants import SqliteAssistants
 from threadwire.storage.sqlite.checkpoints import SqliteCheckpoints
 from threadwire.storage.sqlite.crons import SqliteCrons
 from threadwire.storage.sqlite.deliveries import SqliteDeliveries
+from threadwire.storage.sqlite.disk_space import DiskSpace
 from threadwire.storage.sqlite.fold_snapshots import SqliteFoldSnapshots
 from threadwire.storage.sqlite.integrity import require_database, translate_open_errors
 from threadwire.storage.sqlite.items import SqliteItems
-from threadwire.storage.sqlite.log import LocalWatchers, SqliteLog
+from threadwire.storage.sqlite.keys import SqliteKeys
+from threadwire.storage.sqlite.keys_file import open_keys_file
+from threadwire.storage.sqlite.log import SqliteLog
 from threadwire.storage.sqlite.readers import Readers
+from threadwire.storage.sqlite.run_handle import SqliteRunHandle
 from threadwire.storage.sqlite.runs import SqliteRuns
 from threadwire.storage.sqlite.schema import open_writer
-from threadwire.storage.sqlite.serializer import strict_serializer
 from threadwire.storage.sqlite.tail_cache import TailCache
 from threadwire.storage.sqlite.threads import SqliteThreads
+from threadwire.storage.sqlite.tickets import SqliteTickets
+from threadwire.storage.sqlite.upkeep import Upkeep
 from threadwire.storage.sqlite.write_ahead_log import WriteAheadLog
 from threadwire.storage.sqlite.writer import Writer
 
+KEYS_FILE = "keys.db"
 _TAIL_BYTES = 32 * 1024 * 1024
 
 
@@ -45,8 +55,12 @@ class SqliteStorage:
         watchers: LocalWatchers,
         clock: Callable[[], int],
         serializer: SerializerProtocol,
+        space: DiskSpace,
+        keys_file: apsw.Connection,
     ) -> None:
         self._writer = writer
+        self._space = space
+        self._clock = clock
         self.log = SqliteLog(writer, readers, tails, watchers, clock)
         self.checkpoints = SqliteCheckpoints(writer, readers, serializer)
         self.threads = SqliteThreads(writer, readers, clock, self.checkpoints)
@@ -56,10 +70,19 @@ class SqliteStorage:
         self.deliveries = SqliteDeliveries(writer, readers)
         self.items = SqliteItems(writer, readers)
         self.fold_snapshots = SqliteFoldSnapshots(writer, readers)
+        self.keys = SqliteKeys(keys_file)
+        self.tickets = SqliteTickets(keys_file)
+
+    def handle(self, run: Run) -> SqliteRunHandle:
+        return SqliteRunHandle(run, self._writer, self.checkpoints, self._clock)
 
     @property
     def fatal_error(self) -> StorageFailed | None:
         return self._writer.fatal_error
+
+    @property
+    def write_error(self) -> StorageFull | None:
+        return self._space.error() if self._space.full else None
 
     async def wait_for_failure(self) -> None:
         await self._writer.wait_for_failure()
@@ -81,15 +104,30 @@ async def open_sqlite_storage(
         require_database(path)
         tails, watchers = TailCache(_TAIL_BYTES), LocalWatchers()
         with translate_open_errors(path):
+            space = DiskSpace(directory)
             db = open_writer(path)
             stack.callback(db.close)
             wal = WriteAheadLog(db, path)
             stack.callback(wal.close)
             readers = Readers(path)
             stack.callback(readers.close)
-            writer = Writer(db, wal, tails, watchers, asyncio.get_running_loop())
+            writer = Writer(db, wal, tails, watchers, asyncio.get_running_loop(), space)
             stack.callback(writer.close)
-        yield SqliteStorage(writer, readers, tails, watchers, clock, serializer or strict_serializer())
+            stack.callback(Upkeep(writer, readers, space, tails).close)
+        keys_file = stack.enter_context(open_keys_file(directory / KEYS_FILE))
+        serializer = serializer or strict_serializer()
+        yield SqliteStorage(writer, readers, tails, watchers, clock, serializer, space, keys_file)
+
+
+@asynccontextmanager
+async def open_sqlite_keys(directory: Path) -> AsyncIterator[Keys]:
+    """Open only the API keys in `directory`, which a server may be using."""
+    try:
+        _create(directory)
+    except OSError as error:
+        raise _unusable(directory, error) from error
+    with open_keys_file(directory / KEYS_FILE) as db:
+        yield SqliteKeys(db)
 
 
 def _create(directory: Path) -> None:
@@ -102,7 +140,8 @@ def _create(directory: Path) -> None:
 @contextmanager
 def _locked(directory: Path) -> Iterator[None]:
     """Hold the directory's lock, which proves that no other process uses the directory and that the previous one has
-    ended. A child process forked by user code must close the lock, or it would hold it after its parent has ended."""
+    ended. A process that the project's code forks must close the lock, or it would hold it after this process
+    has ended."""
     try:
         _create(directory)
         handle = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

@@ -1,9 +1,13 @@
-"""Snapshots of folds, beside the log."""
+"""Snapshots of folds, beside the log. They may be large, so they are compressed and decompressed in other threads."""
+
+import asyncio
+
+import apsw
 
 from threadwire.core.ids import Seq, ThreadId
 from threadwire.core.records import FoldSnapshot
-from threadwire.storage.sqlite.compression import compress, decompress
-from threadwire.storage.sqlite.keys import key_of
+from threadwire.storage.compression import compress, decompress
+from threadwire.storage.sqlite.id_keys import key_of
 from threadwire.storage.sqlite.readers import Readers
 from threadwire.storage.sqlite.rows import fetch
 from threadwire.storage.sqlite.transaction import Transaction
@@ -20,7 +24,7 @@ class SqliteFoldSnapshots:
         self._readers = readers
 
     async def put(self, thread_id: ThreadId, name: str, snapshot: FoldSnapshot) -> None:
-        packed = compress(snapshot.data)
+        packed = await asyncio.to_thread(compress, snapshot.data)
         row = (int(packed is not None), snapshot.data if packed is None else packed)
 
         def put(transaction: Transaction) -> None:
@@ -32,7 +36,10 @@ class SqliteFoldSnapshots:
 
     async def get(self, thread_id: ThreadId, name: str) -> FoldSnapshot | None:
         sql = "SELECT seq, packed, data FROM fold_snapshots WHERE thread = ? AND name = ?"
-        with self._readers.lend() as db:
+
+        def get(db: apsw.Connection) -> FoldSnapshot | None:
             for seq, packed, data in fetch(db, sql, (key_of(thread_id), name)):
                 return FoldSnapshot(Seq(seq), decompress(data) if packed else data)
-        return None
+            return None
+
+        return await self._readers.run_in_thread(get)

@@ -94,6 +94,6 @@ def damage_error(error: Exception, file: str) -> StorageDamaged:
         file=file,
         error=repr(error),
         check=f"sqlite3 {file} 'PRAGMA integrity_check'",
-        action="stop the server, then restore a backup or save the readable data with .recover",
+        hint="Stop the server, then restore a backup or save the readable data with .recover.",
     )
     return StorageDamaged(f"The database or its disk is damaged: {error}. The server log names the file.")

@@ -2,13 +2,15 @@
 
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import islice
 from typing import Any
 
 import apsw
 
-from threadwire.core.items import (
+from threadwire.core.access_filter import EVERYTHING, AccessFilter
+from threadwire.core.store_items import (
     ANY,
     DropItem,
     GetItem,
@@ -23,6 +25,8 @@ from threadwire.core.items import (
     select_namespaces,
 )
 from threadwire.core.vectors import similarities
+from threadwire.errors import Conflict, StorageUnavailable
+from threadwire.storage.sqlite.access_terms import and_allows
 from threadwire.storage.sqlite.readers import Readers
 from threadwire.storage.sqlite.rows import bindable, fetch, from_bindable, from_text, read_transaction, to_text
 from threadwire.storage.sqlite.transaction import Transaction
@@ -56,12 +60,13 @@ class SqliteItems:
         return batch.results
 
     async def sweep(self, now: int, limit: int = 1000) -> int:
-        return await self._writer.do_on_writer_thread(partial(_sweep, now, limit))
+        return await self._writer.do_on_writer_thread(partial(_sweep, now, limit), essential=True)
 
     def _enqueue(self, batch: "_Batch") -> Operation[None] | None:
         """Enqueue the changes of a batch. Returns the job to wait for, if any."""
         if batch.refreshed:
-            self._writer.enqueue(Operation(partial(_refresh, batch.refreshed, batch.now)))
+            with suppress(StorageUnavailable):  # the read succeeds nevertheless
+                self._writer.enqueue(Operation(partial(_refresh, batch.refreshed, batch.now)))
         if not batch.changes:
             return None
         job = Operation(batch.change, weight=batch.weight)
@@ -70,7 +75,7 @@ class SqliteItems:
 
 
 class _Batch:
-    """Operations that are first read on a read connection, then written by the writer. Values are serialized
+    """Operations: the reads are executed first, on a read connection, the writes by the writer. Values are serialized
     immediately, because the caller may modify them later."""
 
     def __init__(self, operations: Sequence[ItemOperation], now: int) -> None:
@@ -98,8 +103,11 @@ class _Batch:
 
     def change(self, transaction: Transaction) -> None:
         for change in self.changes:
+            if isinstance(change, _PreparedPut):
+                change.check(transaction.db, self.now)  # before the first change: all or nothing
+        for change in self.changes:
             if isinstance(change, DropItem):
-                _remove(transaction.db, _text_of(change.namespace), change.key)
+                _remove(transaction.db, _text_of(change.namespace), change.key, change.access)
             else:
                 change.write(transaction.db, self.now)
 
@@ -133,6 +141,15 @@ class _PreparedPut:
         self._value = to_text(put.value)
         self.weight = len(self._value) + sum(map(len, put.vectors))
 
+    def check(self, db: apsw.Connection, now: int) -> None:
+        """Raise `Conflict` if the put would replace a foreign item."""
+        put = self._put
+        if put.access:
+            bindings = (self._namespace, bindable(put.key), now, apsw.pyobject(put.access))
+            sql = "namespace = ? AND key = ? AND ifnull(expires_at > ?, 1) AND NOT access_allows(value, ?)"
+            if db.execute(f"SELECT 1 FROM items WHERE {sql}", bindings).get is not None:
+                raise Conflict(f"Item '{put.key}' already exists")
+
     def write(self, db: apsw.Connection, now: int) -> None:
         put = self._put
         created_at, owner = now, put.owner
@@ -151,10 +168,13 @@ class _PreparedPut:
         )
 
 
-def _remove(db: apsw.Connection, namespace: str, key: str) -> list[tuple[int, int | None, str | None]]:
+def _remove(
+    db: apsw.Connection, namespace: str, key: str, access: AccessFilter = EVERYTHING
+) -> list[tuple[int, int | None, str | None]]:
     """Remove an item. Returns its `created_at`, `expires_at` and owner."""
-    sql = "SELECT position, created_at, expires_at, owner FROM items WHERE namespace = ? AND key = ?"
-    removed = fetch(db, sql, (namespace, bindable(key)))
+    allowed, bindings = and_allows("value", access)
+    sql = f"SELECT position, created_at, expires_at, owner FROM items WHERE namespace = ? AND key = ?{allowed}"
+    removed = fetch(db, sql, [namespace, bindable(key), *bindings])
     _remove_at(db, [position for position, *_ in removed])
     return [(created_at, expires_at, owner) for _, created_at, expires_at, owner in removed]
 
@@ -181,12 +201,14 @@ def _sweep(now: int, limit: int, transaction: Transaction) -> int:
 
 
 def _get(db: apsw.Connection, get: GetItem, now: int) -> list[tuple[_Row, float | None]]:
-    sql = f"SELECT {_ITEM} FROM items WHERE namespace = ? AND key = ? AND ifnull(expires_at > ?, 1)"
-    return [(row, None) for row in fetch(db, sql, (_text_of(get.namespace), bindable(get.key), now))]
+    allowed, bindings = and_allows("value", get.access)
+    sql = f"SELECT {_ITEM} FROM items WHERE namespace = ? AND key = ? AND ifnull(expires_at > ?, 1){allowed}"
+    rows = fetch(db, sql, [_text_of(get.namespace), bindable(get.key), now, *bindings])
+    return [(row, None) for row in rows]
 
 
 def _search(db: apsw.Connection, search: SearchItems, now: int) -> list[tuple[_Row, float | None]]:
-    where, bindings = _where(search.prefix, now)
+    where, bindings = _where(search.prefix, now, search.access)
     if search.filter:
         where += " AND json_satisfies(value, ?)"
         bindings.append(apsw.pyobject(search.filter))
@@ -220,7 +242,7 @@ def _scores(rows: Iterator[tuple[int, bytes | None]], near: bytes) -> Iterator[t
 def _namespaces(db: apsw.Connection, wanted: ListNamespaces, now: int) -> list[Labels]:
     """Return the namespaces that may match. Only the longest prefix without a wildcard is applied here."""
     longest = max((_before_wildcard(path) for path in wanted.prefixes), key=len, default=())
-    where, bindings = _where(longest, now)
+    where, bindings = _where(longest, now, wanted.access)
     return [
         tuple(json.loads(text))
         for (text,) in fetch(db, f"SELECT DISTINCT namespace FROM items WHERE {where}", bindings)
@@ -231,9 +253,10 @@ def _before_wildcard(path: Labels) -> Labels:
     return path[: path.index(ANY)] if ANY in path else path
 
 
-def _where(prefix: Labels, now: int) -> tuple[str, list[Any]]:
-    """Select the items in the namespace or below it that have not expired."""
-    where, bindings = "ifnull(expires_at > ?, 1)", [now]
+def _where(prefix: Labels, now: int, access: AccessFilter) -> tuple[str, list[Any]]:
+    """Select the items in the namespace or below it that have not expired and are not foreign."""
+    allowed, extra = and_allows("value", access)
+    where, bindings = f"ifnull(expires_at > ?, 1){allowed}", [now, *extra]
     if not prefix:
         return where, bindings
     # In a JSON array a label is followed by a comma or a closing bracket, and the comma sorts first.

@@ -1,19 +1,18 @@
 """The thread log: appended through the writer's queue, read from the tail cache or from the segments on disk."""
 
-import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from types import TracebackType
 
 import apsw
 
-from threadwire.core.entries import Draft, Entry, Fence
+from threadwire.core.entries import Draft, Entry
 from threadwire.core.ids import RunId, Seq, ThreadId
 from threadwire.core.records import LogCounters
 from threadwire.errors import NotFound
-from threadwire.storage.sqlite.keys import key_of, name_of
+from threadwire.storage.log_watchers import LocalWakeup, LocalWatchers
+from threadwire.storage.segments import encode, unpack
+from threadwire.storage.sqlite.id_keys import key_of, name_of
 from threadwire.storage.sqlite.readers import Readers
-from threadwire.storage.sqlite.segments import encode, unpack
 from threadwire.storage.sqlite.tail_cache import TailCache
 from threadwire.storage.sqlite.write_jobs import AppendJob
 from threadwire.storage.sqlite.writer import Writer
@@ -30,7 +29,7 @@ SELECT first_seq, run, attempt, at, packed, data FROM segments
 
 class SqliteLog:
     def __init__(
-        self, writer: Writer, readers: Readers, tails: TailCache, watchers: "LocalWatchers", clock: Callable[[], int]
+        self, writer: Writer, readers: Readers, tails: TailCache, watchers: LocalWatchers, clock: Callable[[], int]
     ) -> None:
         self._writer = writer
         self._readers = readers
@@ -38,17 +37,9 @@ class SqliteLog:
         self._watchers = watchers
         self._clock = clock
 
-    def append(self, thread_id: ThreadId, drafts: Sequence[Draft], fence: Fence | None = None) -> AppendJob:
-        if fence is None:
-            require_thread(self._readers, thread_id)
-        return self._writer.append(thread_id, encode(drafts, self._clock), fence)
-
-    @property
-    def queue_full(self) -> bool:
-        return self._writer.queue_full
-
-    async def wait_for_room(self) -> None:
-        await self._writer.wait_for_room()
+    def append(self, thread_id: ThreadId, drafts: Sequence[Draft]) -> AppendJob:
+        require_thread(self._readers, thread_id)
+        return self._writer.append(thread_id, encode(drafts, self._clock), None)
 
     async def read(
         self, thread_id: ThreadId, after: Seq, *, limit: int = 1000, run_id: RunId | None = None
@@ -57,7 +48,7 @@ class SqliteLog:
         if recent is not None:
             return recent
         found = await self._readers.run_in_thread(partial(_read, thread_id, after, limit, run_id))
-        # Asked after reading, so that it covers every entry that was read.
+        # Checked after reading, so that it covers every entry that was read.
         last_visible = self._writer.last_visible_seq(thread_id)
         return found if last_visible is None else [entry for entry in found if entry.seq <= last_visible]
 
@@ -70,7 +61,7 @@ class SqliteLog:
         last_visible = self._writer.last_visible_seq(thread_id)
         return Seq(last if last_visible is None else min(last, last_visible))
 
-    def watch(self, thread_id: ThreadId) -> "LocalWakeup":
+    def watch(self, thread_id: ThreadId) -> LocalWakeup:
         return LocalWakeup(self._watchers, thread_id)
 
     def counters(self) -> LogCounters:
@@ -102,77 +93,3 @@ def _read(thread_id: ThreadId, after: int, limit: int, run_id: RunId | None, db:
             break
     rows.close()  # otherwise the read transaction would stay open
     return found[:limit]
-
-
-class LocalWakeup:
-    """The hints of one watcher, on the storage's event loop. Kept small, because every open stream has one."""
-
-    __slots__ = ("_hinted", "_thread_id", "_waiter", "_watchers")
-
-    def __init__(self, watchers: "LocalWatchers", thread_id: ThreadId) -> None:
-        self._watchers = watchers
-        self._thread_id = thread_id
-        self._hinted = False
-        self._waiter: asyncio.Future[bool] | None = None
-
-    def __enter__(self) -> "LocalWakeup":
-        self._watchers.add(self._thread_id, self)
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._watchers.remove(self._thread_id, self)
-
-    def hint(self) -> None:
-        if self._waiter is None or self._waiter.done():
-            self._hinted = True
-        else:
-            self._waiter.set_result(True)
-
-    async def wait(self, timeout: float) -> bool:
-        if self._hinted:
-            self._hinted = False
-            return True
-        loop = asyncio.get_running_loop()
-        waiter: asyncio.Future[bool] = loop.create_future()
-        self._waiter = waiter
-        # Not `asyncio.timeout`: every subscriber awaits this for every entry, and a timer costs a tenth as much.
-        timer = loop.call_later(timeout, _expire, waiter)
-        try:
-            return await waiter
-        finally:
-            timer.cancel()
-            self._waiter = None
-
-
-def _expire(waiter: "asyncio.Future[bool]") -> None:
-    if not waiter.done():
-        waiter.set_result(False)
-
-
-class LocalWatchers:
-    """The watchers of each thread. Changed only on the storage's event loop; the writer only reads it.
-
-    No lock is needed: a commit is readable before the writer checks, so a watcher added just afterwards reads it.
-    """
-
-    def __init__(self) -> None:
-        self._watchers: dict[ThreadId, list[LocalWakeup]] = {}
-
-    def add(self, thread_id: ThreadId, wakeup: LocalWakeup) -> None:
-        self._watchers.setdefault(thread_id, []).append(wakeup)
-
-    def remove(self, thread_id: ThreadId, wakeup: LocalWakeup) -> None:
-        watching = self._watchers[thread_id]
-        watching.remove(wakeup)
-        if not watching:
-            del self._watchers[thread_id]
-
-    def watched(self, threads: Iterable[ThreadId]) -> list[ThreadId]:
-        return [thread_id for thread_id in threads if thread_id in self._watchers]
-
-    def hint(self, threads: list[ThreadId]) -> None:
-        for thread_id in threads:
-            for wakeup in self._watchers.get(thread_id, ()):
-                wakeup.hint()

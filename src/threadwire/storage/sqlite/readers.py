@@ -10,6 +10,7 @@ from typing import TypeVar
 
 import apsw
 
+from threadwire.errors import StorageUnavailable
 from threadwire.storage.sqlite.integrity import READ_DAMAGE_ERRORS, damage_error
 from threadwire.storage.sqlite.schema import open_reader
 
@@ -35,8 +36,14 @@ class Readers:
         try:
             db = self._idle.pop()
         except IndexError:
-            db = open_reader(self._path)
+            db = self._open()
         return _Loan(self._idle, db, self._file)
+
+    def _open(self) -> apsw.Connection:
+        try:
+            return open_reader(self._path)
+        except apsw.CantOpenError as error:
+            raise _unavailable(error) from error
 
     async def run_in_thread(self, query: Callable[[apsw.Connection], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._threads, self.run, query)
@@ -69,3 +76,10 @@ class _Loan:
             self._db.close(True)  # it may have cached damaged pages
             raise damage_error(error, self._file) from error
         self._idle.append(self._db)
+        if isinstance(error, apsw.CantOpenError):
+            raise _unavailable(error) from error
+
+
+def _unavailable(error: apsw.CantOpenError) -> StorageUnavailable:
+    """SQLite cannot open a file that exists: the process has too many open files."""
+    return StorageUnavailable(f"The database cannot be read now: {error}. Retry later.")

@@ -4,7 +4,8 @@ Every method that changes something is one job in the writer's queue. So it is a
 that was appended before it.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 from heapq import merge
@@ -13,6 +14,7 @@ from typing import Any, NamedTuple
 
 import apsw
 
+from threadwire.core.access_filter import EVERYTHING, AccessFilter
 from threadwire.core.entries import Draft, Fence, Kind
 from threadwire.core.ids import AssistantId, RunId, Seq, ThreadId
 from threadwire.core.records import (
@@ -20,11 +22,14 @@ from threadwire.core.records import (
     CancelAction,
     Cancelled,
     Ending,
+    Lease,
     NewRun,
+    QueueHint,
     QueueLimits,
     Run,
     RunSelection,
     RunStatus,
+    Suspects,
 )
 from threadwire.core.run_state import (
     MAX_ATTEMPTS_ERROR,
@@ -41,19 +46,23 @@ from threadwire.core.run_state import (
     thread_queue_full,
     user_interrupt_error,
 )
-from threadwire.errors import Conflict, NotFound, RollbackDue, StorageError, ThreadBusy
+from threadwire.errors import Conflict, NotFound, RollbackDue, ThreadBusy
+from threadwire.storage.local_leases import LocalHolds, LocalLeases
+from threadwire.storage.queue_hints import QueueWatcher
+from threadwire.storage.segments import encode
+from threadwire.storage.sqlite.access_terms import RUN_METADATA, and_allows
 from threadwire.storage.sqlite.checkpoint_maintenance import delete_checkpoints_of
 from threadwire.storage.sqlite.deliveries import enqueue_delivery
-from threadwire.storage.sqlite.keys import key_of, name_of
+from threadwire.storage.sqlite.id_keys import key_of, name_of
 from threadwire.storage.sqlite.readers import Readers
 from threadwire.storage.sqlite.rows import fetch, from_text, to_text, to_text_or_null
-from threadwire.storage.sqlite.segments import encode
 from threadwire.storage.sqlite.threads import StateColumns, discard_thread, insert_thread, merged
-from threadwire.storage.sqlite.transaction import Transaction
+from threadwire.storage.sqlite.transaction import HEAD_COLUMNS, Transaction
+from threadwire.storage.sqlite.write_jobs import DeferredCommit, Operation
 from threadwire.storage.sqlite.writer import Writer
 
 RunList = list[Run]
-"""`SqliteRuns` has a method called `list`, which would hide the type."""
+"""`SqliteRuns` has a method called `list`, which would shadow the type."""
 
 _COLUMNS = """run, thread, assistant, graph_id, status, created_at, updated_at, due_at, queued_seq, multitask, attempt,
   crashes, cancel, metadata, kwargs, error, ended_seq, idempotency_key, request_digest, temporary, webhook,
@@ -64,7 +73,14 @@ _CLAIMABLE = "status = 'pending' AND first = 1"
 # Exactly as in the partial indexes, or SQLite would not use them.
 _UNDELAYED = "due_at <= created_at"
 _DELAYED = "due_at > created_at"
+_CANCELLED = "SELECT run, cancel FROM runs WHERE status = 'running' AND cancel IS NOT NULL"
 _SUSPECT_RUNNING = f"EXISTS (SELECT 1 FROM runs WHERE status = 'running' AND crashes >= {SUSPECT_CRASHES})"
+_MAY_CLAIM: dict[Suspects, str] = {
+    # A suspect that waits for a running suspect is claimed when that one ends, not at a given time.
+    "one": f"(crashes < {SUSPECT_CRASHES} OR NOT {_SUSPECT_RUNNING})",
+    "none": f"crashes < {SUSPECT_CRASHES}",
+    "only": f"crashes >= {SUSPECT_CRASHES}",
+}
 
 
 class SqliteRuns:
@@ -72,43 +88,50 @@ class SqliteRuns:
         self._writer = writer
         self._readers = readers
 
-    async def accept(
-        self, new: NewRun, *, start: Callable[[Run], None] | None = None, defer_sync: bool = False
-    ) -> Accepted:
-        def start_run(accepted: Accepted) -> None:
-            if start is not None and accepted.started:
-                start(accepted.run)
+    async def accept(self, new: NewRun, *, claim: Lease | None = None, defer_sync: bool = False) -> Accepted:
+        job = await self._writer.do_until_written(
+            partial(accept_run, new, claim, self._writer.holds), defer_sync=defer_sync
+        )
+        return await committed(job.result, job, defer_sync=defer_sync)
 
-        operation = partial(accept_run, new, start is not None)
-        return await self._writer.do(operation, on_written=start_run, defer_sync=_has_started if defer_sync else None)
-
-    async def get(self, run_id: RunId) -> Run | None:
+    async def get(self, run_id: RunId, *, access: AccessFilter = EVERYTHING) -> Run | None:
         with self._readers.lend() as db:
-            found = _find(db, run_id)
+            found = _find(db, run_id, access)
         await self._writer.sync_barrier()
         return found
 
     async def list(
-        self, thread_id: ThreadId, *, status: RunStatus | None = None, limit: int = 10, offset: int = 0
+        self,
+        thread_id: ThreadId,
+        *,
+        status: RunStatus | None = None,
+        limit: int = 10,
+        offset: int = 0,
+        access: AccessFilter = EVERYTHING,
     ) -> RunList:
-        sql = _RUNS + "WHERE thread = ?1 AND (?2 IS NULL OR status = ?2) ORDER BY position DESC LIMIT ?3 OFFSET ?4"
-        bindings = (key_of(thread_id), status, limit, offset)
+        allowed, extra = and_allows(RUN_METADATA, access)
+        sql = (
+            _RUNS
+            + f"""WHERE thread = ?1 AND (?2 IS NULL OR status = ?2){allowed}
+                          ORDER BY position DESC LIMIT ? OFFSET ?"""
+        )
+        bindings = [key_of(thread_id), status, *extra, limit, offset]
         found = await self._readers.run_in_thread(lambda db: [_run(row) for row in fetch(db, sql, bindings)])
         await self._writer.sync_barrier()
         return found
 
-    async def claim(self, limit: int, *, now: int, exclude: frozenset[ThreadId] = frozenset()) -> RunList:
+    async def claim(self, limit: int, lease: Lease, *, now: int, suspects: Suspects = "one") -> RunList:
+        wanted = _Wanted(limit, now, suspects)
         with self._readers.lend() as db:
             # Workers poll often, and usually nothing is due. That must not cost a write transaction.
-            if not _due(db, limit, now, exclude):
+            if not _due(db, wanted, self._writer.holds):
                 return []
-        return await self._writer.do(partial(_claim, limit, now, exclude))
+        return await self._writer.do(partial(_claim, wanted, lease, self._writer.holds))
 
-    async def next_due(self, *, exclude: frozenset[ThreadId] = frozenset()) -> int | None:
-        # A suspect that waits for a running suspect is claimed when that one ends, not at a given time.
-        may = f"{_CLAIMABLE} AND (crashes < {SUSPECT_CRASHES} OR NOT {_SUSPECT_RUNNING})"
+    async def next_due(self, *, suspects: Suspects = "one") -> int | None:
+        may = f"{_CLAIMABLE} AND {_MAY_CLAIM[suspects]}"
         sql = f"SELECT thread, due_at FROM runs WHERE {may} AND {{}} ORDER BY due_at LIMIT ?"
-        excluded = set(map(key_of, exclude))
+        excluded = set(map(key_of, self._writer.holds.held_threads()))
         enough = (len(excluded) + 1,)  # a thread has at most one of each kind
         with self._readers.lend() as db:
             first = [*fetch(db, sql.format(_UNDELAYED), enough), *fetch(db, sql.format(_DELAYED), enough)]
@@ -121,70 +144,89 @@ class SqliteRuns:
         [(pending, running)] = await self._readers.run_in_thread(lambda db: list(db.execute(sql)))
         return {"pending": pending, "running": running}
 
-    async def cancel(self, run_id: RunId, action: CancelAction, now: int) -> Cancelled | None:
+    async def cancel(
+        self, run_id: RunId, action: CancelAction, now: int, *, access: AccessFilter = EVERYTHING
+    ) -> Cancelled | None:
         def cancel(transaction: Transaction) -> Cancelled | None:
-            run = _find(transaction.db, run_id)
+            run = _find(transaction.db, run_id, access)
             return _cancel(transaction, run, action, now) if run is not None and run.active else None
 
-        return await self._writer.do(cancel)
+        return await self._writer.do(cancel, essential=True)
 
-    async def cancel_many(self, wanted: RunSelection, action: CancelAction, now: int) -> Sequence[Cancelled]:
-        return await self._writer.do(partial(_cancel_many, wanted, action, now))
+    async def cancel_many(
+        self, wanted: RunSelection, action: CancelAction, now: int, *, access: AccessFilter = EVERYTHING
+    ) -> Sequence[Cancelled]:
+        return await self._writer.do(partial(_cancel_many, wanted, action, now, access), essential=True)
 
-    async def finish(self, fence: Fence, ending: Ending, now: int, *, force: bool = False) -> bool:
-        def finish(transaction: Transaction, thread_id: ThreadId) -> None:
-            if self._writer.is_broken(fence) and ending.status != "error" and not ending.rollback:
-                raise StorageError("Entries of this run could not be stored; it can only end in error.")
-            _end(transaction, thread_id, fence, ending, now, force=force)
+    async def renew(self, lease: Lease) -> dict[Fence, CancelAction | None]:
+        self._writer.holds.renew(lease)
+        renewed = self._writer.leases.renew(lease)
+        held = set(self._writer.held_fences())
+        cancelled: dict[RunId, CancelAction] = {}
+        if not held.isdisjoint(renewed):
+            with self._readers.lend() as db:
+                cancelled = {RunId(name_of(run)): action for run, action in fetch(db, _CANCELLED)}
+        return {fence: cancelled.get(fence.run_id) for fence in renewed if fence in held}
 
-        return await self._writer.do_and_release(fence, finish)
+    def watch(self) -> AbstractContextManager[QueueWatcher]:
+        return self._writer.queue_hints.watching()
 
-    async def release(self, fence: Fence, now: int) -> bool:
-        def release(transaction: Transaction, thread_id: ThreadId) -> None:
-            _to_pending(transaction, thread_id, fence.run_id, "crashes", now)
+    async def expire_leases(self, worker: str) -> None:
+        self._writer.leases.expire(worker)
+        self._writer.holds.expire(worker)
+        self._writer.queue_hints.hint(QueueHint.WORK)
 
-        return await self._writer.do_and_release(fence, release)
+    async def reclaim(self, now: int) -> RunList:
+        leases = self._writer.leases
+        if all(map(leases.is_live, self._writer.held_fences())):  # the usual case, which must not cost a transaction
+            return []
+        return await self._writer.do(partial(_reclaim, leases, now), essential=True)
 
-    async def recover(self, now: int) -> RunList:
-        return await self._writer.do(partial(_recover, now))
-
-    async def delete(self, run_id: RunId) -> None:
+    async def delete(self, run_id: RunId, *, access: AccessFilter = EVERYTHING) -> None:
         def delete(transaction: Transaction) -> None:
-            run = _find(transaction.db, run_id)
+            run = _find(transaction.db, run_id, access)
             if run is None:
                 raise NotFound(f"Run {run_id} not found")
             if run.active:
                 raise Conflict(f"Run {run_id} is {run.status}; cancel it or wait for it to end")
             _remove(transaction.db, run_id)
 
-        await self._writer.do(delete)
+        await self._writer.do(delete, essential=True)
 
 
 # Accepting
 
 
-def _has_started(accepted: Accepted) -> bool:
-    return accepted.started
+async def committed(accepted: Accepted, job: Operation[Any], *, defer_sync: bool = False) -> Accepted:
+    """Return a claimed run immediately, with the commit to wait for; return any other run once it is durable."""
+    if accepted.started:
+        return replace(accepted, commit=DeferredCommit(job, defer_sync=defer_sync))
+    await job.wait_or_raise()
+    return accepted
 
 
-def accept_run(new: NewRun, start: bool, transaction: Transaction) -> Accepted:
+def accept_run(new: NewRun, claim: Lease | None, holds: LocalHolds, transaction: Transaction) -> Accepted:
     if (repeated := _find_repeated(transaction.db, new)) is not None:
         return Accepted(repeated, repeated=True)
-    thread = _check_admission(transaction.db, new)
+    thread = _check_admission(transaction, new)
     active = thread is not None and thread.active > 0
-    started = start and not active and new.due_at <= new.created_at
+    free = not active and new.thread_id not in holds.held_threads()
+    lease = claim if free and new.due_at <= new.created_at else None
+    started = lease is not None
     if not started and new.limits is not None:
         _check_limits(transaction.db, new, new.limits, active=0 if thread is None else thread.active)
     stopping: tuple[RunId, ...] = ()
     if active and new.multitask_strategy in ("interrupt", "rollback"):
         stopping = _cancel_active(transaction, new, new.multitask_strategy)
-        thread = _check_admission(transaction.db, new)
+        thread = _check_admission(transaction, new)
     previous = _update_thread(transaction, thread, new, started=started)
     run = _insert(transaction, new, previous, first=not active and not started, started=started)
-    if started:
-        transaction.hold(run.thread_id, run.fence)
-    elif active:
-        _mark_next(transaction.db, new.thread_id)
+    if lease is not None:
+        transaction.hold(run.thread_id, run.fence, lease)
+    else:
+        transaction.hints |= QueueHint.WORK
+        if active:
+            _mark_next(transaction.db, new.thread_id)
     return Accepted(run, started=started, stopping=stopping)
 
 
@@ -201,17 +243,22 @@ class _ThreadRow(NamedTuple):
     config: str
 
 
-def _check_admission(db: apsw.Connection, new: NewRun) -> _ThreadRow | None:
+# One subquery per value: for an outer join SQLite would build a temporary table, at ten times the cost.
+_ADMISSION = f"""SELECT EXISTS (SELECT 1 FROM runs WHERE run = ?2),
+       (SELECT active FROM threads WHERE thread = ?1),
+       (SELECT metadata FROM threads WHERE thread = ?1),
+       (SELECT config FROM threads WHERE thread = ?1), {HEAD_COLUMNS}"""
+
+
+def _check_admission(transaction: Transaction, new: NewRun) -> _ThreadRow | None:
     """Raise if the run must be rejected. Returns the thread's row, or None if the thread has to be created."""
-    # One subquery per value: for an outer join SQLite would build a temporary table, at ten times the cost.
-    sql = """SELECT EXISTS (SELECT 1 FROM runs WHERE run = ?1),
-                    (SELECT active FROM threads WHERE thread = ?2),
-                    (SELECT metadata FROM threads WHERE thread = ?2),
-                    (SELECT config FROM threads WHERE thread = ?2)"""
-    [(run_exists, active, metadata, config)] = db.execute(sql, (key_of(new.run_id), key_of(new.thread_id)))
+    keys = key_of(new.thread_id), key_of(new.run_id)
+    [(run_exists, active, metadata, config, *head)] = transaction.db.execute(_ADMISSION, keys)
+    transaction.use_head(new.thread_id, *head)
     if run_exists:
         raise Conflict(f"Run {new.run_id} already exists")
-    if metadata is None and not new.create_thread:
+    is_foreign = bool(new.access) and metadata is not None and not new.access.matches(from_text(metadata))
+    if is_foreign or (metadata is None and not new.create_thread):
         raise NotFound(f"Thread {new.thread_id} not found")
     if active and new.multitask_strategy == "reject":
         raise ThreadBusy()
@@ -219,7 +266,7 @@ def _check_admission(db: apsw.Connection, new: NewRun) -> _ThreadRow | None:
 
 
 def _check_limits(db: apsw.Connection, new: NewRun, limits: QueueLimits, *, active: int) -> None:
-    """Raise `QueueFull` if no further run may be pending. Both counts read an index of the pending runs alone."""
+    """Raise `QueueFull` if no further run may be pending. Both counts read an index that contains only pending runs."""
     if active >= limits.per_thread and new.multitask_strategy not in ("interrupt", "rollback"):
         of_thread = "SELECT count(*) FROM runs WHERE status = 'pending' AND thread = ?"
         if db.execute(of_thread, (key_of(new.thread_id),)).get >= limits.per_thread:
@@ -232,7 +279,7 @@ def _cancel_active(transaction: Transaction, new: NewRun, action: CancelAction) 
     """Cancel the thread's active runs. Returns the running ones, which have yet to stop."""
     thread = key_of(new.thread_id)
     counted = "UPDATE threads SET active = active + ? WHERE thread = ?"
-    transaction.db.execute(counted, (1, thread))  # the new run, or the thread might be discarded
+    transaction.db.execute(counted, (1, thread))  # count the new run, or the thread might be discarded
     sql = _RUNS + "WHERE thread = ? AND status IN ('pending', 'running') ORDER BY position"
     stopping: list[RunId] = []
     for row in fetch(transaction.db, sql, (thread,)):
@@ -265,10 +312,10 @@ def _update_thread(
 def _insert(
     transaction: Transaction, new: NewRun, previous: dict[str, Any] | None, *, first: bool, started: bool
 ) -> Run:
+    if new.preceding:
+        transaction.append(new.thread_id, _encode_at(new.created_at, *new.preceding))
     queued = transaction.append(new.thread_id, _encode_at(new.created_at, new.queued()), new.run_id, 0)
-    run = new.row(queued)
-    if started:
-        run = replace(run, status="running", attempt=1, started_at=new.created_at)
+    run = new.row(queued, started=started)
     transaction.db.execute(
         f"INSERT INTO runs ({_COLUMNS}, first, thread_was)"
         " VALUES (?,?,?,?,?,?,?,?,?,?,?,0,NULL,?,?,NULL,NULL,?,?,?,?,?,?,?,?,?)",
@@ -303,23 +350,32 @@ def _insert(
 # Claiming
 
 
-def _claim(limit: int, now: int, exclude: frozenset[ThreadId], transaction: Transaction) -> RunList:
-    return [_start(transaction, run, now) for run in _due(transaction.db, limit, now, exclude)]
+class _Wanted(NamedTuple):
+    """Which runs a worker claims."""
+
+    limit: int
+    now: int
+    suspects: Suspects
 
 
-def _due(db: apsw.Connection, limit: int, now: int, exclude: frozenset[ThreadId]) -> RunList:
+def _claim(wanted: _Wanted, lease: Lease, holds: LocalHolds, transaction: Transaction) -> RunList:
+    return [_start(transaction, run, lease, wanted.now) for run in _due(transaction.db, wanted, holds)]
+
+
+def _due(db: apsw.Connection, wanted: _Wanted, holds: LocalHolds) -> RunList:
     """Return the runs to claim now. Reads few other rows, because the indexes contain only claimable runs."""
+    limit, now, suspects = wanted
     found: list[Run] = []
-    excluded = set(exclude)
-    suspect_taken = bool(db.execute(f"SELECT {_SUSPECT_RUNNING}").get)
-    candidates = f"SELECT {_COLUMNS}, position FROM runs WHERE {_CLAIMABLE} AND "
+    excluded = holds.held_threads()
+    suspect_taken = False
+    candidates = f"SELECT {_COLUMNS}, position FROM runs WHERE {_CLAIMABLE} AND {_MAY_CLAIM[suspects]} AND "
     undelayed = db.execute(f"{candidates} {_UNDELAYED} ORDER BY due_at, position")
     delayed = db.execute(f"{candidates} {_DELAYED} AND due_at <= ? ORDER BY due_at, position", (now,))
     for *row, _ in merge(undelayed, delayed, key=itemgetter(_DUE_AT, -1)) if limit > 0 else ():
         run = _run(row)
         if run.thread_id in excluded:
             continue
-        if is_suspect(run.crashes):
+        if suspects == "one" and is_suspect(run.crashes):
             if suspect_taken:
                 continue
             suspect_taken = True
@@ -332,7 +388,7 @@ def _due(db: apsw.Connection, limit: int, now: int, exclude: frozenset[ThreadId]
     return found
 
 
-def _start(transaction: Transaction, run: Run, now: int) -> Run:
+def _start(transaction: Transaction, run: Run, lease: Lease, now: int) -> Run:
     due_at = min(run.due_at, run.created_at)
     started = replace(run, status="running", attempt=run.attempt + 1, due_at=due_at, updated_at=now, started_at=now)
     transaction.db.execute(
@@ -343,7 +399,7 @@ def _start(transaction: Transaction, run: Run, now: int) -> Run:
     transaction.db.execute(_CLEAR_NEXT, (key_of(run.thread_id),))
     if started.attempt == 1:
         _assign_graph(transaction.db, run)
-    transaction.hold(run.thread_id, started.fence)
+    transaction.hold(run.thread_id, started.fence, lease)
     return started
 
 
@@ -391,17 +447,21 @@ def _cancel(transaction: Transaction, run: Run, action: CancelAction, now: int) 
     transaction.db.execute(
         "UPDATE runs SET cancel = ?, updated_at = ? WHERE run = ?", (action, now, key_of(run.run_id))
     )
+    transaction.hints |= QueueHint.STOPS
     return Cancelled(replace(run, cancel=action, updated_at=now), ended=False)
 
 
-def _cancel_many(wanted: RunSelection, action: CancelAction, now: int, transaction: Transaction) -> list[Cancelled]:
+def _cancel_many(
+    wanted: RunSelection, action: CancelAction, now: int, access: AccessFilter, transaction: Transaction
+) -> list[Cancelled]:
     runs: RunList = []
+    allowed, bindings = and_allows(RUN_METADATA, access)
     for status in ("pending", "running") if wanted.status is None else (wanted.status,):
         # Name the index of the few active runs: to get the order, SQLite would prefer to scan all runs.
-        sql = f"{_RUNS} INDEXED BY runs_{status} WHERE status = '{status}' AND (?1 IS NULL OR thread = ?1)"
+        sql = f"{_RUNS} INDEXED BY runs_{status} WHERE status = '{status}' AND (?1 IS NULL OR thread = ?1){allowed}"
         sql += " ORDER BY position"
         thread = None if wanted.thread_id is None else key_of(wanted.thread_id)
-        runs += [_run(row) for row in fetch(transaction.db, sql, (thread,))]
+        runs += [_run(row) for row in fetch(transaction.db, sql, [thread, *bindings])]
     named = None if wanted.run_ids is None else frozenset(wanted.run_ids)
     return [_cancel(transaction, run, action, now) for run in runs if named is None or run.run_id in named]
 
@@ -411,11 +471,11 @@ def _ended(transaction: Transaction, run: Run, ending: Ending, now: int) -> Run:
     assert can_transition(run.status, ending.status)
     if not ending.rollback:
         transaction.db.execute("UPDATE runs SET crashes = ? WHERE run = ?", (run.crashes, key_of(run.run_id)))
-    seq = _end(transaction, run.thread_id, run.fence, ending, now)
+    seq = end_run(transaction, run.thread_id, run.fence, ending, now)
     return replace(run, status=ending.status, error=ending.error, ended_seq=seq, updated_at=now)
 
 
-def _end(
+def end_run(
     transaction: Transaction, thread_id: ThreadId, fence: Fence, ending: Ending, now: int, *, force: bool = True
 ) -> Seq:
     """End a run: write its last entry, its row and the state of its thread (5.3). Every run ends here. Raises
@@ -430,6 +490,7 @@ def _end(
         enqueue_delivery(transaction.db, webhook_run, now, values_of=None if ending.rollback else thread_id)
     if left:
         _mark_next(transaction.db, thread_id)
+        transaction.hints |= QueueHint.WORK
     elif temporary:
         discard_thread(transaction, thread_id, now)
     return seq
@@ -469,7 +530,7 @@ def _close(
 
 
 def _count_ended(db: apsw.Connection, thread_id: ThreadId, now: int) -> int:
-    """Count a run as ended that leaves the thread as it was. Returns the number of active runs left."""
+    """Count a run as ended without changing the thread's state. Returns the number of active runs left."""
     sql = "UPDATE threads SET active = active - 1, updated_at = ? WHERE thread = ? RETURNING active"
     left: int = db.execute(sql, (now, key_of(thread_id))).get
     return left
@@ -507,19 +568,23 @@ def _restore_metadata(db: apsw.Connection, run: Run) -> None:
         db.execute("UPDATE threads SET metadata = ? WHERE thread = ?", (restored, thread))
 
 
-def _to_pending(transaction: Transaction, thread_id: ThreadId, run_id: RunId, crashes: str, now: int) -> None:
-    """Return a run to its previous place in the queue: neither its due time nor its position has changed."""
+def return_to_queue(transaction: Transaction, thread_id: ThreadId, run_id: RunId, crashes: str, now: int) -> None:
+    """Return a run to the queue. It keeps its turn, because neither its due time nor its position has changed."""
     transaction.release(thread_id)
     transaction.db.execute(
         f"UPDATE runs SET status = 'pending', crashes = {crashes}, updated_at = ? WHERE run = ?",
         (now, key_of(run_id)),
     )
     _mark_next(transaction.db, thread_id)
+    transaction.hints |= QueueHint.WORK
 
 
-def _recover(now: int, transaction: Transaction) -> RunList:
+def _reclaim(leases: LocalLeases[Fence], now: int, transaction: Transaction) -> RunList:
     rows = fetch(transaction.db, _RUNS + "WHERE status = 'running' ORDER BY due_at, position")
-    return [_charge(transaction, _run(row), now) for row in rows]
+    lost = [run for run in map(_run, rows) if not leases.is_live(run.fence)]
+    if lost:
+        transaction.hints |= QueueHint.STOPS
+    return [_charge(transaction, run, now) for run in lost]
 
 
 def _charge(transaction: Transaction, run: Run, now: int) -> Run:
@@ -528,7 +593,7 @@ def _charge(transaction: Transaction, run: Run, now: int) -> Run:
         return _ended(transaction, charged, cancelled_ending(run, run.cancel), now)
     if charged.crashes >= MAX_CRASHES:
         return _ended(transaction, charged, Ending("error", error=MAX_ATTEMPTS_ERROR), now)
-    _to_pending(transaction, run.thread_id, run.run_id, "crashes + 1", now)
+    return_to_queue(transaction, run.thread_id, run.run_id, "crashes + 1", now)
     return replace(charged, status="pending", updated_at=now)
 
 
@@ -543,11 +608,12 @@ def _remove(db: apsw.Connection, run_id: RunId) -> None:
     db.execute("DELETE FROM runs WHERE run = ?", (key_of(run_id),))
 
 
-def _find(db: apsw.Connection, run_id: RunId) -> Run | None:
-    return _one(db, _RUNS + "WHERE run = ?", (key_of(run_id),))
+def _find(db: apsw.Connection, run_id: RunId, access: AccessFilter = EVERYTHING) -> Run | None:
+    allowed, bindings = and_allows(RUN_METADATA, access)
+    return _one(db, _RUNS + "WHERE run = ?" + allowed, [key_of(run_id), *bindings])
 
 
-def _one(db: apsw.Connection, sql: str, bindings: tuple[Any, ...]) -> Run | None:
+def _one(db: apsw.Connection, sql: str, bindings: Sequence[Any]) -> Run | None:
     for row in fetch(db, sql, bindings):
         return _run(row)
     return None

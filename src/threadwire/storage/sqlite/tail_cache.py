@@ -7,35 +7,7 @@ from collections.abc import Iterable
 
 from threadwire.core.entries import Entry
 from threadwire.core.ids import RunId, Seq, ThreadId
-from threadwire.storage.sqlite.segments import Encoded, decode
-
-_ENTRY_COST = 250
-"""ProjectPersistence overhead of a cached entry in addition to its data, in bytes."""
-
-
-class Segment:
-    """Consecutive entries of one thread by the same attempt, or by none."""
-
-    __slots__ = ("attempt", "entries", "first", "run_id", "thread_id")
-
-    def __init__(self, thread_id: ThreadId, first: int, run_id: RunId | None, attempt: int) -> None:
-        self.thread_id = thread_id
-        self.first = first
-        self.run_id = run_id
-        self.attempt = attempt
-        self.entries: list[Encoded] = []
-
-    @property
-    def last(self) -> int:
-        return self.first + len(self.entries) - 1
-
-    @property
-    def cost(self) -> int:
-        return sum(len(data) for _, data, _, _ in self.entries) + _ENTRY_COST * len(self.entries)
-
-    def after(self, seq: int, limit: int) -> list[Entry]:
-        skip = max(0, seq + 1 - self.first)
-        return decode(self.entries[skip : skip + limit], self.first + skip, self.run_id, self.attempt)
+from threadwire.storage.segments import Segment
 
 
 class _Tail:
@@ -60,6 +32,8 @@ class TailCache:
         self._bytes = 0
         self._lock = threading.Lock()
         self._tails: OrderedDict[ThreadId, _Tail] = OrderedDict()
+        self._used: set[ThreadId] = set()
+        """The threads that have been used since the last `drop_unused`."""
 
     def add(self, segments: Iterable[Segment]) -> None:
         with self._lock:
@@ -71,14 +45,26 @@ class TailCache:
                     self._tails.move_to_end(segment.thread_id)
                 tail.segments.append(segment)
                 tail.firsts.append(segment.first)
+                self._used.add(segment.thread_id)
                 self._bytes += segment.cost
             while self._bytes > self._max_bytes and self._tails:
                 self._evict()
 
     def forget(self, thread_id: ThreadId) -> None:
         with self._lock:
-            if (tail := self._tails.pop(thread_id, None)) is not None:
-                self._bytes -= sum(segment.cost for segment in tail.segments)
+            self._forget(thread_id)
+
+    def drop_unused(self) -> None:
+        """Drop the tails that have not been used since the last call. Memory full of small objects is not returned
+        to the system, so a burst of entries must not stay until the next one."""
+        with self._lock:
+            for thread_id in self._tails.keys() - self._used:
+                self._forget(thread_id)
+            self._used.clear()
+
+    def _forget(self, thread_id: ThreadId) -> None:
+        if (tail := self._tails.pop(thread_id, None)) is not None:
+            self._bytes -= sum(segment.cost for segment in tail.segments)
 
     def read(self, thread_id: ThreadId, after: int, limit: int, run_id: RunId | None) -> list[Entry] | None:
         """Like `Log.read`, or None if some entry after `after` is not cached."""
@@ -87,6 +73,7 @@ class TailCache:
             if tail is None or after + 1 < tail.firsts[0]:
                 return None
             self._tails.move_to_end(thread_id)
+            self._used.add(thread_id)
             segments = tail.segments[bisect_right(tail.firsts, after + 1) - 1 :]
         found: list[Entry] = []
         for segment in segments:

@@ -1,13 +1,14 @@
 """Search threads: choose the index to scan, and build the query.
 
-There are three access paths: scan the index of a metadata label, scan the index of the status, or scan in the requested
-sort order until the page is full. The first two are chosen if they lead to few threads, or if their index already has
-the requested order. In a scan by sort order, a filter that most threads match costs little; a filter that few threads
-match is better served by its index. The counters of threads per label and status tell the two apart. So the cost of a
-page does not grow with the number of threads, and neither does that of a total for one label, one status, or both.
+There are three access paths: scan the index of a label of the metadata or of the access filter, scan the index of the
+status, or scan in the requested sort order until the page is full. The first two are chosen if they lead to few
+threads, or if their index already has the requested order. In a scan by sort order, a filter that most threads match
+costs little; a filter that few threads match is better served by its index. The counters of threads per label and
+status tell the two apart. So the cost of a page does not grow with the number of threads, and neither does that of a
+total for one label, one status, or both.
 
-Queries use placeholders only: values from clients are bound, and their keys are compared (`labels`, `contains`) but
-never become part of the SQL.
+Queries use placeholders only: values from clients are bound, and their keys are compared (`metadata_labels`,
+`contains`) but never become part of the SQL.
 """
 
 from dataclasses import replace
@@ -15,9 +16,11 @@ from typing import Any, NamedTuple, get_args
 
 import apsw
 
+from threadwire.core.access_filter import EVERYTHING, AccessFilter
 from threadwire.core.records import ThreadQuery, ThreadStatus
-from threadwire.storage.sqlite.keys import Key, key_of
-from threadwire.storage.sqlite.labels import ALL_THREADS, UNLABELLED, LabelLookup, label_lookup
+from threadwire.storage.sqlite.access_terms import access_lookup, alternative_labels
+from threadwire.storage.sqlite.id_keys import Key, key_of
+from threadwire.storage.sqlite.metadata_labels import ALL_THREADS, UNLABELLED, LabelLookup, label_lookup
 from threadwire.storage.sqlite.rows import fetch
 
 MAX_SORTED = 2000
@@ -36,6 +39,21 @@ _HAS_LABEL = """EXISTS (SELECT 1 FROM thread_labels AS l
 _HAS_VALUES = "json_contains((SELECT s.vals FROM thread_state AS s WHERE s.thread = t.thread), ?)"
 
 
+class _Lookups(NamedTuple):
+    """The labels of the query's metadata and those of the access filter."""
+
+    metadata: LabelLookup
+    access: LabelLookup
+
+    @property
+    def labels(self) -> list[bytes]:
+        return list(dict.fromkeys([*self.metadata.labels, *self.access.labels]))
+
+    @property
+    def exact(self) -> bool:
+        return self.metadata.exact and self.access.exact
+
+
 class _AccessPath(NamedTuple):
     """A table to scan, and the condition that selects its rows, with the values to bind."""
 
@@ -50,12 +68,12 @@ class _AccessPath(NamedTuple):
     status: bool = False
 
 
-def page(query: ThreadQuery, db: apsw.Connection) -> list[Key]:
+def page(query: ThreadQuery, db: apsw.Connection, access: AccessFilter = EVERYTHING) -> list[Key]:
     """Return the keys of the threads of one page, in order."""
     if query.sort_by == "status":
-        return _status_by_status(query, db)
-    lookup, path = _choose(query, db)
-    terms, bindings = _terms(query, lookup, path)
+        return _status_by_status(query, db, access)
+    lookups, path = _choose(query, db, access)
+    terms, bindings = _terms(query, access, lookups, path)
     source, columns = _SCANS[query.sort_by]
     if path is not None:
         source = path.source
@@ -67,7 +85,7 @@ def page(query: ThreadQuery, db: apsw.Connection) -> list[Key]:
     return [thread for (thread,) in fetch(db, sql, [*bindings, query.limit, query.offset])]
 
 
-def _status_by_status(query: ThreadQuery, db: apsw.Connection) -> list[Key]:
+def _status_by_status(query: ThreadQuery, db: apsw.Connection, access: AccessFilter) -> list[Key]:
     """Sort by status: read one status after the other, each sorted by `updated_at`."""
     found: list[Key] = []
     offset = query.offset
@@ -75,20 +93,21 @@ def _status_by_status(query: ThreadQuery, db: apsw.Connection) -> list[Key]:
         if query.status not in (None, status) or len(found) == query.limit:
             continue
         of_status = replace(query, status=status, sort_by="updated_at", limit=query.limit - len(found), offset=offset)
-        if keys := page(of_status, db):
+        if keys := page(of_status, db, access):
             found += keys
             offset = 0
         elif offset:
-            offset -= count(of_status, db)
+            offset -= count(of_status, db, access)
     return found
 
 
-def count(query: ThreadQuery, db: apsw.Connection) -> int:
-    lookup, path = _choose(query, db, total=True)
-    if lookup.exact and len(lookup.labels) <= 1 and not (query.ids or query.values or query.status == "busy"):
-        label = lookup.labels[0] if lookup.labels else ALL_THREADS
+def count(query: ThreadQuery, db: apsw.Connection, access: AccessFilter = EVERYTHING) -> int:
+    lookups, path = _choose(query, db, access, total=True)
+    labels = lookups.labels
+    if lookups.exact and len(labels) <= 1 and not (query.ids or query.values or query.status == "busy"):
+        label = labels[0] if labels else ALL_THREADS
         return _counted(db, label, query.status) - _busy_among(db, label, query.status)
-    terms, bindings = _terms(query, lookup, path)
+    terms, bindings = _terms(query, access, lookups, path)
     source = "threads AS t" if path is None else path.source
     return int(db.execute(f"SELECT count(*) FROM {source} {terms}", bindings).get)
 
@@ -109,24 +128,38 @@ def _busy_among(db: apsw.Connection, label: bytes, status: str | None) -> int:
     return int(db.execute(f"{sql} AND {_HAS_LABEL}", (status, label)).get)
 
 
-def _choose(query: ThreadQuery, db: apsw.Connection, *, total: bool = False) -> tuple[LabelLookup, _AccessPath | None]:
+def _choose(
+    query: ThreadQuery, db: apsw.Connection, access: AccessFilter, *, total: bool = False
+) -> tuple[_Lookups, _AccessPath | None]:
     """Choose the labels to look up and the access path. None is a scan in sort order."""
-    lookup = label_lookup(query.metadata)
-    unlabelled = _counted(db, UNLABELLED) if lookup.labels else 0
+    lookups = _Lookups(label_lookup(query.metadata), access_lookup(access))
+    alternatives = alternative_labels(access)
+    unlabelled = _counted(db, UNLABELLED) if lookups.labels or alternatives else 0
     if unlabelled:
-        lookup = LabelLookup(lookup.labels, exact=False)
-    elif lookup.labels:  # a label that all threads have, such as a project's only graph, does not filter
+        lookups = _Lookups(_inexact(lookups.metadata), _inexact(lookups.access))
+    elif lookups.labels:
         every = _counted(db, ALL_THREADS)
-        lookup = LabelLookup([label for label in lookup.labels if _counted(db, label) < every], lookup.exact)
+        filtering = {label for label in lookups.labels if _counted(db, label) < every}
+        lookups = _Lookups(_only(lookups.metadata, filtering), _only(lookups.access, filtering))
     if query.ids:
-        return lookup, _by_ids(query)
-    paths = [_by_label(db, label, unlabelled) for label in lookup.labels]
+        return lookups, _by_ids(query)
+    paths = [_by_label(db, label, unlabelled) for label in lookups.labels]
+    paths += [_by_alternatives(db, labels, unlabelled) for labels in alternatives]
     if query.status is not None:
         paths.append(_by_status(db, query.status))
     fewest = min(paths, key=lambda path: path.size, default=None)
     if fewest is not None and (total or fewest.size < MAX_SORTED):
-        return lookup, fewest
-    return lookup, next((path for path in paths if path.order == query.sort_by), None)
+        return lookups, fewest
+    return lookups, next((path for path in paths if path.order == query.sort_by), None)
+
+
+def _inexact(lookup: LabelLookup) -> LabelLookup:
+    return LabelLookup(lookup.labels, lookup.exact and not lookup.labels)
+
+
+def _only(lookup: LabelLookup, filtering: set[bytes]) -> LabelLookup:
+    """A label that all threads have, such as a project's only graph, does not filter."""
+    return LabelLookup([label for label in lookup.labels if label in filtering], lookup.exact)
 
 
 def _by_ids(query: ThreadQuery) -> _AccessPath:
@@ -142,6 +175,13 @@ def _by_label(db: apsw.Connection, label: bytes, unlabelled: int) -> _AccessPath
     return _AccessPath(source, "d.label = ?", [label], size, order="created_at", label=label)
 
 
+def _by_alternatives(db: apsw.Connection, labels: list[bytes], unlabelled: int) -> _AccessPath:
+    marks = ", ".join("?" * (len(labels) + 1))
+    term = f"t.thread IN (SELECT l.thread FROM thread_labels AS l WHERE l.label IN ({marks}))"
+    size = sum(_counted(db, label) for label in labels) + unlabelled
+    return _AccessPath(_BY_ID, term, [*labels, UNLABELLED], size)
+
+
 def _by_status(db: apsw.Connection, status: str) -> _AccessPath:
     source, (term, bindings) = "threads AS t INDEXED BY threads_status", _has_status(status)
     if status == "busy":  # the index starts with the number of active runs, so the scan has no usable order
@@ -154,7 +194,9 @@ def _has_status(status: str) -> tuple[str, list[Any]]:
     return ("t.active > 0", []) if status == "busy" else ("t.active = 0 AND t.status = ?", [status])
 
 
-def _terms(query: ThreadQuery, lookup: LabelLookup, path: _AccessPath | None) -> tuple[str, list[Any]]:
+def _terms(
+    query: ThreadQuery, access: AccessFilter, lookups: _Lookups, path: _AccessPath | None
+) -> tuple[str, list[Any]]:
     terms: list[str] = []
     bindings: list[Any] = []
     if path is not None:
@@ -164,14 +206,17 @@ def _terms(query: ThreadQuery, lookup: LabelLookup, path: _AccessPath | None) ->
         term, values = _has_status(query.status)
         terms.append(term)
         bindings += values
-    if query.metadata and lookup.exact:
-        for label in lookup.labels:
-            if path is None or path.label != label:
-                terms.append(_HAS_LABEL)
-                bindings.append(label)
-    elif query.metadata:
+    exact = [lookup for lookup in lookups if lookup.exact]
+    for label in dict.fromkeys(label for lookup in exact for label in lookup.labels):
+        if path is None or path.label != label:
+            terms.append(_HAS_LABEL)
+            bindings.append(label)
+    if not lookups.metadata.exact:
         terms.append("json_contains(t.metadata, ?)")
         bindings.append(apsw.pyobject(query.metadata))
+    if not lookups.access.exact:
+        terms.append("access_allows(t.metadata, ?)")
+        bindings.append(apsw.pyobject(access))
     if query.values:
         terms.append(_HAS_VALUES)
         bindings.append(apsw.pyobject(query.values))

@@ -6,17 +6,31 @@ from typing import Any
 
 import apsw
 
+from threadwire.core.access_filter import EVERYTHING, AccessFilter
 from threadwire.core.entries import Draft, Kind
 from threadwire.core.ids import Seq, ThreadId
-from threadwire.core.records import ExpiryStrategy, Put, RequestedTtl, StateSummary, Thread, ThreadQuery, Ttl
+from threadwire.core.records import (
+    ExpiryStrategy,
+    Lease,
+    Put,
+    QueueHint,
+    RequestedTtl,
+    StateSummary,
+    Thread,
+    ThreadQuery,
+    Ttl,
+)
 from threadwire.errors import Conflict, NotFound
+from threadwire.storage.abc import REMEMBERED_DELETIONS
+from threadwire.storage.segments import encode
 from threadwire.storage.sqlite import thread_search
+from threadwire.storage.sqlite.access_terms import and_allows
 from threadwire.storage.sqlite.checkpoint_maintenance import keep_latest, move_thread
+from threadwire.storage.sqlite.checkpoint_rows import PreparedPut
 from threadwire.storage.sqlite.checkpoints import SqliteCheckpoints
-from threadwire.storage.sqlite.keys import key_of, name_of
+from threadwire.storage.sqlite.id_keys import key_of, name_of
 from threadwire.storage.sqlite.readers import Readers
 from threadwire.storage.sqlite.rows import fetch, from_text, read_transaction, to_text, to_text_or_null
-from threadwire.storage.sqlite.segments import encode
 from threadwire.storage.sqlite.transaction import Transaction
 from threadwire.storage.sqlite.write_jobs import Operation
 from threadwire.storage.sqlite.writer import Writer
@@ -56,17 +70,20 @@ class SqliteThreads:
         thread: Thread,
         *,
         if_exists: str = "raise",
+        new_id: bool = False,
         drafts: Sequence[Draft] = (),
         checkpoints_from: ThreadId | None = None,
+        access: AccessFilter = EVERYTHING,
     ) -> Thread:
         entries = encode(drafts, self._clock)
 
         def create(transaction: Transaction) -> Thread:
-            if transaction.head(thread.thread_id).exists:
-                if if_exists == "do_nothing":
-                    return load_thread(transaction.db, thread.thread_id)
+            if not new_id and transaction.head(thread.thread_id).exists:
+                existing = find_thread(transaction.db, thread.thread_id, access=access)
+                if existing is not None and if_exists == "do_nothing":
+                    return existing
                 raise Conflict(f"Thread {thread.thread_id} already exists")
-            insert_thread(transaction, thread)
+            insert_thread(transaction, thread, new_id=new_id)
             if checkpoints_from is not None:
                 move_thread(transaction.db, checkpoints_from, thread.thread_id)
             if entries:
@@ -75,17 +92,25 @@ class SqliteThreads:
 
         return await self._writer.do(create)
 
-    async def get(self, thread_id: ThreadId) -> Thread | None:
+    async def get(
+        self, thread_id: ThreadId, *, with_state: bool = True, access: AccessFilter = EVERYTHING
+    ) -> Thread | None:
         with self._readers.lend() as db:
-            found = find_thread(db, thread_id)
+            found = find_thread(db, thread_id, with_state=with_state, access=access)
         await self._writer.sync_barrier()
         return found
 
     async def update(
-        self, thread_id: ThreadId, *, metadata: dict[str, Any], ttl: RequestedTtl = "usual", now: int
+        self,
+        thread_id: ThreadId,
+        *,
+        metadata: dict[str, Any],
+        ttl: RequestedTtl = "usual",
+        now: int,
+        access: AccessFilter = EVERYTHING,
     ) -> Thread:
         def update(transaction: Transaction) -> Thread:
-            transaction.require(thread_id, None)
+            require_thread(transaction, thread_id, access)
             db, thread = transaction.db, key_of(thread_id)
             before = db.execute("SELECT metadata FROM threads WHERE thread = ?", (thread,)).get
             sql = "UPDATE threads SET metadata = ?, updated_at = ? WHERE thread = ?"
@@ -98,22 +123,31 @@ class SqliteThreads:
 
         return await self._writer.do(update)
 
-    async def delete(self, thread_id: ThreadId) -> None:
+    async def delete(self, thread_id: ThreadId, *, access: AccessFilter = EVERYTHING) -> None:
         def delete(transaction: Transaction) -> None:
-            transaction.require(thread_id, None)
-            _remove(transaction, thread_id)
+            require_thread(transaction, thread_id, access)
+            _delete(transaction, thread_id)
 
-        await self._writer.do_on_writer_thread(delete)
+        await self._writer.do_on_writer_thread(delete, essential=True)
 
-    async def prune(self, thread_id: ThreadId, now: int) -> bool:
+    async def was_deleted(self, thread_id: ThreadId, *, access: AccessFilter = EVERYTHING) -> bool:
+        if access:
+            return False
+        sql = """SELECT 1 FROM deleted_threads WHERE thread = ?1
+                  AND NOT EXISTS (SELECT 1 FROM threads WHERE thread = ?1)"""
+        with self._readers.lend() as db:
+            return bool(fetch(db, sql, (key_of(thread_id),)))
+
+    async def prune(self, thread_id: ThreadId, now: int, *, access: AccessFilter = EVERYTHING) -> bool:
         def prune(transaction: Transaction) -> bool:
-            sql = "SELECT 1 FROM threads WHERE thread = ? AND active = 0"
-            free = transaction.db.execute(sql, (key_of(thread_id),)).get is not None
+            allowed, bindings = and_allows("metadata", access)
+            sql = f"SELECT 1 FROM threads WHERE thread = ? AND active = 0{allowed}"
+            free = transaction.db.execute(sql, [key_of(thread_id), *bindings]).get is not None
             if free:
                 _prune(transaction, thread_id, now)
             return free
 
-        return await self._writer.do_on_writer_thread(prune)
+        return await self._writer.do_on_writer_thread(prune, essential=True)
 
     async def due(self, now: int, limit: int) -> list[ThreadId]:
         sql = f"SELECT thread FROM threads WHERE {_DUE} ORDER BY updated_at + ttl_minutes * 60000 LIMIT ?"
@@ -125,20 +159,20 @@ class SqliteThreads:
             sql = f"SELECT ttl_strategy FROM threads WHERE thread = ? AND {_DUE}"
             strategy: ExpiryStrategy | None = transaction.db.execute(sql, (key_of(thread_id), now)).get
             if strategy == "delete":
-                _remove(transaction, thread_id)
+                _delete(transaction, thread_id)
             elif strategy == "keep_latest":
                 _prune(transaction, thread_id, now)
             return strategy
 
-        return await self._writer.do_on_writer_thread(expire)
+        return await self._writer.do_on_writer_thread(expire, essential=True)
 
-    async def search(self, query: ThreadQuery) -> list[Thread]:
-        found = await self._readers.run_in_thread(partial(_search, query))
+    async def search(self, query: ThreadQuery, *, access: AccessFilter = EVERYTHING) -> list[Thread]:
+        found = await self._readers.run_in_thread(partial(_search, query, access))
         await self._writer.sync_barrier()
         return found
 
-    async def count(self, query: ThreadQuery) -> int:
-        found = await self._readers.run_in_thread(partial(_count, query))
+    async def count(self, query: ThreadQuery, *, access: AccessFilter = EVERYTHING) -> int:
+        found = await self._readers.run_in_thread(partial(_count, query, access))
         await self._writer.sync_barrier()
         return found
 
@@ -151,13 +185,28 @@ class SqliteThreads:
         *,
         since: Seq,
         now: int,
+        access: AccessFilter = EVERYTHING,
     ) -> "_StateCommit":
+        prepared = [self._checkpoints.prepare(put) for put in puts]
+        return self.commit_prepared(thread_id, summary, drafts, prepared, since=since, now=now, access=access)
+
+    def commit_prepared(
+        self,
+        thread_id: ThreadId,
+        summary: StateSummary,
+        drafts: Sequence[Draft],
+        prepared: Sequence[PreparedPut],
+        *,
+        since: Seq,
+        now: int,
+        access: AccessFilter = EVERYTHING,
+    ) -> "_StateCommit":
+        """`commit_state` with puts that are serialized already."""
         entries = encode(drafts, self._clock)
         state = StateColumns(summary)
-        prepared = [self._checkpoints.prepare(put) for put in puts]
 
         def commit_state(transaction: Transaction) -> bool:
-            transaction.require(thread_id, None)
+            require_thread(transaction, thread_id, access)
             sql = "SELECT active FROM threads WHERE thread = ?"
             if transaction.head(thread_id).last > since or transaction.db.execute(sql, (key_of(thread_id),)).get:
                 return False
@@ -171,6 +220,13 @@ class SqliteThreads:
         job = Operation(commit_state, weight=weight)
         self._writer.enqueue(job, urgent=True)
         return _StateCommit(job)
+
+    async def hold(self, thread_id: ThreadId, lease: Lease) -> None:
+        self._writer.holds.hold(thread_id, lease)
+
+    async def end_hold(self, thread_id: ThreadId, worker: str) -> None:
+        self._writer.holds.end(thread_id, worker)
+        self._writer.queue_hints.hint(QueueHint.WORK)
 
     async def discarded(
         self, *, before: int, exclude: frozenset[ThreadId] = frozenset(), limit: int = 100
@@ -188,19 +244,19 @@ class SqliteThreads:
                 if was_discarded and not transaction.head(thread_id).exists:
                     _remove(transaction, thread_id)
 
-        await self._writer.do_on_writer_thread(sweep)
+        await self._writer.do_on_writer_thread(sweep, essential=True)
 
 
-def _search(query: ThreadQuery, db: apsw.Connection) -> list[Thread]:
+def _search(query: ThreadQuery, access: AccessFilter, db: apsw.Connection) -> list[Thread]:
     # Most of the rows that a search reads are not on the page, so values are only loaded for those that are.
     with read_transaction(db):
         row = _WITH_STATE if query.with_state else _BARE
-        return [_thread(found) for key in thread_search.page(query, db) for found in fetch(db, row, (key,))]
+        return [_thread(found) for key in thread_search.page(query, db, access) for found in fetch(db, row, (key,))]
 
 
-def _count(query: ThreadQuery, db: apsw.Connection) -> int:
+def _count(query: ThreadQuery, access: AccessFilter, db: apsw.Connection) -> int:
     with read_transaction(db):
-        return thread_search.count(query, db)
+        return thread_search.count(query, db, access)
 
 
 def _prune(transaction: Transaction, thread_id: ThreadId, now: int) -> None:
@@ -210,6 +266,15 @@ def _prune(transaction: Transaction, thread_id: ThreadId, now: int) -> None:
         reset = {"cause": "prune", "checkpoint_id": db.execute(sql, (thread,)).get}
         transaction.append(thread_id, encode([Draft(Kind.STATE_RESET, reset, (), now)], lambda: now))
     db.execute("UPDATE threads SET pruned_at = ? WHERE thread = ?", (now, thread))
+
+
+def _delete(transaction: Transaction, thread_id: ThreadId) -> None:
+    """Remove the thread, and remember that it was deleted."""
+    _remove(transaction, thread_id)
+    db = transaction.db
+    db.execute("DELETE FROM deleted_threads WHERE thread = ?", (key_of(thread_id),))
+    db.execute("INSERT INTO deleted_threads (thread) VALUES (?)", (key_of(thread_id),))
+    db.execute("DELETE FROM deleted_threads WHERE number <= last_insert_rowid() - ?", (REMEMBERED_DELETIONS,))
 
 
 def _remove(transaction: Transaction, thread_id: ThreadId) -> None:
@@ -230,10 +295,11 @@ def _remove(transaction: Transaction, thread_id: ThreadId) -> None:
 
 def discard_thread(transaction: Transaction, thread_id: ThreadId, now: int) -> None:
     """Remove the thread, but leave its log and its runs readable until they are swept (5.10)."""
-    thread = key_of(thread_id)
-    transaction.db.execute("DELETE FROM threads WHERE thread = ?", (thread,))
-    transaction.db.execute("DELETE FROM thread_state WHERE thread = ?", (thread,))
-    transaction.db.execute("INSERT OR REPLACE INTO discarded_threads VALUES (?, ?)", (thread, now))
+    db, thread = transaction.db, key_of(thread_id)
+    discarded = "INSERT OR REPLACE INTO discarded_threads SELECT thread, ?, metadata FROM threads WHERE thread = ?"
+    db.execute(discarded, (now, thread))
+    db.execute("DELETE FROM threads WHERE thread = ?", (thread,))
+    db.execute("DELETE FROM thread_state WHERE thread = ?", (thread,))
     transaction.discard(thread_id)
 
 
@@ -258,11 +324,16 @@ class StateColumns:
         return left
 
 
-def insert_thread(transaction: Transaction, thread: Thread, *, active: int = 0) -> None:
+_INSERT_THREAD = """INSERT INTO threads (thread, created_at, updated_at, active, status, state_updated_at, metadata,
+                                     config, error, ttl_minutes, ttl_strategy, owner)"""
+
+
+def insert_thread(transaction: Transaction, thread: Thread, *, active: int = 0, new_id: bool = False) -> None:
     key = key_of(thread.thread_id)
-    transaction.db.execute(
-        """INSERT INTO threads (thread, created_at, updated_at, active, status, state_updated_at, metadata, config,
-                                error, ttl_minutes, ttl_strategy, owner) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
+    # Not on `transaction.db`: if this is all that the transaction does, it needs neither BEGIN nor COMMIT.
+    transaction.insert(
+        _INSERT_THREAD,
+        12,
         (
             key,
             thread.created_at,
@@ -283,16 +354,29 @@ def insert_thread(transaction: Transaction, thread: Thread, *, active: int = 0) 
             "INSERT INTO thread_state VALUES (?, ?, ?)",
             (key, to_text_or_null(thread.values), to_text(thread.interrupts)),
         )
-    transaction.create(thread.thread_id)
+    if new_id:
+        transaction.create_new(thread.thread_id)
+    else:
+        transaction.create(thread.thread_id)
 
 
 def merged(before: str, more: dict[str, Any]) -> str:
     return to_text(from_text(before) | more) if more else before
 
 
-def find_thread(db: apsw.Connection, thread_id: ThreadId) -> Thread | None:
-    for row in fetch(db, _WITH_STATE, (key_of(thread_id),)):
-        return _thread(row)
+def require_thread(transaction: Transaction, thread_id: ThreadId, access: AccessFilter) -> None:
+    """Raise `NotFound` unless the thread exists and is not foreign."""
+    transaction.require(thread_id, None)
+    if access and find_thread(transaction.db, thread_id, with_state=False, access=access) is None:
+        raise NotFound(f"Thread {thread_id} not found")
+
+
+def find_thread(
+    db: apsw.Connection, thread_id: ThreadId, *, with_state: bool = True, access: AccessFilter = EVERYTHING
+) -> Thread | None:
+    for row in fetch(db, _WITH_STATE if with_state else _BARE, [key_of(thread_id)]):
+        thread = _thread(row)
+        return thread if access.matches(thread.metadata) else None
     return None
 
 

@@ -1,27 +1,30 @@
 """The transaction that jobs are executed in, and the writer's cached facts about each thread."""
 
 from collections.abc import Iterable
-from functools import lru_cache
 from typing import Any
 
 import apsw
 
 from threadwire.core.entries import Fence
 from threadwire.core.ids import RunId, Seq, ThreadId
+from threadwire.core.records import Lease, QueueHint
+from threadwire.core.temporary_caches import temporary_cache
 from threadwire.errors import Fenced, NotFound
-from threadwire.storage.sqlite.keys import Key, key_of, name_of
-from threadwire.storage.sqlite.segments import MAX_ENTRIES, Encoded, pack
-from threadwire.storage.sqlite.tail_cache import Segment
+from threadwire.storage.local_leases import LocalLeases
+from threadwire.storage.segments import MAX_ENTRIES, Encoded, Segment, pack
+from threadwire.storage.sqlite.id_keys import Key, key_of, name_of
 
 _ROWS_PER_INSERT = 32
 _SEGMENT_COLUMNS = 8
 
 # No newline at the end, or apsw would ask SQLite on every call whether another statement follows.
-_LOAD_HEAD = """SELECT
+HEAD_COLUMNS = """
        ifnull((SELECT first_seq + n - 1 FROM segments WHERE thread = ?1 ORDER BY first_seq DESC LIMIT 1), 0),
        EXISTS (SELECT 1 FROM threads WHERE thread = ?1),
        (SELECT run FROM runs WHERE thread = ?1 AND status = 'running'),
        (SELECT attempt FROM runs WHERE thread = ?1 AND status = 'running')"""
+"""The columns of a query that also loads the head of the thread `?1`, for `Transaction.use_head`."""
+_LOAD_HEAD = f"SELECT {HEAD_COLUMNS}"
 
 
 class Head:
@@ -38,9 +41,10 @@ class Head:
 class Transaction:
     """The operations available to a job. `BEGIN` is executed before the first statement that needs it."""
 
-    def __init__(self, db: apsw.Connection, heads: dict[ThreadId, Head]) -> None:
+    def __init__(self, db: apsw.Connection, heads: dict[ThreadId, Head], leases: LocalLeases[Fence]) -> None:
         self._db = db
         self._heads = heads
+        self._leases = leases
         self._begun = False
         self._open: dict[ThreadId, Segment] = {}
         self._inserts: dict[tuple[str, int], list[Any]] = {}
@@ -48,6 +52,8 @@ class Transaction:
         self.forgotten: list[ThreadId] = []
         self.acquired: dict[Fence, ThreadId] = {}
         self.released: set[Fence] = set()
+        self.hints = QueueHint.NOTHING
+        """What to hint to workers once the transaction is durable."""
 
     @property
     def db(self) -> apsw.Connection:
@@ -68,8 +74,16 @@ class Transaction:
     def head(self, thread_id: ThreadId) -> Head:
         head = self._heads.get(thread_id)
         if head is None:
-            [(last, exists, run, attempt)] = self._db.execute(_LOAD_HEAD, (key_of(thread_id),))
-            holder = None if run is None else Fence(RunId(name_of(run)), attempt)
+            [columns] = self._db.execute(_LOAD_HEAD, (key_of(thread_id),))
+            head = self.use_head(thread_id, *columns)
+        return head
+
+    def use_head(self, thread_id: ThreadId, last: int, exists: int, run: Key | None, attempt: int | None) -> Head:
+        """Use a head that another query has loaded, which saves a statement. A cached head takes precedence: it counts
+        the entries of this batch, which are not written yet."""
+        head = self._heads.get(thread_id)
+        if head is None:
+            holder = None if run is None else Fence(RunId(name_of(run)), attempt or 0)
             head = self._heads[thread_id] = Head(last, bool(exists), holder)
         return head
 
@@ -99,9 +113,12 @@ class Transaction:
             head.last += len(part)
         return Seq(head.last)
 
-    def hold(self, thread_id: ThreadId, fence: Fence) -> None:
+    def hold(self, thread_id: ThreadId, fence: Fence, lease: Lease) -> None:
+        """Let an attempt hold its thread. Its lease is granted now, so that a later job of the batch sees it; if the
+        batch is rolled back, the lease belongs to no holder and has no effect."""
         self.head(thread_id).holder = fence
         self.acquired[fence] = thread_id
+        self._leases.grant(fence, lease)
 
     def release(self, thread_id: ThreadId) -> None:
         head = self.head(thread_id)
@@ -113,12 +130,18 @@ class Transaction:
     def create(self, thread_id: ThreadId) -> None:
         self.head(thread_id).exists = True
 
+    def create_new(self, thread_id: ThreadId) -> None:
+        """`create` for an id that was generated just now, so that nothing is stored under it."""
+        self._heads[thread_id] = Head(0, True, None)
+
     def discard(self, thread_id: ThreadId) -> None:
         """Mark the thread as nonexistent. Its log can still be read (5.10)."""
         self.head(thread_id).exists = False
 
     def forget(self, thread_id: ThreadId) -> None:
         """Mark the thread as deleted, and drop the entries of it that this batch has not written yet."""
+        if self.head(thread_id).holder is not None:
+            self.hints |= QueueHint.STOPS
         self.release(thread_id)
         self._heads[thread_id] = Head(0, False, None)
         self._open.pop(thread_id, None)
@@ -162,7 +185,7 @@ def _statements(insert: tuple[tuple[str, int], list[Any]]) -> int:
     return -(-len(values) // (columns * _ROWS_PER_INSERT))
 
 
-@lru_cache(maxsize=128)
+@temporary_cache(maxsize=128)
 def _insertion(into: str, columns: int, rows: int) -> str:
     row = f"({','.join('?' * columns)})"
     return f"{into} VALUES {', '.join([row] * rows)}"

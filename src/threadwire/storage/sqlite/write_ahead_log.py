@@ -3,7 +3,10 @@
 In this module, a checkpoint is SQLite's: it copies the WAL into the database file.
 """
 
+import errno
 import os
+from contextlib import suppress
+from io import FileIO
 from pathlib import Path
 
 import apsw
@@ -35,15 +38,29 @@ def preallocate(db: apsw.Connection, path: Path) -> None:
     """Extend the log to the length that it reaches before it is reset.
 
     Syncing a file that has grown must also sync its length, which takes twice as long. SQLite reads a log up to its
-    last valid frame, and zeros are not a valid frame.
+    last valid frame, and zeros are not a valid frame. On a full disk the log stays shorter.
     """
     db.execute(f"PRAGMA user_version = {db.pragma('user_version')}")  # a write, so that the log exists
-    with open(f"{path}-wal", "r+b") as log:
-        missing = _BYTES - log.seek(0, os.SEEK_END)
-        if missing > 0:
-            log.write(bytes(missing))
-            log.flush()
+    _extend(path)
+
+
+def _extend(path: Path) -> None:
+    with open(f"{path}-wal", "r+b", buffering=0) as log:
+        length = log.seek(0, os.SEEK_END)
+        if length < _BYTES:
+            if not _append_zeros(log, _BYTES - length):
+                log.truncate(length)
             os.fsync(log.fileno())
+
+
+def _append_zeros(log: FileIO, missing: int) -> bool:
+    """Returns False if there is no room for all of them."""
+    try:
+        return log.write(bytes(missing)) == missing
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            return False
+        raise
 
 
 class WriteAheadLog:
@@ -51,9 +68,12 @@ class WriteAheadLog:
 
     def __init__(self, db: apsw.Connection, path: Path) -> None:
         self._db = db
+        self._path = path
         self._file = os.open(f"{path}-wal", os.O_RDWR | os.O_CLOEXEC)
         self._pages = 0
         self._checkpoint_at = _PAGES
+        self.truncated = False
+        """Whether it is no longer preallocated."""
         db.set_wal_hook(self._note_length)
 
     def sync(self) -> None:
@@ -69,19 +89,32 @@ class WriteAheadLog:
     def checkpoint(self) -> None:
         """Copy the log into the database, so that it can be reused from its start.
 
-        If that fails (a full or broken disk), nothing is lost: SQLite continues to read from the log, and treats no
-        page as copied that is not synced in the database. Meanwhile the log grows, and the checkpoint is retried later.
+        If that fails (a full or broken disk), nothing is lost: SQLite continues to read from the log, and counts a
+        page as copied only once it is synced in the database. Meanwhile the log grows, and the checkpoint is retried
+        later.
         """
         try:
             self._db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
         except apsw.Error as error:
             if self._checkpoint_at == _PAGES:
-                _log.error("wal_checkpoint_failed", error=repr(error), effect="the write-ahead log grows")
+                _log.error("wal_checkpoint_failed", error=repr(error), effect="The write-ahead log grows.")
             self._checkpoint_at = self._pages + _RETRY_PAGES
         else:
             if self._checkpoint_at != _PAGES:
                 _log.warning("wal_checkpoint_recovered")
             self._checkpoint_at = _PAGES
+
+    def truncate(self) -> None:
+        """Checkpoint the log and return its room to the disk, if possible. A write for which there was no room may have
+        left it very long."""
+        with suppress(apsw.Error):
+            self._db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+            self.truncated = True
+
+    def extend(self) -> None:
+        """Preallocate the log again."""
+        self.truncated = False
+        _extend(self._path)
 
     def disable_checkpoints(self) -> None:
         """Never copy the log into the database, not even on close: the operating system may have dropped some of its
@@ -96,8 +129,8 @@ class WriteAheadLog:
             if not self._db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, -1):
                 self._db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
         except apsw.Error as error:
-            action = "keep the write-ahead log next to the database"
-            _log.error("wal_checkpoint_failed", error=repr(error), action=action)
+            hint = "Keep the write-ahead log next to the database."
+            _log.error("wal_checkpoint_failed", error=repr(error), hint=hint)
 
     def _note_length(self, db: apsw.Connection, name: str, pages: int) -> int:
         self._pages = pages

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from threadwire.core.entries import Fence
 from threadwire.core.ids import ThreadId
-from threadwire.errors import StorageError
-from threadwire.storage.sqlite.segments import MAX_ENTRIES, Encoded
+from threadwire.errors import Fenced, StorageError, ThreadwireError
+from threadwire.storage.segments import MAX_ENTRIES, Encoded
 from threadwire.storage.sqlite.transaction import Transaction
 
 if TYPE_CHECKING:
@@ -28,6 +28,8 @@ class Job(ABC):
 
     _writer: "Writer"
     position: int
+    essential: bool
+    """Whether it is executed even if the disk is full; see `disk_space.py`."""
 
     def __init__(self, thread_id: ThreadId | None, fence: Fence | None, weight: int) -> None:
         self.thread_id = thread_id
@@ -73,16 +75,31 @@ class Job(ABC):
             await self._writer.wait_until_synced(self.position, defer_sync=defer_sync)
 
 
-def _not_stored(error: Exception) -> StorageError:
-    if isinstance(error, StorageError):
+def _not_stored(error: Exception) -> ThreadwireError:
+    if isinstance(error, (StorageError, Fenced)):
         return error
     not_stored = StorageError(f"The entries were not stored: {error.args[0] if error.args else error.__doc__}")
     not_stored.__cause__ = error
     return not_stored
 
 
+class DeferredCommit:
+    """The commit of a job that may wait for the next fsync instead of causing one."""
+
+    __slots__ = ("_defer_sync", "_job")
+
+    def __init__(self, job: Job, *, defer_sync: bool) -> None:
+        self._job = job
+        self._defer_sync = defer_sync
+
+    async def wait(self) -> None:
+        await self._job.wait_or_raise(defer_sync=self._defer_sync)
+
+
 class AppendJob(Job):
     __slots__ = ("entries",)
+
+    essential = False
 
     def __init__(self, thread_id: ThreadId, entries: list[Encoded], fence: Fence | None, weight: int) -> None:
         # Does what `super().__init__` would do without the cost of the call, as there may be one job per token.
@@ -119,7 +136,7 @@ class AppendJob(Job):
 class Operation(Job, Generic[T]):
     """Any other job. If it names a thread, the thread must exist; if it names a fence, that must hold the thread."""
 
-    __slots__ = ("_operation", "result")
+    __slots__ = ("_operation", "essential", "result")
 
     result: T
 
@@ -130,9 +147,11 @@ class Operation(Job, Generic[T]):
         thread_id: ThreadId | None = None,
         fence: Fence | None = None,
         weight: int = 0,
+        essential: bool = False,
     ) -> None:
         super().__init__(thread_id, fence, JOB_OVERHEAD + weight)
         self._operation = operation
+        self.essential = essential
 
     def perform(self, transaction: Transaction) -> None:
         if self.thread_id is not None:

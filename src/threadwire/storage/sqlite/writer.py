@@ -22,11 +22,11 @@ being woken by it. The fsync is always left to the writer thread, where all wait
 When to fsync. A job that a caller awaits is fsynced immediately, unless the caller defers the sync (`defer_sync`): a
 client that streams the run it starts receives nothing before the run's first entries, so the acceptance of the run can
 share their fsync, and a short run needs one fsync instead of two. Entries that no caller awaits are collected first:
-for `IDLE_DELAY` seconds if the writer was idle, otherwise until `FLUSH_INTERVAL` seconds after the start of the
-last flush, because an fsync takes as much interpreter time as fifty entries. If the last flush held nothing but a few
-entries, `SHORT_FLUSH_INTERVAL` applies instead: clients are reading tokens as a model produces them and see every
-delay. A graph that writes checkpoints in between needs the interpreter for its next step, and a faster stream for its
-next tokens.
+for `IDLE_DELAY` seconds if the writer was idle, otherwise until `FLUSH_INTERVAL` seconds after the start of the last
+flush, because an fsync takes as much interpreter time as fifty entries. If the last flush held nothing but a few
+entries, `SHORT_IDLE_DELAY` and `SHORT_FLUSH_INTERVAL` apply instead: clients are reading tokens as a model produces
+them and see every delay. In other cases the longer ones are better: a graph that also writes checkpoints needs the
+interpreter for its next step, and a faster stream needs it for its next tokens.
 
 Failures. There are three kinds:
 
@@ -34,7 +34,8 @@ Failures. There are three kinds:
   savepoint and does not affect the other jobs in the batch.
 - Any other failure (a full disk, a bug) rolls back the whole batch. Each job is then retried in a transaction of its
   own, so that only the jobs that really cannot be executed fail. If an attempt loses a job this way, its fence is
-  broken: its later jobs are rejected too, or its log would be missing content without a gap in its numbers.
+  broken: its later jobs are rejected too, or its log would be missing content without a gap in its numbers. While the
+  disk is full, only *essential* jobs are executed; see `disk_space.py`.
 - A failed fsync is fatal. The operating system may have dropped the pages that it could not write, so a second fsync
   would succeed and mean nothing. Every job that is not synced fails and stays hidden. Which of them reached the disk is
   found at the next start, by the checksums in the write-ahead log.
@@ -53,10 +54,14 @@ import structlog
 
 from threadwire.core.entries import Fence
 from threadwire.core.ids import RunId, ThreadId
-from threadwire.errors import Fenced, StorageError, StorageFailed, ThreadwireError
+from threadwire.core.records import QueueHint
+from threadwire.errors import Fenced, StorageError, StorageFailed, StorageFull, ThreadwireError, WriteTooLarge
+from threadwire.storage.local_leases import LocalHolds, LocalLeases
+from threadwire.storage.queue_hints import QueueHints
+from threadwire.storage.segments import Encoded
+from threadwire.storage.sqlite.disk_space import DiskSpace
+from threadwire.storage.sqlite.id_keys import name_of
 from threadwire.storage.sqlite.integrity import write_error
-from threadwire.storage.sqlite.keys import name_of
-from threadwire.storage.sqlite.segments import Encoded
 from threadwire.storage.sqlite.tail_cache import TailCache
 from threadwire.storage.sqlite.transaction import Head, Transaction
 from threadwire.storage.sqlite.waiters import Waiters, Watchers
@@ -74,11 +79,13 @@ MAX_QUEUED = 1000
 MAX_QUEUED_BYTES = 16 * 1024 * 1024
 FLUSH_INTERVAL = 0.010
 """Seconds from the start of one flush to the next, if no caller waits."""
-SHORT_FLUSH_INTERVAL = 0.003
+SHORT_FLUSH_INTERVAL = 0.002
 """The same after a flush that held nothing but entries, and at most `FEW_ENTRIES`."""
 FEW_ENTRIES = 50
 IDLE_DELAY = 0.002
 """Seconds that an idle writer collects entries before it flushes them, if no caller waits."""
+SHORT_IDLE_DELAY = 0.0005
+"""The same after a flush that held nothing but a few entries."""
 _MAX_BATCH = 2000
 _MAX_HEADS = 20_000
 _BROKEN = "An earlier entry of this attempt could not be stored."
@@ -92,8 +99,10 @@ class Writer:
         tails: TailCache,
         watchers: Watchers,
         loop: asyncio.AbstractEventLoop,
+        space: DiskSpace,
     ) -> None:
         self._db = db
+        self._space = space
         self._tails = tails
         self._loop = loop
         self._heads: dict[ThreadId, Head] = {}
@@ -113,6 +122,7 @@ class Writer:
         self._urgent = False
         self._flush_started_at = 0.0
         self._flush_interval = FLUSH_INTERVAL
+        self._idle_delay = IDLE_DELAY
         self._woken_at = 0.0
         self._closed = False
         self.fatal_error: StorageFailed | None = None
@@ -129,8 +139,14 @@ class Writer:
         self._hidden: dict[ThreadId, int] = {}
         """The first seq of each thread that is written but not yet published."""
         self._waiters = Waiters(watchers, loop)
+        self.leases: LocalLeases[Fence] = LocalLeases()
+        self.holds = LocalHolds()
+        self.queue_hints = QueueHints()
         self._held_threads = _load_held_threads(db)
-        self._broken: set[Fence] = set()
+        self._large: set[Fence] = set()
+        """The attempts with a large state, which is written again when they end."""
+        self._broken: dict[Fence, StorageError] = {}
+        """Why jobs of these attempts were lost."""
         self._failed = asyncio.Event()
         self._thread = threading.Thread(target=self._run, name="threadwire-sqlite-writer", daemon=True)
         self._thread.start()
@@ -150,6 +166,8 @@ class Writer:
             weight += len(entry[1])
         with self._lock:
             self._require(fence, thread_id)
+            if self._space.full:
+                raise self._space.error()
             queue = self._queue
             if queue and type(last := queue[-1]) is AppendJob and last.can_merge(fence, weight):
                 last.entries += entries
@@ -159,6 +177,8 @@ class Writer:
                 if self._pausing and self.queue_full:
                     self._end_pause()
                 return last
+            if weight >= MAX_WRITE_THROUGH_BYTES and fence is not None:
+                self._large.add(fence)
             job = AppendJob(thread_id, entries, fence, weight)
             self._enqueue(job)
         return job
@@ -167,52 +187,53 @@ class Writer:
         if fence is not None:
             if self._held_threads.get(fence) != thread_id:
                 raise Fenced()
-            if self._broken and fence in self._broken:
-                raise StorageError(_BROKEN)
+            if self._broken and (loss := self.loss(fence)) is not None:
+                raise loss
 
-    async def do(
-        self,
-        operation: Callable[[Transaction], T],
-        *,
-        on_written: Callable[[T], None] | None = None,
-        defer_sync: Callable[[T], bool] | None = None,
-    ) -> T:
-        """Execute `operation` in queue order and return its result once it is synced.
+    async def do(self, operation: Callable[[Transaction], T], *, essential: bool = False) -> T:
+        """Execute `operation` in queue order and return its result once it is synced."""
+        job = Operation(operation, essential=essential)
+        with self._lock:
+            self._enqueue(job, wake=False)
+            self._urgent = True
+        self._write_now(job)
+        await job.wait_or_raise()
+        return job.result
 
-        `on_written` is called with the result on this event loop once the job is written, even if the caller is
-        cancelled before that. The fsync is immediate, unless `defer_sync` is given and returns True for the
-        result: then the job waits for the next fsync.
-        """
+    async def do_until_written(self, operation: Callable[[Transaction], T], *, defer_sync: bool) -> Operation[T]:
+        """Execute `operation` in queue order and return its job once it is written. Awaiting the job's `wait_or_raise`
+        then waits for the fsync, which is immediate unless `defer_sync` is set."""
         job = Operation(operation)
         with self._lock:
             self._enqueue(job, wake=False)
-            self._urgent = self._urgent or defer_sync is None
+            self._urgent = self._urgent or not defer_sync
         self._write_now(job)
-        written = self.written >= job.position
-        if on_written is not None:
-            if written:
-                _call_with_result(job, on_written)
-            else:
-                await asyncio.shield(asyncio.get_running_loop().create_task(_call_when_synced(job, on_written)))
-        deferred = written and defer_sync is not None and job.error is None and defer_sync(job.result)
-        await job.wait_or_raise(defer_sync=deferred)
-        return job.result
+        if self.written < job.position or job.error is not None:
+            await job.wait_or_raise()
+        return job
 
-    async def do_on_writer_thread(self, operation: Callable[[Transaction], T]) -> T:
+    async def do_on_writer_thread(self, operation: Callable[[Transaction], T], *, essential: bool = False) -> T:
         """`do` for long operations: their weight makes sure that only the writer thread executes them."""
-        job = Operation(operation, weight=MAX_WRITE_THROUGH_BYTES)
+        job = Operation(operation, weight=MAX_WRITE_THROUGH_BYTES, essential=essential)
         self.enqueue(job, urgent=True)
         await job.wait_or_raise()
         return job.result
 
     async def do_and_release(self, fence: Fence, operation: Callable[[Transaction, ThreadId], None]) -> bool:
-        """Execute the last operation of an attempt, which releases its thread from this call on. Returns False if the
-        attempt does not hold the thread."""
+        """Execute the last operation of an attempt. From this call on, the attempt no longer holds its thread. Returns
+        False if it did not hold the thread before."""
         with self._lock:
             thread_id = self._held_threads.get(fence)
             if thread_id is None:
                 return False
-            job = Operation(lambda transaction: operation(transaction, thread_id), thread_id=thread_id, fence=fence)
+            job = Operation(
+                lambda transaction: operation(transaction, thread_id),
+                thread_id=thread_id,
+                fence=fence,
+                weight=MAX_WRITE_THROUGH_BYTES if fence in self._large else 0,
+                essential=True,
+            )
+            self._large.discard(fence)
             job.releases_thread = True
             self._enqueue(job, wake=False)
             self._urgent = True
@@ -232,8 +253,37 @@ class Writer:
             with self._lock:
                 self._wake_now()
 
-    def is_broken(self, fence: Fence) -> bool:
-        return fence in self._broken
+    def loss(self, fence: Fence) -> StorageError | None:
+        """Return a new exception if a job of this attempt was lost. Its class says whether a retry may succeed."""
+        match self._broken.get(fence):
+            case None:
+                return None
+            case StorageFull():
+                return self._space.error()
+            case _:
+                return StorageError(_BROKEN)
+
+    def checkpoint(self) -> None:
+        """Copy the write-ahead log into the database now. Blocks the thread."""
+        with self._db_lock:
+            if self._space.full:
+                self._wal.truncate()
+            else:
+                self._wal.checkpoint()
+
+    def extend_log(self) -> None:
+        """Preallocate the write-ahead log again, if it was truncated because there was no room. Blocks the thread."""
+        if not self._space.full and self._wal.truncated:
+            with self._db_lock:
+                self._wal.extend()
+
+    def drop_cached(self) -> None:
+        """Forget the heads of all threads; those still in use are loaded again. If there are none, nothing was written
+        since the last call, so drop the cached pages too. Blocks the thread."""
+        with self._db_lock:
+            if not self._heads:
+                self._db.release_memory()
+            self._heads.clear()
 
     @property
     def queue_full(self) -> bool:
@@ -302,6 +352,11 @@ class Writer:
         finally:
             self._db_lock.release()
 
+    def held_fences(self) -> list[Fence]:
+        """The attempts that hold a thread."""
+        with self._lock:
+            return [*self._held_threads]
+
     def last_visible_seq(self, thread_id: ThreadId) -> int | None:
         """The last published seq of the thread, or None if all its entries are published."""
         with self._lock:
@@ -332,6 +387,8 @@ class Writer:
     def _enqueue(self, job: Job, *, urgent: bool = False, wake: bool = True) -> None:
         if self._closed:
             raise StorageError("The storage is closed.") if self.fatal_error is None else self._new_fatal_error()
+        if self._space.full and not job.essential:
+            raise self._space.error()
         job._writer = self
         self._last_position += 1
         job.position = self._last_position
@@ -416,7 +473,7 @@ class Writer:
                     raise
         with self._lock:
             written = self._unsynced[:]
-            self._flush_interval = SHORT_FLUSH_INTERVAL if _few_entries(written) else FLUSH_INTERVAL
+            self._set_pace(written)
         self._wal.sync()  # without the database lock, so that callers can write meanwhile
         if written:
             self._acknowledge(written)
@@ -427,7 +484,13 @@ class Writer:
     def _remaining_pause(self) -> float:
         if self._urgent or self._waiters.has_urgent or self._closed or self.queue_full:
             return 0.0
-        return max(self._flush_started_at + self._flush_interval, self._woken_at + IDLE_DELAY) - time.monotonic()
+        return max(self._flush_started_at + self._flush_interval, self._woken_at + self._idle_delay) - time.monotonic()
+
+    def _set_pace(self, flushed: list[Batch]) -> None:
+        if _few_entries(flushed):
+            self._flush_interval, self._idle_delay = SHORT_FLUSH_INTERVAL, SHORT_IDLE_DELAY
+        else:
+            self._flush_interval, self._idle_delay = FLUSH_INTERVAL, IDLE_DELAY
 
     def _dequeue(self) -> list[Job]:
         if len(self._queue) > _MAX_BATCH:
@@ -444,10 +507,10 @@ class Writer:
     def _perform(self, batch: list[Job]) -> Transaction:
         if len(self._heads) > _MAX_HEADS:
             self._heads.clear()
-        transaction = Transaction(self._db, self._heads)
+        transaction = Transaction(self._db, self._heads, self.leases)
         for job in batch:
             if job.fence in self._broken and not job.releases_thread:
-                job.error = StorageError(_BROKEN)
+                job.error = self.loss(job.fence)
                 continue
             try:
                 job.perform(transaction)
@@ -483,7 +546,8 @@ class Writer:
                 self._hide(transaction)
                 for fence in transaction.released:
                     self._held_threads.pop(fence, None)
-                    self._broken.discard(fence)
+                    self._broken.pop(fence, None)
+                    self.leases.end(fence)
                 self._held_threads.update(transaction.acquired)
             self._wake_if_idle()
 
@@ -504,18 +568,33 @@ class Writer:
             transaction = self._perform(batch)
             transaction.commit()
         except Exception as error:
+            no_room = self._space.is_cause(error, self._db.system_errno)
             self._roll_back(batch)
+            if no_room and self._space.note_failed_write(self._wal.truncate):
+                return self._commit_essential(batch)
             if len(batch) == 1:
-                self._fail(batch[0], error)
+                self._fail(batch[0], self._failure(error, no_room), error)
                 return []
             return [transaction for job in batch for transaction in self._commit([job])]
         return [transaction]
 
-    def _fail(self, job: Job, error: Exception) -> None:
-        job.error = write_error(error, self._db.filename)
-        job.error.__cause__ = error
+    def _failure(self, error: Exception, no_room: bool) -> StorageError:
+        if not no_room:
+            return write_error(error, self._db.filename)
+        return self._space.error() if self._space.full else WriteTooLarge()
+
+    def _commit_essential(self, batch: list[Job]) -> list[Transaction]:
+        """Write those jobs of a batch that are executed even on a full disk, and fail the others."""
+        for job in batch:
+            if not job.essential:
+                self._fail(job, self._space.error(), None)
+        return [transaction for job in batch if job.essential for transaction in self._commit([job])]
+
+    def _fail(self, job: Job, failure: StorageError, cause: Exception | None) -> None:
+        job.error = failure
+        job.error.__cause__ = cause
         if job.fence is not None and not job.releases_thread:
-            self._broken.add(job.fence)
+            self._broken[job.fence] = failure
 
     def _add_to_tails(self, written: list[Batch]) -> set[ThreadId]:
         """Make synced entries readable. Returns the threads that have grown or were deleted."""
@@ -550,6 +629,11 @@ class Writer:
                     self._hide(transaction)
             ready = self._waiters.pop_ready(self.synced)
         self._waiters.notify(ready, grown)
+        hints = QueueHint.NOTHING
+        for _, transactions in written:
+            for transaction in transactions:
+                hints |= transaction.hints
+        self.queue_hints.hint(hints)
 
     def _fail_permanently(self, error: BaseException) -> None:
         """Fail all unsynced jobs and resolve all waiters. Unsynced entries stay hidden."""
@@ -576,16 +660,6 @@ class Writer:
 def _few_entries(batches: list[Batch]) -> bool:
     jobs = [job for batch, _ in batches for job in batch]
     return all(type(job) is AppendJob for job in jobs) and sum(job.size for job in jobs) <= FEW_ENTRIES
-
-
-async def _call_when_synced(job: Operation[T], on_written: Callable[[T], None]) -> None:
-    await job.wait_finished()
-    _call_with_result(job, on_written)
-
-
-def _call_with_result(job: Operation[T], on_written: Callable[[T], None]) -> None:
-    if job.error is None:
-        on_written(job.result)
 
 
 def _load_held_threads(db: apsw.Connection) -> dict[Fence, ThreadId]:

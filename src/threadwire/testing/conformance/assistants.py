@@ -11,8 +11,8 @@ from threadwire.core.ids import AssistantId, assistant_id_of
 from threadwire.core.records import Assistant, AssistantQuery, AssistantVersion
 from threadwire.errors import Conflict, NotFound
 from threadwire.storage.abc import Storage
-from threadwire.testing.conformance.hostile import INNOCENT, NEVER_STORED, with_every_hostile_key
-from threadwire.testing.conformance.samples import NOW, accept, store_thread
+from threadwire.testing.conformance.hostile_metadata import INNOCENT, NEVER_STORED, with_every_hostile_key
+from threadwire.testing.conformance.samples import LEASE, NOW, accept, store_thread
 
 SORTS = ("assistant_id", "graph_id", "name", "created_at", "updated_at")
 
@@ -277,7 +277,7 @@ class AssistantsConformance:
         run = await accept(storage, thread_id, assistant_id=assistant.assistant_id)
         await storage.assistants.delete(assistant.assistant_id)
         assert await storage.runs.get(run.run_id) == run
-        assert [each.run_id for each in await storage.runs.claim(1, now=NOW)] == [run.run_id]
+        assert [each.run_id for each in await storage.runs.claim(1, LEASE, now=NOW)] == [run.run_id]
 
     async def test_unknown_assistants_and_versions_are_not_found(self, storage: Storage) -> None:
         unknown = AssistantId("unknown")

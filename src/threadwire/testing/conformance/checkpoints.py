@@ -13,7 +13,9 @@ from threadwire.core.records import CheckpointSizes, Durability, Ending, Run, Si
 from threadwire.errors import Fenced
 from threadwire.storage.abc import Storage
 from threadwire.testing.conformance.samples import (
+    LEASE,
     NOW,
+    a_run,
     accept,
     new_thread_id,
     start,
@@ -23,7 +25,7 @@ from threadwire.testing.conformance.samples import (
     whole_log,
     write,
 )
-from threadwire.testing.conformance.steps import Saver, a_step, config_of, future_checkpoint_id, id_of, save
+from threadwire.testing.conformance.saver_calls import Saver, a_step, config_of, future_checkpoint_id, id_of, save
 
 
 class CheckpointsConformance:
@@ -78,7 +80,7 @@ class CheckpointsConformance:
     async def test_the_attempt_that_holds_the_thread_can_save(self, storage: Storage, durability: Durability) -> None:
         """7.2, 7.3: its reads see its own writes."""
         run = await start_on_new_thread(storage)
-        saver = storage.checkpoints.saver(run.fence, durability)
+        saver = storage.handle(run).saver(durability)
         stored = await save(saver, run.thread_id, run.run_id, value="v1")
         await saver.aput_writes(stored, [("channel", {"n": 1})], "task")
         found = await saver.aget_tuple(config_of(run.thread_id))
@@ -87,9 +89,11 @@ class CheckpointsConformance:
         assert found.pending_writes == [("task", "channel", {"n": 1})]
 
     async def test_a_saver_for_an_empty_thread_sees_its_own_writes(self, storage: Storage) -> None:
-        run, other = await start_on_new_thread(storage), await store_thread(storage)
+        other, thread_id = await store_thread(storage), await store_thread(storage)
+        run = (await storage.runs.accept(a_run(thread_id), claim=LEASE)).run
+        assert run.is_first_on_thread
         await save(storage.checkpoints.saver(durability="sync"), other, None)
-        saver = storage.checkpoints.saver(run.fence, empty_thread=run.thread_id)
+        saver = storage.handle(run).saver()
         assert await saver.aget_tuple(config_of(run.thread_id)) is None
         assert await saver.aget_tuple(config_of(other)) is not None
         await save(saver, run.thread_id, run.run_id, value="v1")
@@ -101,7 +105,7 @@ class CheckpointsConformance:
     async def test_a_saver_works_on_any_thread_and_event_loop(self, storage: Storage) -> None:
         """7.1: graphs run on other loops, and sync nodes call the saver without a loop."""
         run = await start_on_new_thread(storage)
-        saver = storage.checkpoints.saver(run.fence, "sync")
+        saver = storage.handle(run).saver("sync")
 
         async def on_another_loop() -> None:
             stored = await save(saver, run.thread_id, run.run_id, value="async")
@@ -122,7 +126,7 @@ class CheckpointsConformance:
 
     async def test_all_savers_of_a_storage_see_the_same_checkpoints(self, storage: Storage) -> None:
         run = await start_on_new_thread(storage)
-        await save(storage.checkpoints.saver(run.fence, "sync"), run.thread_id, run.run_id, value="shared")
+        await save(storage.handle(run).saver("sync"), run.thread_id, run.run_id, value="shared")
         found = await storage.checkpoints.saver().aget_tuple(config_of(run.thread_id))
         assert found is not None
         assert found.checkpoint["channel_values"] == {"value": "shared"}
@@ -130,7 +134,7 @@ class CheckpointsConformance:
     async def test_checkpoints_and_entries_share_one_queue(self, storage: Storage) -> None:
         """7.1: once a later entry is committed, so is the checkpoint before it."""
         run = await start_on_new_thread(storage)
-        saver = storage.checkpoints.saver(run.fence)
+        saver = storage.handle(run).saver()
         for step in range(30):
             checkpoint_id = id_of(await save(saver, run.thread_id, run.run_id))
             await write(storage, run, step)
@@ -142,37 +146,37 @@ class CheckpointsConformance:
     async def test_a_finished_attempt_cannot_save(self, storage: Storage) -> None:
         """7.2"""
         run = await start_on_new_thread(storage)
-        stored = await save(storage.checkpoints.saver(run.fence, "sync"), run.thread_id, run.run_id)
-        await storage.runs.finish(run.fence, Ending("success"), NOW)
+        stored = await save(storage.handle(run).saver("sync"), run.thread_id, run.run_id)
+        await storage.handle(run).finish(Ending("success"), NOW)
         await _cannot_save(storage, run, stored)
 
     async def test_a_released_attempt_cannot_save(self, storage: Storage) -> None:
         """7.2: not even after the next attempt has started."""
         run = await start_on_new_thread(storage)
-        stored = await save(storage.checkpoints.saver(run.fence, "sync"), run.thread_id, run.run_id)
-        await storage.runs.release(run.fence, NOW)
+        stored = await save(storage.handle(run).saver("sync"), run.thread_id, run.run_id)
+        await storage.handle(run).release(NOW)
         await _cannot_save(storage, run, stored)
-        await storage.runs.claim(1, now=NOW)
+        await storage.runs.claim(1, LEASE, now=NOW)
         await _cannot_save(storage, run, stored)
 
     async def test_a_recovered_attempt_cannot_save(self, storage: Storage) -> None:
         """7.2"""
         run = await start_on_new_thread(storage)
-        stored = await save(storage.checkpoints.saver(run.fence, "sync"), run.thread_id, run.run_id)
-        await storage.runs.recover(NOW)
+        stored = await save(storage.handle(run).saver("sync"), run.thread_id, run.run_id)
+        await storage.runs.reclaim(NOW)
         await _cannot_save(storage, run, stored)
 
     async def test_an_attempt_cannot_save_on_another_thread(self, storage: Storage) -> None:
         """7.2"""
         run, other = await start_on_new_thread(storage), await start_on_new_thread(storage)
         with pytest.raises(Fenced):
-            await save(storage.checkpoints.saver(run.fence, "sync"), other.thread_id, run.run_id)
+            await save(storage.handle(run).saver("sync"), other.thread_id, run.run_id)
         assert await storage.checkpoints.newest(other.thread_id) is None
 
     async def test_an_attempt_whose_thread_was_deleted_cannot_save(self, storage: Storage) -> None:
         """7.2"""
         run = await start_on_new_thread(storage)
-        saver = storage.checkpoints.saver(run.fence, "sync")
+        saver = storage.handle(run).saver("sync")
         await storage.threads.delete(run.thread_id)
         with pytest.raises(Fenced):
             await save(saver, run.thread_id, run.run_id)
@@ -183,7 +187,7 @@ class CheckpointsConformance:
     async def test_the_newest_root_checkpoint_names_the_run_that_created_it(self, storage: Storage) -> None:
         """5.5"""
         run = await start_on_new_thread(storage)
-        saver = storage.checkpoints.saver(run.fence, "sync")
+        saver = storage.handle(run).saver("sync")
         await save(saver, run.thread_id, run.run_id)
         newest = await save(saver, run.thread_id, run.run_id)
         await save(saver, run.thread_id, run.run_id, ns="child:1")
@@ -204,7 +208,7 @@ class CheckpointsConformance:
         run = await start_on_new_thread(storage)
         config, checkpoint, metadata, versions = a_step(run.thread_id, None)
         config["metadata"] = {"run_id": run.run_id}
-        saver = storage.checkpoints.saver(run.fence, "sync")
+        saver = storage.handle(run).saver("sync")
         await saver.aput(config, checkpoint, metadata, versions)
         assert await storage.checkpoints.newest(run.thread_id) == (checkpoint["id"], run.run_id)
 
@@ -242,14 +246,14 @@ class CheckpointsConformance:
     async def test_rolling_back_removes_the_checkpoints_of_the_run_in_every_namespace(self, storage: Storage) -> None:
         """5.9"""
         first = await start_on_new_thread(storage)
-        kept = await save(storage.checkpoints.saver(first.fence, "sync"), first.thread_id, first.run_id)
-        await storage.runs.finish(first.fence, Ending("success"), NOW)
+        kept = await save(storage.handle(first).saver("sync"), first.thread_id, first.run_id)
+        await storage.handle(first).finish(Ending("success"), NOW)
         run = await start(storage, first.thread_id)
-        saver = storage.checkpoints.saver(run.fence)
+        saver = storage.handle(run).saver()
         stored = await save(saver, run.thread_id, run.run_id, parent=kept, value="removed")
         await saver.aput_writes(stored, [("channel", 1)], "task")
         await save(saver, run.thread_id, run.run_id, ns="child:1")
-        assert await storage.runs.finish(run.fence, Ending("interrupted", rollback=True), NOW)
+        assert await storage.handle(run).finish(Ending("interrupted", rollback=True), NOW)
         kept_id = id_of(kept)
         reader = storage.checkpoints.saver()
         assert await _ids(reader, run.thread_id) == [kept_id]
@@ -262,13 +266,13 @@ class CheckpointsConformance:
     async def test_rolling_back_removes_the_answer_from_the_interrupted_checkpoint(self, storage: Storage) -> None:
         """5.9: a resumed run writes to the checkpoint of the interrupted run."""
         interrupted = await start_on_new_thread(storage)
-        saver = storage.checkpoints.saver(interrupted.fence, "sync")
+        saver = storage.handle(interrupted).saver("sync")
         stored = await save(saver, interrupted.thread_id, interrupted.run_id)
         await saver.aput_writes(stored, [("__interrupt__", "ok?")], "task")
-        await storage.runs.finish(interrupted.fence, Ending("success"), NOW)
+        await storage.handle(interrupted).finish(Ending("success"), NOW)
         resumed = await start(storage, interrupted.thread_id)
-        await storage.checkpoints.saver(resumed.fence).aput_writes(stored, [("__resume__", "yes")], "task")
-        assert await storage.runs.finish(resumed.fence, Ending("interrupted", rollback=True), NOW)
+        await storage.handle(resumed).saver().aput_writes(stored, [("__resume__", "yes")], "task")
+        assert await storage.handle(resumed).finish(Ending("interrupted", rollback=True), NOW)
         found = await storage.checkpoints.saver().aget_tuple(stored)
         assert found is not None
         assert found.pending_writes == [("task", "__interrupt__", "ok?")]
@@ -276,23 +280,23 @@ class CheckpointsConformance:
     async def test_recovering_a_run_due_for_rollback_removes_its_checkpoints(self, storage: Storage) -> None:
         """5.9"""
         run = await start_on_new_thread(storage)
-        await save(storage.checkpoints.saver(run.fence, "sync"), run.thread_id, run.run_id)
+        await save(storage.handle(run).saver("sync"), run.thread_id, run.run_id)
         await storage.runs.cancel(run.run_id, "rollback", NOW)
-        await storage.runs.recover(NOW)
+        await storage.runs.reclaim(NOW)
         assert await storage.checkpoints.newest(run.thread_id) is None
 
     async def test_rolling_back_a_released_run_removes_its_checkpoints(self, storage: Storage) -> None:
         """5.9: the run is pending, but has started before."""
         run = await start_on_new_thread(storage)
-        await save(storage.checkpoints.saver(run.fence, "sync"), run.thread_id, run.run_id)
-        await storage.runs.release(run.fence, NOW)
+        await save(storage.handle(run).saver("sync"), run.thread_id, run.run_id)
+        await storage.handle(run).release(NOW)
         await accept(storage, run.thread_id, multitask_strategy="rollback")
         assert await storage.checkpoints.newest(run.thread_id) is None
 
     async def test_other_endings_keep_the_checkpoints(self, storage: Storage) -> None:
         run = await start_on_new_thread(storage)
-        stored = await save(storage.checkpoints.saver(run.fence, "sync"), run.thread_id, run.run_id)
-        await storage.runs.finish(run.fence, Ending("error", error={"e": 1}), NOW)
+        stored = await save(storage.handle(run).saver("sync"), run.thread_id, run.run_id)
+        await storage.handle(run).finish(Ending("error", error={"e": 1}), NOW)
         await storage.runs.delete(run.run_id)
         newest = await storage.checkpoints.newest(run.thread_id)
         assert newest == (id_of(stored), run.run_id)
@@ -304,7 +308,7 @@ async def _ids(saver: Saver, thread_id: ThreadId) -> list[str]:
 
 
 async def _cannot_save(storage: Storage, run: Run, stored: RunnableConfig) -> None:
-    saver = storage.checkpoints.saver(run.fence, "sync")
+    saver = storage.handle(run).saver("sync")
     before = [found async for found in saver.alist(config_of(run.thread_id))]
     with pytest.raises(Fenced):
         await save(saver, run.thread_id, run.run_id)

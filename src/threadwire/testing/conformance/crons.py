@@ -10,10 +10,11 @@ from threadwire.core.records import Cron, CronQuery, Fired, NewRun, Run
 from threadwire.errors import Conflict, Invalid, NotFound
 from threadwire.storage.abc import Storage
 from threadwire.testing.conformance.assistants import an_assistant
-from threadwire.testing.conformance.hostile import with_every_hostile_key
+from threadwire.testing.conformance.hostile_metadata import with_every_hostile_key
 from threadwire.testing.conformance.samples import (
     ASSIGNED,
     ASSISTANT,
+    LEASE,
     NOW,
     a_run,
     accept,
@@ -21,6 +22,7 @@ from threadwire.testing.conformance.samples import (
     store_thread,
     the_run,
     the_thread,
+    write,
 )
 
 SLOT = NOW + 60_000
@@ -250,20 +252,22 @@ class CronsConformance:
 
     async def test_a_run_that_can_start_immediately_is_started(self, storage: Storage) -> None:
         cron = await store_cron(storage)
-        started: list[Run] = []
-        fired = await storage.crons.fire(cron, run_of(cron), NEXT, start=started.append)
+        fired = await storage.crons.fire(cron, run_of(cron), NEXT, claim=LEASE)
         run = run_in(fired)
-        assert started == [run]
+        assert fired is not None
+        assert fired.accepted is not None
+        assert fired.accepted.started
+        await fired.accepted.commit.wait()
         assert (run.status, run.attempt) == ("running", 1)
+        await write(storage, run, "its attempt holds the thread")
 
     async def test_a_run_waits_its_turn_on_a_busy_thread(self, storage: Storage) -> None:
         thread_id = await store_thread(storage)
         first = await accept(storage, thread_id)
         cron = await store_cron(storage, thread_id=thread_id)
-        started: list[Run] = []
-        run = run_in(await storage.crons.fire(cron, run_of(cron), NEXT, start=started.append))
-        assert (run.status, started) == ("pending", [])
-        assert [each.run_id for each in await storage.runs.claim(5, now=SLOT)] == [first.run_id]
+        run = run_in(await storage.crons.fire(cron, run_of(cron), NEXT, claim=LEASE))
+        assert run.status == "pending"
+        assert [each.run_id for each in await storage.runs.claim(5, LEASE, now=SLOT)] == [first.run_id]
 
     async def test_a_run_id_that_exists_is_rejected(self, storage: Storage) -> None:
         """As by `Runs.accept`; the slot passes."""

@@ -2,7 +2,6 @@
 the delivery stays until it is removed."""
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -10,6 +9,7 @@ from threadwire.core.records import Delivery, Ending, Run, RunSelection, StateSu
 from threadwire.core.run_state import user_interrupt_error
 from threadwire.storage.abc import Storage
 from threadwire.testing.conformance.samples import (
+    LEASE,
     NOW,
     a_run,
     accept,
@@ -25,13 +25,14 @@ LATER = NOW + 1000
 SUCCESS = Ending("success", summary=StateSummary("idle", {"answer": [1]}))
 
 
-async def outbox(storage: Storage, now: int = LATER, **fields: Any) -> list[Delivery]:
-    return await storage.deliveries.due(now, **{"limit": 100, **fields})
+async def outbox(storage: Storage, now: int = LATER, limit: int = 100) -> list[Delivery]:
+    """The due deliveries that are not claimed."""
+    return await storage.deliveries.claim(limit, LEASE, now=now)
 
 
 async def finish_run(storage: Storage, ending: Ending = SUCCESS, now: int = NOW) -> Run:
     run = await start_on_new_thread(storage, webhook=HOOK)
-    assert await storage.runs.finish(run.fence, ending, now)
+    assert await storage.handle(run).finish(ending, now)
     return run
 
 
@@ -56,14 +57,14 @@ class DeliveriesConformance:
 
     async def test_a_run_without_a_webhook_leaves_no_delivery(self, storage: Storage) -> None:
         run = await start_on_new_thread(storage)
-        await storage.runs.finish(run.fence, SUCCESS, NOW)
+        await storage.handle(run).finish(SUCCESS, NOW)
         assert await outbox(storage) == []
 
     async def test_a_run_that_has_not_ended_leaves_no_delivery(self, storage: Storage) -> None:
         run = await start_on_new_thread(storage, webhook=HOOK)
-        await storage.runs.release(run.fence, NOW)
+        await storage.handle(run).release(NOW)
         await claim_run(storage, run.run_id)
-        await storage.runs.recover(NOW)
+        await storage.runs.reclaim(NOW)
         assert await outbox(storage) == []
 
     async def test_a_failed_run_leaves_its_error_and_the_previous_values(self, storage: Storage) -> None:
@@ -72,7 +73,7 @@ class DeliveriesConformance:
         await storage.runs.accept(new)
         run = await claim_run(storage, new.run_id)
         error = {"error": "ValueError", "message": "boom"}
-        await storage.runs.finish(run.fence, Ending("error", error=error), NOW)
+        await storage.handle(run).finish(Ending("error", error=error), NOW)
         failed = (await outbox(storage))[-1]
         assert (failed.run.status, failed.run.error, failed.values) == ("error", error, {"answer": [1]})
 
@@ -92,9 +93,9 @@ class DeliveriesConformance:
     async def test_a_run_that_crashed_too_often_leaves_a_delivery(self, storage: Storage) -> None:
         run = await start_on_new_thread(storage, webhook=HOOK)
         for _ in range(2):
-            await storage.runs.recover(NOW)
+            await storage.runs.reclaim(NOW)
             await claim_run(storage, run.run_id)
-        await storage.runs.recover(NOW)
+        await storage.runs.reclaim(NOW)
         [delivery] = await outbox(storage)
         assert (delivery.run.status, delivery.run.crashes) == ("error", 3)
 
@@ -108,7 +109,7 @@ class DeliveriesConformance:
         new = a_run(new_thread_id(), create_thread=True, temporary=True, webhook=HOOK)
         await storage.runs.accept(new)
         run = await claim_run(storage, new.run_id)
-        await storage.runs.finish(run.fence, SUCCESS, NOW)
+        await storage.handle(run).finish(SUCCESS, NOW)
         await storage.threads.sweep([run.thread_id])
         assert [each.values for each in await outbox(storage)] == [{"answer": [1]}]
 
@@ -120,12 +121,11 @@ class DeliveriesConformance:
         assert [each.run.run_id for each in due] == [run.run_id for run in runs]
         assert await outbox(storage, limit=2) == due[:2]
         assert await outbox(storage, now=NOW + 1) == due[:2]
-        assert await outbox(storage, exclude=frozenset({due[0].delivery_id}), limit=1) == due[1:2]
 
     async def test_a_postponed_delivery_is_due_later(self, storage: Storage) -> None:
         await finish_run(storage)
         [delivery] = await outbox(storage)
-        await storage.deliveries.postpone(delivery.delivery_id, LATER + 1)
+        await storage.deliveries.postpone(delivery.delivery_id, LATER + 1, LEASE)
         assert await outbox(storage) == []
         assert await outbox(storage, now=LATER + 1) == [replace(delivery, due_at=LATER + 1, tries=1)]
 
@@ -135,7 +135,7 @@ class DeliveriesConformance:
         await storage.deliveries.remove(delivery.delivery_id)
         assert await outbox(storage) == []
         await storage.deliveries.remove(delivery.delivery_id)
-        await storage.deliveries.postpone(delivery.delivery_id, LATER)
+        await storage.deliveries.postpone(delivery.delivery_id, LATER, LEASE)
         assert await outbox(storage) == []
         await finish_run(storage)
         [other] = await outbox(storage)

@@ -64,7 +64,7 @@ class FoldSnapshotsConformance:
         thread_id = await store_thread(storage)
         run = await start(storage, thread_id, temporary=True)
         await storage.fold_snapshots.put(thread_id, NAME, at(1))
-        assert await storage.runs.finish(run.fence, Ending("success"), NOW)
+        assert await storage.handle(run).finish(Ending("success"), NOW)
         await storage.fold_snapshots.put(thread_id, NAME, at(2))  # the thread no longer exists
         await storage.threads.sweep([thread_id])
         assert await storage.fold_snapshots.get(thread_id, NAME) is None

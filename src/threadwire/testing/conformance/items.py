@@ -6,7 +6,7 @@ from typing import Any
 import anyio
 import pytest
 
-from threadwire.core.items import (
+from threadwire.core.store_items import (
     DropItem,
     GetItem,
     Item,
@@ -19,7 +19,7 @@ from threadwire.core.items import (
 )
 from threadwire.core.vectors import unit_vector
 from threadwire.storage.abc import Storage
-from threadwire.testing.conformance.hostile import HOSTILE_KEYS, INNOCENT, with_every_hostile_key
+from threadwire.testing.conformance.hostile_metadata import HOSTILE_KEYS, INNOCENT, with_every_hostile_key
 from threadwire.testing.conformance.samples import NOW
 
 NAMESPACE: Labels = ("users", "ada")

@@ -2,17 +2,19 @@
 
 import asyncio
 import threading
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import pytest
 
 from threadwire.core.entries import START, Draft, Entry, Fence, Kind
-from threadwire.core.ids import Seq, ThreadId
-from threadwire.core.records import Ending
+from threadwire.core.ids import Seq
+from threadwire.core.records import Ending, Run
 from threadwire.errors import Fenced, NotFound
 from threadwire.storage.abc import Storage
 from threadwire.testing.conformance.samples import (
+    LEASE,
     NOW,
     accept,
     new_thread_id,
@@ -50,7 +52,7 @@ class LogConformance:
         run = await start_on_new_thread(storage)
         data: dict[str, Any] = {"value": [None, True, 1, 2.5, "ü\u0000\U0001f600", {"": {"nested": []}}]}
         draft = Draft(Kind.CUSTOM, data, ns=("outer:1", "inner|2"), at=NOW + 7)
-        await storage.log.append(run.thread_id, [draft], run.fence).wait()
+        await storage.handle(run).append([draft]).wait()
         [_, entry] = await whole_log(storage, run.thread_id)
         assert entry == Entry(Seq(2), run.run_id, 1, NOW + 7, ("outer:1", "inner|2"), Kind.CUSTOM, data)
 
@@ -98,7 +100,7 @@ class LogConformance:
         """6"""
         run = await start_on_new_thread(storage)
         drafts = [Draft(kind, {"n": number}, at=NOW) for number, kind in enumerate(Kind)]
-        await storage.log.append(run.thread_id, drafts, run.fence).wait()
+        await storage.handle(run).append(drafts).wait()
         await storage.log.append(run.thread_id, drafts).wait()
         entries = await whole_log(storage, run.thread_id, after=run.queued_seq)
         assert [(entry.kind, entry.data) for entry in entries] == [(draft.kind, draft.data) for draft in drafts * 2]
@@ -181,7 +183,7 @@ class LogConformance:
     async def test_appending_to_an_unknown_thread_is_rejected(self, storage: Storage) -> None:
         thread_id = new_thread_id()
         with pytest.raises(NotFound):
-            storage.log.append(thread_id, [note("lost")])
+            await storage.log.append(thread_id, [note("lost")]).wait()
         assert await whole_log(storage, thread_id) == []
 
     async def test_a_new_thread_can_be_appended_to_immediately(self, storage: Storage) -> None:
@@ -192,12 +194,13 @@ class LogConformance:
     async def test_a_writer_that_waits_for_room_loses_nothing(self, storage: Storage) -> None:
         """2.7"""
         run = await start_on_new_thread(storage)
+        handle = storage.handle(run)
 
         async def outrun_the_disk() -> None:
             for number in range(3000):
-                storage.log.append(run.thread_id, [note(number)], run.fence)
-                if storage.log.queue_full:
-                    await storage.log.wait_for_room()
+                handle.append([note(number)])
+                if handle.queue_full:
+                    await handle.wait_for_room()
 
         await asyncio.to_thread(lambda: asyncio.run(outrun_the_disk()))
         await write(storage, run, "end")
@@ -205,8 +208,9 @@ class LogConformance:
 
     async def test_an_empty_queue_has_room(self, storage: Storage) -> None:
         """2.7"""
-        assert not storage.log.queue_full
-        await storage.log.wait_for_room()
+        handle = storage.handle(await start_on_new_thread(storage))
+        assert not handle.queue_full
+        await handle.wait_for_room()
 
     # The fence
 
@@ -221,54 +225,54 @@ class LogConformance:
         """2.6"""
         run = await accept(storage, await store_thread(storage))
         for attempt in (0, 1):
-            await _is_fenced(storage, run.thread_id, Fence(run.run_id, attempt))
+            await _is_fenced(storage, replace(run, attempt=attempt))
 
     async def test_another_attempt_is_fenced(self, storage: Storage) -> None:
         """2.5"""
         run = await start_on_new_thread(storage)
         for attempt in (0, 2, -1):
-            await _is_fenced(storage, run.thread_id, Fence(run.run_id, attempt))
+            await _is_fenced(storage, replace(run, attempt=attempt))
 
     async def test_an_attempt_holds_only_its_own_thread(self, storage: Storage) -> None:
         """2.5: neither another thread nor an unknown one."""
         run = await start_on_new_thread(storage)
         other = await start_on_new_thread(storage)
-        await _is_fenced(storage, other.thread_id, run.fence)
-        await _is_fenced(storage, new_thread_id(), run.fence)
+        await _is_fenced(storage, replace(run, thread_id=other.thread_id))
+        await _is_fenced(storage, replace(run, thread_id=new_thread_id()))
 
     async def test_a_finished_attempt_is_fenced(self, storage: Storage) -> None:
         """2.6"""
         run = await start_on_new_thread(storage)
-        assert await storage.runs.finish(run.fence, Ending("success"), NOW)
-        await _is_fenced(storage, run.thread_id, run.fence)
+        assert await storage.handle(run).finish(Ending("success"), NOW)
+        await _is_fenced(storage, run)
 
     async def test_a_rolled_back_attempt_is_fenced(self, storage: Storage) -> None:
         """2.6"""
         run = await start_on_new_thread(storage)
-        assert await storage.runs.finish(run.fence, Ending("interrupted", rollback=True), NOW)
-        await _is_fenced(storage, run.thread_id, run.fence)
+        assert await storage.handle(run).finish(Ending("interrupted", rollback=True), NOW)
+        await _is_fenced(storage, run)
 
     async def test_a_released_attempt_stays_fenced_after_the_next_claim(self, storage: Storage) -> None:
         """2.6"""
         run = await start_on_new_thread(storage)
-        assert await storage.runs.release(run.fence, NOW)
-        await _is_fenced(storage, run.thread_id, run.fence)
-        [again] = await storage.runs.claim(1, now=NOW)
-        await _is_fenced(storage, run.thread_id, run.fence)
+        assert await storage.handle(run).release(NOW)
+        await _is_fenced(storage, run)
+        [again] = await storage.runs.claim(1, LEASE, now=NOW)
+        await _is_fenced(storage, run)
         await write(storage, again, "the next attempt writes")
 
     async def test_a_recovered_attempt_is_fenced(self, storage: Storage) -> None:
         """2.6"""
         run = await start_on_new_thread(storage)
-        await storage.runs.recover(NOW)
-        await _is_fenced(storage, run.thread_id, run.fence)
+        await storage.runs.reclaim(NOW)
+        await _is_fenced(storage, run)
 
     async def test_an_attempt_whose_thread_was_deleted_is_fenced(self, storage: Storage) -> None:
         """2.6"""
         run = await start_on_new_thread(storage)
         await storage.threads.delete(run.thread_id)
-        await _is_fenced(storage, run.thread_id, run.fence)
-        assert not await storage.runs.finish(run.fence, Ending("success"), NOW)
+        await _is_fenced(storage, run)
+        assert not await storage.handle(run).finish(Ending("success"), NOW)
 
     async def test_a_cancelled_attempt_still_holds_its_thread(self, storage: Storage) -> None:
         """2.6: it has not yet written how it ended."""
@@ -298,7 +302,7 @@ class LogConformance:
         first = await start_on_new_thread(storage)
         await write(storage, first, "a", "b")
         await storage.log.append(first.thread_id, [note("outside")]).wait()
-        await storage.runs.finish(first.fence, Ending("success"), NOW)
+        await storage.handle(first).finish(Ending("success"), NOW)
         second = await start(storage, first.thread_id)
         await write(storage, second, "c", "d")
         read = partial(storage.log.read, first.thread_id, run_id=second.run_id)
@@ -368,9 +372,9 @@ class LogConformance:
         with storage.log.watch(thread_id) as wakeup:
             run = await accept(storage, thread_id)
             assert await wakeup.wait(WAKEUP_TIMEOUT)
-        await storage.runs.claim(1, now=NOW)
+        await storage.runs.claim(1, LEASE, now=NOW)
         with storage.log.watch(thread_id) as wakeup:
-            await storage.runs.finish(Fence(run.run_id, 1), Ending("success"), NOW)
+            await storage.handle(replace(run, attempt=1)).finish(Ending("success"), NOW)
             assert await wakeup.wait(WAKEUP_TIMEOUT)
 
     async def test_a_thread_can_be_watched_before_it_exists(self, storage: Storage) -> None:
@@ -402,11 +406,11 @@ class LogConformance:
         assert values(page) == [1, 2, 3]
 
 
-async def _is_fenced(storage: Storage, thread_id: ThreadId, fence: Fence) -> None:
-    before = await whole_log(storage, thread_id)
+async def _is_fenced(storage: Storage, run: Run) -> None:
+    before = await whole_log(storage, run.thread_id)
     with pytest.raises(Fenced):
-        storage.log.append(thread_id, [note("stale"), note("stale too")], fence)
-    assert await whole_log(storage, thread_id) == before
+        await storage.handle(run).append([note("stale"), note("stale too")]).wait()
+    assert await whole_log(storage, run.thread_id) == before
 
 
 async def _on_threads(*targets: "partial[None]") -> None:

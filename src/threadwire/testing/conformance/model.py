@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from threadwire.core.ids import RunId, ThreadId
-from threadwire.core.records import NewRun
+from threadwire.core.records import Lease, NewRun
 from threadwire.errors import NotFound, ThreadBusy
 
 Rejection = type[NotFound] | type[ThreadBusy]
@@ -37,6 +37,8 @@ class Row:
     crashes: int = 0
     cancel: str | None = None
     temporary: bool = False
+    worker: str = ""
+    lease_is_live: bool = False
 
     @property
     def queue_key(self) -> tuple[int, int]:
@@ -107,12 +109,13 @@ class Model:
         self.write(self.rows[new.run_id], "run.queued")
         return running if stops else ()
 
-    def claim(self, limit: int, now: int) -> list[RunId]:
+    def claim(self, limit: int, lease: Lease, now: int) -> list[RunId]:
         claimed: list[RunId] = []
         for row in sorted(self.rows.values(), key=lambda row: row.queue_key):
             due = not row.delayed or row.due <= now
             if len(claimed) < limit and due and self.is_next(row):
                 row.status, row.attempt, row.due = "running", row.attempt + 1, min(row.due, row.created_at)
+                row.worker, row.lease_is_live = lease.worker, lease.milliseconds > 0
                 claimed.append(row.run_id)
         return claimed
 
@@ -125,6 +128,12 @@ class Model:
     def next_due(self, exclude: ThreadId | None = None) -> int | None:
         waiting = [row for row in self.rows.values() if self.is_next(row) and row.thread_id != exclude]
         return min((row.due for row in waiting), default=None)
+
+    def renew(self, lease: Lease) -> dict[tuple[RunId, int], str | None]:
+        held = [row for row in self.rows.values() if row.status == "running" and row.worker == lease.worker]
+        for row in held:
+            row.lease_is_live = lease.milliseconds > 0
+        return {(row.run_id, row.attempt): row.cancel for row in held}
 
     def holds(self, run_id: RunId) -> bool:
         return run_id in self.rows and self.rows[run_id].status == "running"
@@ -160,10 +169,10 @@ class Model:
             self.delete(thread_id)
         return swept
 
-    def crash(self) -> set[RunId]:
-        """Recover from a crash, and return the runs that were running."""
-        running = [row for row in self.rows.values() if row.status == "running"]
-        for row in running:
+    def reclaim(self) -> set[RunId]:
+        """Recover the runs whose leases have expired, and return them."""
+        lost = [row for row in self.rows.values() if row.status == "running" and not row.lease_is_live]
+        for row in lost:
             row.crashes += 1
             if row.cancel is not None:
                 self.end(row, _STATUS_AFTER_CANCEL[row.cancel])
@@ -171,7 +180,7 @@ class Model:
                 self.end(row, "error")
             else:
                 row.status = "pending"
-        return {row.run_id for row in running}
+        return {row.run_id for row in lost}
 
 
 _STATUS_AFTER_CANCEL = {"interrupt": "interrupted", "rollback": "rolled_back"}

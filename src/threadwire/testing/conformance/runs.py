@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from threadwire.core.entries import Fence, Kind
+from threadwire.core.entries import Kind
 from threadwire.core.ids import AssistantId, RunId, ThreadId, uuid7
 from threadwire.core.records import Ending, NewRun, QueueLimits, Run, StateSummary, ThreadQuery, Ttl
 from threadwire.core.run_state import user_interrupt_error
@@ -14,6 +14,7 @@ from threadwire.errors import Conflict, NotFound, QueueFull, RollbackDue, Thread
 from threadwire.storage.abc import Storage
 from threadwire.testing.conformance.samples import (
     ASSIGNED,
+    LEASE,
     NOW,
     a_run,
     accept,
@@ -88,25 +89,43 @@ class RunsConformance:
         assert entry.at == NOW
         assert entry.data.items() >= {"assistant_id": run.assistant_id, "graph_id": "agent"}.items()
 
-    async def test_a_run_whose_caller_is_cancelled_during_accept_is_started_or_not_stored(
+    @pytest.mark.parametrize("starts", [True, False])
+    async def test_preceding_entries_are_written_with_the_run(self, storage: Storage, starts: bool) -> None:
+        thread_id = await store_thread(storage)
+        new = a_run(thread_id, preceding=(note(1), note(2)), idempotency_key="k")
+        for _ in range(2):  # the second time, nothing is written
+            accepted = await storage.runs.accept(new, claim=LEASE if starts else None)
+        assert kinds(await whole_log(storage, thread_id)) == [Kind.CUSTOM, Kind.CUSTOM, Kind.RUN_QUEUED]
+        assert [entry.run_id for entry in await whole_log(storage, thread_id)] == [None, None, new.run_id]
+        assert accepted.run.queued_seq == 3
+        assert kinds(await run_log(storage, accepted.run)) == [Kind.RUN_QUEUED]
+
+    async def test_preceding_entries_of_a_rejected_run_are_not_written(self, storage: Storage) -> None:
+        running = await start_on_new_thread(storage)
+        before = await whole_log(storage, running.thread_id)
+        with pytest.raises(ThreadBusy):
+            await storage.runs.accept(a_run(running.thread_id, multitask_strategy="reject", preceding=(note(1),)))
+        limits = QueueLimits(per_thread=0, total=0)
+        with pytest.raises(QueueFull):
+            await storage.runs.accept(a_run(running.thread_id, limits=limits, preceding=(note(1),)))
+        assert await whole_log(storage, running.thread_id) == before
+
+    async def test_a_run_whose_caller_is_cancelled_during_accept_is_claimed_until_its_lease_expires(
         self, storage: Storage
     ) -> None:
-        """Otherwise its row would be running, but no worker would execute it."""
+        """Or it is not stored at all."""
         busy = await start_on_new_thread(storage)
-        storage.log.append(busy.thread_id, [note("x" * 1_000_000)], busy.fence)  # so that accepting has to wait
-        started: list[Run] = []
-
-        def on_start(run: Run) -> None:
-            assert asyncio.current_task() is not None
-            started.append(run)
-
+        storage.handle(busy).append([note("x" * 1_000_000)])  # so that accepting has to wait
         new = a_run(new_thread_id(), create_thread=True)
-        accepting = asyncio.create_task(storage.runs.accept(new, start=on_start))
+        accepting = asyncio.create_task(storage.runs.accept(new, claim=LEASE))
         await asyncio.sleep(0)
         accepting.cancel()
         await asyncio.wait([accepting])
         await write(storage, busy, "after it")
-        assert [run.run_id for run in await storage.runs.list(new.thread_id)] == [run.run_id for run in started]
+        stored = await storage.runs.list(new.thread_id)
+        assert [run.status for run in stored] in (["running"], [])
+        reclaimed = {run.run_id for run in await storage.runs.reclaim(NOW)}
+        assert reclaimed == {busy.run_id, *(run.run_id for run in stored)}
 
     async def test_a_run_for_an_unknown_thread_is_rejected(self, storage: Storage) -> None:
         """5.1: and nothing is stored."""
@@ -178,7 +197,7 @@ class RunsConformance:
 
     async def test_a_repeated_key_returns_its_run_even_after_the_run_has_ended(self, storage: Storage) -> None:
         run = await start_on_new_thread(storage, idempotency_key="k")
-        await storage.runs.finish(run.fence, Ending("success"), NOW)
+        await storage.handle(run).finish(Ending("success"), NOW)
         again = await storage.runs.accept(a_run(run.thread_id, idempotency_key="k"))
         assert (again.run.run_id, again.run.status, again.repeated) == (run.run_id, "success", True)
 
@@ -210,7 +229,7 @@ class RunsConformance:
         for _ in range(2):  # while the first is pending, then while it is running
             with pytest.raises(ThreadBusy):
                 await storage.runs.accept(rejected)
-            await storage.runs.claim(1, now=NOW)
+            await storage.runs.claim(1, LEASE, now=NOW)
         assert await storage.runs.get(rejected.run_id) is None
         assert (await the_thread(storage, thread_id)).metadata == ASSIGNED
         assert len(await whole_log(storage, thread_id)) == 1
@@ -243,13 +262,13 @@ class RunsConformance:
         thread_id = await store_thread(storage)
         with pytest.raises(QueueFull, match="more than 2 pending runs"):
             await storage.runs.accept(a_run(thread_id, limits=limits))
-        await storage.runs.claim(1, now=NOW)
+        await storage.runs.claim(1, LEASE, now=NOW)
         await accept(storage, thread_id, limits=limits)
 
     async def test_a_run_that_starts_immediately_needs_no_room_in_the_queue(self, storage: Storage) -> None:
         limits = QueueLimits(per_thread=1, total=1)
         await accept(storage, await store_thread(storage), limits=limits)
-        accepted = await storage.runs.accept(a_run(await store_thread(storage), limits=limits), start=lambda run: None)
+        accepted = await storage.runs.accept(a_run(await store_thread(storage), limits=limits), claim=LEASE)
         assert accepted.started
 
     async def test_a_run_that_ends_the_others_is_not_subject_to_the_limit_of_its_thread(self, storage: Storage) -> None:
@@ -286,7 +305,7 @@ class RunsConformance:
         entries = await whole_log(storage, running.thread_id)
         assert kinds(entries)[-2:] == [Kind.RUN_ENDED, Kind.RUN_QUEUED]
         assert [entry.run_id for entry in entries[-2:]] == [waiting.run_id, accepted.run.run_id]
-        assert not await storage.runs.claim(10, now=NOW)
+        assert not await storage.runs.claim(10, LEASE, now=NOW)
 
     async def test_rollback_removes_pending_runs_and_asks_the_running_one_to_roll_back(self, storage: Storage) -> None:
         """5.9"""
@@ -313,7 +332,7 @@ class RunsConformance:
         thread_id = await store_thread(storage)
         await accept(storage, await store_thread(storage), created_at=NOW + 9, due_at=NOW + 9)
         runs = [await accept(storage, thread_id, created_at=NOW + at) for at in range(4)]
-        await storage.runs.claim(1, now=NOW)
+        await storage.runs.claim(1, LEASE, now=NOW)
         newest_first = [run.run_id for run in runs][::-1]
 
         async def listed(**query: Any) -> list[RunId]:
@@ -338,7 +357,7 @@ class RunsConformance:
 
     async def test_deleting_a_finished_run_keeps_its_entries(self, storage: Storage) -> None:
         run = await start_on_new_thread(storage)
-        await storage.runs.finish(run.fence, Ending("success"), NOW)
+        await storage.handle(run).finish(Ending("success"), NOW)
         await storage.runs.delete(run.run_id)
         assert await storage.runs.get(run.run_id) is None
         assert kinds(await run_log(storage, run)) == ENDED
@@ -350,7 +369,7 @@ class RunsConformance:
         for _ in range(2):  # pending, then running
             with pytest.raises(Conflict):
                 await storage.runs.delete(run.run_id)
-            await storage.runs.claim(1, now=NOW)
+            await storage.runs.claim(1, LEASE, now=NOW)
         assert (await the_run(storage, run.run_id)).status == "running"
 
     # Cancelling
@@ -383,7 +402,7 @@ class RunsConformance:
     async def test_cancelling_a_released_run_interrupts_the_thread(self, storage: Storage) -> None:
         """It may have changed the state."""
         run = await start_on_new_thread(storage)
-        await storage.runs.release(run.fence, NOW)
+        await storage.handle(run).release(NOW)
         await storage.runs.cancel(run.run_id, "interrupt", NOW)
         thread = await the_thread(storage, run.thread_id)
         assert (thread.status, thread.error) == ("interrupted", user_interrupt_error("interrupt"))
@@ -414,7 +433,7 @@ class RunsConformance:
 
     async def test_cancelling_an_ended_or_unknown_run_does_nothing(self, storage: Storage) -> None:
         run = await start_on_new_thread(storage)
-        await storage.runs.finish(run.fence, Ending("success"), NOW)
+        await storage.handle(run).finish(Ending("success"), NOW)
         before = await the_run(storage, run.run_id)
         assert await storage.runs.cancel(run.run_id, "rollback", NOW) is None
         assert await storage.runs.cancel(RunId(uuid7()), "interrupt", NOW) is None
@@ -428,7 +447,7 @@ class RunsConformance:
         run = await start_on_new_thread(storage)
         summary = StateSummary("interrupted", {"n": 2}, {"t": [{"value": "?"}]})
         ending = Ending("success", interrupts=[{"id": "i", "value": "?"}], summary=summary)
-        assert await storage.runs.finish(run.fence, ending, NOW + 8)
+        assert await storage.handle(run).finish(ending, NOW + 8)
         ended = (await whole_log(storage, run.thread_id))[-1]
         assert (ended.kind, ended.run_id, ended.attempt, ended.at) == (
             Kind.RUN_ENDED,
@@ -452,8 +471,8 @@ class RunsConformance:
         """5.3: `run.ended` is the last entry, even though the other appends were not awaited."""
         run = await start_on_new_thread(storage)
         for number in range(200):
-            storage.log.append(run.thread_id, [note(number)], run.fence)
-        await storage.runs.finish(run.fence, Ending("success"), NOW)
+            storage.handle(run).append([note(number)])
+        await storage.handle(run).finish(Ending("success"), NOW)
         entries = await run_log(storage, run)
         assert values(entries) == list(range(200))
         assert entries[-1].kind == Kind.RUN_ENDED
@@ -468,7 +487,7 @@ class RunsConformance:
         before = {"values": {"n": 1}, "interrupts": {"t": []}, "state_updated_at": NOW - 1}
         run = await start(storage, await store_thread(storage, error={"old": 1}, **before))
         error = None if status == "success" else {"error": "E", "message": status}
-        assert await storage.runs.finish(run.fence, Ending(status, error=error), NOW)
+        assert await storage.handle(run).finish(Ending(status, error=error), NOW)
         thread = await the_thread(storage, run.thread_id)
         assert (thread.status, thread.error) == (thread_status, error)
         assert {name: getattr(thread, name) for name in before} == before
@@ -483,16 +502,16 @@ class RunsConformance:
         run = await start_on_new_thread(storage)
         await storage.runs.cancel(run.run_id, "rollback", NOW)
         with pytest.raises(RollbackDue):
-            await storage.runs.finish(run.fence, ending, NOW)
+            await storage.handle(run).finish(ending, NOW)
         assert (await the_run(storage, run.run_id)).status == "running"
         await write(storage, run, "it still holds its thread")
-        assert await storage.runs.finish(run.fence, Ending("interrupted", rollback=True), NOW)
+        assert await storage.handle(run).finish(Ending("interrupted", rollback=True), NOW)
         assert kinds(await run_log(storage, run))[-3:] == [Kind.CUSTOM, Kind.STATE_RESET, Kind.RUN_ENDED]
 
     async def test_a_run_that_cannot_be_rolled_back_can_be_forced_to_end(self, storage: Storage) -> None:
         run = await start_on_new_thread(storage)
         await storage.runs.cancel(run.run_id, "rollback", NOW)
-        assert await storage.runs.finish(run.fence, Ending("error"), NOW, force=True)
+        assert await storage.handle(run).finish(Ending("error"), NOW, force=True)
         assert (await the_run(storage, run.run_id)).status == "error"
 
     async def test_a_rolled_back_run_leaves_only_its_entries(self, storage: Storage) -> None:
@@ -501,7 +520,7 @@ class RunsConformance:
         run = await start(storage, thread_id)
         await write(storage, run, "stays")
         ending = Ending("interrupted", summary=StateSummary("idle", {"n": 99}), rollback=True)
-        assert await storage.runs.finish(run.fence, ending, NOW)
+        assert await storage.handle(run).finish(ending, NOW)
         assert await storage.runs.get(run.run_id) is None
         assert await storage.runs.list(thread_id) == []
         entries = await run_log(storage, run)
@@ -518,7 +537,7 @@ class RunsConformance:
         running = await claim_run(storage, (await _run_of(storage, thread_id, "first")).run_id)
         queued = await _run_of(storage, thread_id, "second", thread_metadata={"user": "ada"})
         assert (await the_thread(storage, thread_id)).metadata == {"user": "ada", **_graph_metadata("first")}
-        await storage.runs.finish(running.fence, Ending("success"), NOW)
+        await storage.handle(running).finish(Ending("success"), NOW)
         assert (await the_thread(storage, thread_id)).metadata == {"user": "ada", **_graph_metadata("first")}
         await claim_run(storage, queued.run_id)
         assert (await the_thread(storage, thread_id)).metadata == {"user": "ada", **_graph_metadata("second")}
@@ -537,10 +556,10 @@ class RunsConformance:
     async def test_a_run_that_starts_when_it_is_accepted_assigns_its_graph(self, storage: Storage) -> None:
         """5.11"""
         thread_id = await store_thread(storage, metadata=_graph_metadata("first"))
-        accepted = await storage.runs.accept(a_run(thread_id), start=lambda run: None)
+        accepted = await storage.runs.accept(a_run(thread_id), claim=LEASE)
         assert accepted.started
         assert (await the_thread(storage, thread_id)).metadata == ASSIGNED
-        await storage.runs.finish(accepted.run.fence, Ending("interrupted", rollback=True), NOW)
+        await storage.handle(accepted.run).finish(Ending("interrupted", rollback=True), NOW)
         assert (await the_thread(storage, thread_id)).metadata == _graph_metadata("first")
 
     async def test_a_thread_without_a_graph_gets_that_of_the_first_accepted_run(self, storage: Storage) -> None:
@@ -554,7 +573,7 @@ class RunsConformance:
         """5.11"""
         thread_id = await store_thread(storage, metadata=_graph_metadata("first"))
         run = await claim_run(storage, (await _run_of(storage, thread_id, "second")).run_id)
-        await storage.runs.release(run.fence, NOW)
+        await storage.handle(run).release(NOW)
         await storage.threads.update(thread_id, metadata=_graph_metadata("third"), now=NOW)
         await claim_run(storage, run.run_id)
         assert (await the_thread(storage, thread_id)).metadata == _graph_metadata("third")
@@ -569,13 +588,13 @@ class RunsConformance:
         started = await claim_run(storage, (await _run_of(storage, thread_id, "second")).run_id)
         assert (await the_thread(storage, thread_id)).metadata == {**before, **_graph_metadata("second")}
         if how == "finished":
-            await storage.runs.finish(started.fence, Ending("interrupted", rollback=True), NOW)
+            await storage.handle(started).finish(Ending("interrupted", rollback=True), NOW)
         elif how == "cancelled":
-            await storage.runs.release(started.fence, NOW)
+            await storage.handle(started).release(NOW)
             await storage.runs.cancel(started.run_id, "rollback", NOW)
         else:
             await storage.runs.cancel(started.run_id, "rollback", NOW)
-            await storage.runs.recover(NOW)
+            await storage.runs.reclaim(NOW)
         assert (await the_thread(storage, thread_id)).metadata == before
         assert await storage.threads.count(ThreadQuery(metadata={"graph_id": "second"})) == 0
         assert await storage.threads.count(ThreadQuery(metadata=before)) == 1
@@ -591,14 +610,14 @@ class RunsConformance:
         await _run_of(storage, thread_id, "waits")
         last = await _run_of(storage, thread_id, "third", multitask_strategy=strategy)
         assert (await the_thread(storage, thread_id)).metadata == _graph_metadata("second")
-        await storage.runs.finish(running.fence, Ending("interrupted", rollback=True), NOW)
+        await storage.handle(running).finish(Ending("interrupted", rollback=True), NOW)
         assert (await the_thread(storage, thread_id)).metadata == before
         for run in await storage.runs.list(thread_id, status="pending"):
             if run.run_id != last.run_id:
                 await storage.runs.cancel(run.run_id, "rollback", NOW)
         started = await claim_run(storage, last.run_id)
         assert (await the_thread(storage, thread_id)).metadata == _graph_metadata("third")
-        await storage.runs.finish(started.fence, Ending("interrupted", rollback=True), NOW)
+        await storage.handle(started).finish(Ending("interrupted", rollback=True), NOW)
         assert (await the_thread(storage, thread_id)).metadata == before
 
     async def test_rolling_back_every_run_of_a_thread_that_had_no_graph_removes_it(self, storage: Storage) -> None:
@@ -608,7 +627,7 @@ class RunsConformance:
         started = await claim_run(storage, (await _run_of(storage, thread_id, "second")).run_id)
         await storage.runs.cancel(delayed.run_id, "rollback", NOW)
         assert (await the_thread(storage, thread_id)).metadata == {"user": "ada", **_graph_metadata("second")}
-        await storage.runs.finish(started.fence, Ending("interrupted", rollback=True), NOW)
+        await storage.handle(started).finish(Ending("interrupted", rollback=True), NOW)
         assert (await the_thread(storage, thread_id)).metadata == {"user": "ada"}
 
     async def test_replacing_a_pending_run_does_not_lose_the_graph_to_restore(self, storage: Storage) -> None:
@@ -623,13 +642,13 @@ class RunsConformance:
         thread_id = await store_thread(storage, metadata=_graph_metadata("first"))
         run = await claim_run(storage, (await _run_of(storage, thread_id, "second")).run_id)
         await storage.threads.update(thread_id, metadata={"graph_id": "third"}, now=NOW)
-        await storage.runs.finish(run.fence, Ending("interrupted", rollback=True), NOW)
+        await storage.handle(run).finish(Ending("interrupted", rollback=True), NOW)
         assert (await the_thread(storage, thread_id)).metadata == {**_graph_metadata("second"), "graph_id": "third"}
 
     async def test_a_finished_run_keeps_its_graph_on_the_thread(self, storage: Storage) -> None:
         thread_id = await store_thread(storage, metadata=_graph_metadata("first"))
         run = await claim_run(storage, (await _run_of(storage, thread_id, "second")).run_id)
-        await storage.runs.finish(run.fence, Ending("success"), NOW)
+        await storage.handle(run).finish(Ending("success"), NOW)
         later = await _run_of(storage, thread_id, "third")
         await storage.runs.cancel(later.run_id, "rollback", NOW)
         assert (await the_thread(storage, thread_id)).metadata == _graph_metadata("second")
@@ -638,7 +657,7 @@ class RunsConformance:
         """5.3"""
         run = await start_on_new_thread(storage)
         endings = [Ending("success"), Ending("error", error={"e": 1}), Ending("interrupted", rollback=True)]
-        done = [await storage.runs.finish(run.fence, ending, NOW) for ending in endings]
+        done = [await storage.handle(run).finish(ending, NOW) for ending in endings]
         assert done == [True, False, False]
         assert (await the_run(storage, run.run_id)).status == "success"
         assert kinds(await run_log(storage, run)) == ENDED
@@ -646,12 +665,11 @@ class RunsConformance:
     async def test_only_the_attempt_that_holds_the_thread_can_finish(self, storage: Storage) -> None:
         """2.5, 2.6"""
         run = await accept(storage, await store_thread(storage))
-        fences = [run.fence, Fence(run.run_id, 1), Fence(RunId(uuid7()), 1)]
-        for fence in fences:
-            assert not await storage.runs.finish(fence, Ending("success"), NOW)
+        for stale in (run, replace(run, attempt=1), replace(run, run_id=RunId(uuid7()), attempt=1)):
+            assert not await storage.handle(stale).finish(Ending("success"), NOW)
         claimed = await claim_run(storage, run.run_id)
-        assert not await storage.runs.finish(Fence(run.run_id, 2), Ending("success"), NOW)
-        assert not await storage.runs.finish(Fence(run.run_id, 0), Ending("success"), NOW)
+        assert not await storage.handle(replace(run, attempt=2)).finish(Ending("success"), NOW)
+        assert not await storage.handle(replace(run, attempt=0)).finish(Ending("success"), NOW)
         assert await storage.runs.get(run.run_id) == claimed
         assert len(await whole_log(storage, run.thread_id)) == 1
 

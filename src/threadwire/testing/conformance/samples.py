@@ -5,7 +5,7 @@ from uuid import uuid4
 
 from threadwire.core.entries import START, Draft, Entry, Kind
 from threadwire.core.ids import AssistantId, RunId, Seq, ThreadId, uuid7
-from threadwire.core.records import NewRun, Run, Thread
+from threadwire.core.records import Lease, NewRun, Run, Thread
 from threadwire.storage.abc import Storage
 
 NOW = 1_700_000_000_000
@@ -15,6 +15,13 @@ ASSISTANT = AssistantId("6ba7b821-0000-4000-8000-000000000001")
 
 ASSIGNED = {"graph_id": "agent", "assistant_id": ASSISTANT}
 """What a run of the suites adds to the metadata of its thread."""
+
+
+LEASE = Lease("worker", 0)
+"""It expires immediately, so that `reclaim` recovers every run that was claimed with it. Until then the run is held."""
+
+LONG_LEASE = Lease("worker", 3_600_000)
+"""It does not expire while a test runs."""
 
 
 def new_thread_id() -> ThreadId:
@@ -52,7 +59,7 @@ async def accept(storage: Storage, thread_id: ThreadId, **fields: Any) -> Run:
 
 async def claim_run(storage: Storage, run_id: RunId) -> Run:
     """Claim the run, which must be the next one in the queue."""
-    [run] = await storage.runs.claim(1, now=NOW)
+    [run] = await storage.runs.claim(1, LEASE, now=NOW)
     assert run.run_id == run_id
     return run
 
@@ -68,7 +75,7 @@ async def start_on_new_thread(storage: Storage, **fields: Any) -> Run:
 
 async def write(storage: Storage, run: Run, *values: Any) -> None:
     """Append as the run's current attempt, and wait until the entries are durable."""
-    await storage.log.append(run.thread_id, [note(value) for value in values], run.fence).wait()
+    await storage.handle(run).append([note(value) for value in values]).wait()
 
 
 async def whole_log(storage: Storage, thread_id: ThreadId, after: Seq = START) -> list[Entry]:

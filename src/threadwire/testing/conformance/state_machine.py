@@ -1,24 +1,27 @@
-"""Long random stories that exercise a whole storage; after each step it is compared with a model.
+"""Long random sequences of operations, called stories. After each step, the whole storage is compared with a model.
 
 TestStories = storage_state_machine(open_storage).TestCase
 """
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Coroutine
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from threadwire.core.entries import Draft, Entry, Fence, Kind
+from threadwire.core.entries import Draft, Entry, Kind
 from threadwire.core.ids import RunId, Seq, ThreadId
 from threadwire.core.records import (
     CancelAction,
     CheckpointPut,
+    Commit,
     Ending,
+    Lease,
     MultitaskStrategy,
     Run,
     StateSummary,
@@ -26,12 +29,14 @@ from threadwire.core.records import (
     ThreadStatus,
 )
 from threadwire.errors import Fenced, NotFound, RollbackDue, ThreadBusy
-from threadwire.storage.abc import Commit, Storage
+from threadwire.storage.abc import RunHandle, Storage
 from threadwire.testing.conformance.model import Line, Model, Rejection, Row
 from threadwire.testing.conformance.samples import NOW, a_run, a_thread, note, whole_log
-from threadwire.testing.conformance.steps import a_step, id_of, save
+from threadwire.testing.conformance.saver_calls import a_step, id_of, save
 
 OpenStorage = Callable[[], AbstractAsyncContextManager[Storage]]
+OpenOther = Callable[[Storage], AbstractAsyncContextManager[Storage]]
+Handles = tuple[Storage, Storage]
 Result = TypeVar("Result")
 
 STRATEGIES: list[MultitaskStrategy] = ["enqueue", "reject", "interrupt", "rollback"]
@@ -39,6 +44,10 @@ ACTIONS: list[CancelAction] = ["interrupt", "rollback"]
 STATUSES: list[ThreadStatus] = ["idle", "busy", "interrupted", "error"]
 A_THREAD = st.integers(0, 3)
 A_RUN = st.integers(0, 7)
+WORKERS = ["one", "two"]
+A_WORKER = st.sampled_from(range(len(WORKERS)))
+HOUR = 3_600_000
+LEASE_TIMES = st.sampled_from([0, HOUR])
 BY_INTEREST = ["running", "pending", "success", "error", "interrupted", "timeout"]
 ENDINGS = {
     "success": Ending("success"),
@@ -49,35 +58,41 @@ ENDINGS = {
 }
 
 
-def storage_state_machine(open_storage: OpenStorage, *, reopens: bool = False) -> type[RuleBasedStateMachine]:
+def storage_state_machine(
+    open_storage: OpenStorage, *, reopens: bool = False, open_other: OpenOther = nullcontext
+) -> type[RuleBasedStateMachine]:
     """Return a hypothesis state machine for one driver.
 
     With `reopens`, the data survives reopening, and a crash closes and reopens the storage. Each story first removes
     what an earlier one left, so all of them may share a directory.
+
+    Two workers act in a story, each with its own handle on the database. `open_other` opens the second one, given the
+    first. A driver whose database only one process can open serves both workers through one storage.
     """
 
     class StorageStories(_Stories):
         def __init__(self) -> None:
-            super().__init__(open_storage, reopens)
+            super().__init__(open_storage, open_other, reopens)
 
     return StorageStories
 
 
 class _Host:
-    """Keeps a storage open between the rules, on its own event loop.
+    """Keeps two handles on a storage open between the rules, on its own event loop.
 
     The same task enters and exits the context manager, because a driver may hold a task group or cancel scope while the
     storage is open.
     """
 
-    def __init__(self, open_storage: OpenStorage) -> None:
+    def __init__(self, open_storage: OpenStorage, open_other: OpenOther) -> None:
         self._open_storage = open_storage
+        self._open_other = open_other
         self._runner = asyncio.Runner()
 
     def run(self, work: Coroutine[Any, Any, Result]) -> Result:
         return self._runner.run(work)
 
-    def open(self) -> Storage:
+    def open(self) -> Handles:
         return self.run(self._open())
 
     def close(self) -> None:
@@ -87,16 +102,16 @@ class _Host:
         self.close()
         self._runner.close()
 
-    async def _open(self) -> Storage:
+    async def _open(self) -> Handles:
         self._closing = asyncio.Event()
-        opened: asyncio.Future[Storage] = asyncio.get_running_loop().create_future()
+        opened: asyncio.Future[Handles] = asyncio.get_running_loop().create_future()
         self._task = asyncio.create_task(self._hold_open(opened))
         return await opened
 
-    async def _hold_open(self, opened: "asyncio.Future[Storage]") -> None:
+    async def _hold_open(self, opened: "asyncio.Future[Handles]") -> None:
         try:
-            async with self._open_storage() as storage:
-                opened.set_result(storage)
+            async with self._open_storage() as storage, self._open_other(storage) as other:
+                opened.set_result((storage, other))
                 await self._closing.wait()
         except BaseException as error:
             if opened.done():
@@ -109,19 +124,24 @@ class _Host:
 
 
 class _Stories(RuleBasedStateMachine):
-    def __init__(self, open_storage: OpenStorage, reopens: bool) -> None:
+    def __init__(self, open_storage: OpenStorage, open_other: OpenOther, reopens: bool) -> None:
         super().__init__()
         self.reopens = reopens
-        self.host = _Host(open_storage)
-        self.storage = self.host.open()
+        self.host = _Host(open_storage, open_other)
+        self.handles = self.host.open()
         self.model = Model()
         self.now = NOW
         self.written = 0
         self.commits: list[Commit] = []
         self.threads: list[ThreadId] = []
-        self.thread_of: dict[RunId, ThreadId] = {}
+        self.runs: dict[RunId, Run] = {}
+        """Every run that was ever accepted, as it was then."""
         self.attempts: Counter[RunId] = Counter()
         self.host.run(self._remove_leftovers())
+
+    @property
+    def storage(self) -> Storage:
+        return self.handles[0]
 
     def teardown(self) -> None:
         self.host.shut_down()
@@ -133,7 +153,7 @@ class _Stories(RuleBasedStateMachine):
         for which in range(2):
             self.create_thread()
             self.accept(which, "enqueue", 0)
-        self.claim(1)
+        self.claim(1, 0, 0)
 
     @rule()
     def create_thread(self) -> None:
@@ -177,7 +197,7 @@ class _Stories(RuleBasedStateMachine):
         thread_id = self._thread(which)
         if not self.model.exists(thread_id):
             with pytest.raises(NotFound):
-                self.storage.log.append(thread_id, [note("late")])
+                self.host.run(_append_outside(self.storage, thread_id, note("late")))
             return
         self.written += 1
         self.commits.append(self.storage.log.append(thread_id, [note(self.written)]))
@@ -237,32 +257,61 @@ class _Stories(RuleBasedStateMachine):
         )
         stopping: Rejection | tuple[RunId, ...]
         try:
-            stopping = self.host.run(self.storage.runs.accept(new)).stopping
+            accepted = self.host.run(self.storage.runs.accept(new))
+            stopping = accepted.stopping
+            self.runs[new.run_id] = accepted.run
         except (NotFound, ThreadBusy) as error:
             stopping = type(error)
         assert stopping == self.model.accept(new)
-        if not isinstance(stopping, type):
-            self.thread_of[new.run_id] = new.thread_id
 
-    @rule(limit=st.integers(1, 3))
-    def claim(self, limit: int) -> None:
+    @rule(limit=st.integers(1, 3), worker=A_WORKER, milliseconds=LEASE_TIMES)
+    def claim(self, limit: int, worker: int, milliseconds: int) -> None:
         """5.7, 5.8: which runs may start, and in which order."""
-        claimed = self.host.run(self.storage.runs.claim(limit, now=self.now))
-        assert [run.run_id for run in claimed] == self.model.claim(limit, self.now)
+        lease = Lease(WORKERS[worker], milliseconds)
+        claimed = self.host.run(self.handles[worker].runs.claim(limit, lease, now=self.now))
+        assert [run.run_id for run in claimed] == self.model.claim(limit, lease, self.now)
         assert all(run.status == "running" for run in claimed)
 
-    @rule(which=A_RUN, actions=st.lists(st.sampled_from(ACTIONS), min_size=1, max_size=2))
-    def cancel(self, which: int, actions: list[CancelAction]) -> None:
+    @rule(limit=st.integers(1, 2), milliseconds=LEASE_TIMES)
+    def both_claim(self, limit: int, milliseconds: int) -> None:
+        """8.1: both workers together claim what one of them would, and no run twice."""
+        leases = [Lease(worker, milliseconds) for worker in WORKERS]
+        by_worker = self.host.run(self._both_claim(limit, leases))
+        claimed = [run.run_id for runs in by_worker for run in runs]
+        assert len(claimed) == len(set(claimed))
+        assert set(claimed) == set(self.model.claim(2 * limit, leases[0], self.now))
+        for lease, runs in zip(leases, by_worker, strict=True):
+            for run in runs:
+                self.model.rows[run.run_id].worker = lease.worker
+
+    async def _both_claim(self, limit: int, leases: list[Lease]) -> list[Sequence[Run]]:
+        claims = (each.runs.claim(limit, lease, now=self.now) for each, lease in zip(self.handles, leases, strict=True))
+        return await asyncio.gather(*claims)
+
+    @rule(worker=A_WORKER, milliseconds=LEASE_TIMES)
+    def renew(self, worker: int, milliseconds: int) -> None:
+        """8.2, 8.3: also with a lease that expires immediately, as if the worker were dead from then on."""
+        lease = Lease(WORKERS[worker], milliseconds)
+        assert self.host.run(self.handles[worker].runs.renew(lease)) == self.model.renew(lease)
+
+    @rule(worker=A_WORKER)
+    def reclaim(self, worker: int) -> None:
+        """8.2: only runs whose leases have expired."""
+        reclaimed = self.host.run(self.handles[worker].runs.reclaim(self.now))
+        assert {run.run_id for run in reclaimed} == self.model.reclaim()
+
+    @rule(which=A_RUN, worker=A_WORKER, actions=st.lists(st.sampled_from(ACTIONS), min_size=1, max_size=2))
+    def cancel(self, which: int, worker: int, actions: list[CancelAction]) -> None:
         run_id = self._run(which)
         for action in actions:
-            cancelled = self.host.run(self.storage.runs.cancel(run_id, action, self.now))
+            cancelled = self.host.run(self.handles[worker].runs.cancel(run_id, action, self.now))
             assert (None if cancelled is None else cancelled.ended) == self.model.cancel(run_id, action)
 
     @rule(which=A_RUN)
     def release(self, which: int) -> None:
         run_id = self._run(which)
         held = self.model.holds(run_id)
-        assert self.host.run(self.storage.runs.release(self._fence(run_id), self.now)) == held
+        assert self.host.run(self._handle(run_id).release(self.now)) == held
         if held:
             self.model.rows[run_id].status = "pending"
 
@@ -272,15 +321,19 @@ class _Stories(RuleBasedStateMachine):
         if self.reopens:
             self.host.run(self._commit())
             self.host.close()
-            self.storage = self.host.open()
-        recovered = self.host.run(self.storage.runs.recover(self.now))
-        assert {run.run_id for run in recovered} == self.model.crash()
+            self.handles = self.host.open()
+            for row in self.model.rows.values():
+                row.lease_is_live = False
+        else:
+            for worker in range(len(WORKERS)):
+                self.renew(worker, 0)
+        self.reclaim(0)
 
     @rule(times=st.integers(1, 2))
     def crash_while_running(self, times: int) -> None:
         """5.7: often enough to produce suspects."""
         for _ in range(times):
-            self.claim(3)
+            self.claim(3, 0, 0)
             self.crash()
 
     # Attempts
@@ -294,14 +347,13 @@ class _Stories(RuleBasedStateMachine):
             self._save(run_id)
             self._write(run_id, 1)
         else:
-            self._cannot_write(run_id, self._fence(run_id))
+            self._cannot_write(run_id)
 
     @rule(which=A_RUN, off_by=st.sampled_from([-1, 1]))
     def write_as_another_attempt(self, which: int, off_by: int) -> None:
         """2.5, 7.2"""
         run_id = self._run(which)
-        fence = self._fence(run_id)
-        self._cannot_write(run_id, Fence(run_id, fence.attempt + off_by))
+        self._cannot_write(run_id, off_by)
 
     @rule(which=A_RUN, how=st.sampled_from(sorted(ENDINGS)), unawaited=st.integers(0, 3))
     def finish(self, which: int, how: str, unawaited: int) -> None:
@@ -310,7 +362,7 @@ class _Stories(RuleBasedStateMachine):
         held = self.model.holds(run_id)
         if held:
             self._write(run_id, unawaited)
-        finish = self.storage.runs.finish(self._fence(run_id), ENDINGS[how], self.now)
+        finish = self._handle(run_id).finish(ENDINGS[how], self.now)
         if held and self.model.rows[run_id].cancel == "rollback" and how != "rolled_back":
             with pytest.raises(RollbackDue):
                 self.host.run(finish)
@@ -323,9 +375,9 @@ class _Stories(RuleBasedStateMachine):
     def finish_as_an_earlier_attempt(self, which: int, how: str) -> None:
         """2.6"""
         run_id = self._run(which)
-        stale = Fence(run_id, self._fence(run_id).attempt - 1)
-        assert not self.host.run(self.storage.runs.finish(stale, ENDINGS[how], self.now))
-        assert not self.host.run(self.storage.runs.release(stale, self.now))
+        stale = self._handle(run_id, off_by=-1)
+        assert not self.host.run(stale.finish(ENDINGS[how], self.now))
+        assert not self.host.run(stale.release(self.now))
 
     # Invariants
 
@@ -343,7 +395,9 @@ class _Stories(RuleBasedStateMachine):
             _check_log(entries)
             _check_endings(entries, rows)
             self._check_attempts(rows)
-            assert await self.storage.runs.next_due(exclude=frozenset({thread_id})) == self.model.next_due(thread_id)
+            await self.handles[0].threads.hold(thread_id, Lease(WORKERS[0], HOUR))
+            assert await self.handles[1].runs.next_due() == self.model.next_due(thread_id)
+            await self.handles[0].threads.end_hold(thread_id, WORKERS[0])
         assert await self.storage.runs.next_due() == self.model.next_due()
         await self._counts_agree()
 
@@ -386,32 +440,32 @@ class _Stories(RuleBasedStateMachine):
             row = self.model.rows.get(run_id)
             return len(BY_INTEREST) if row is None else BY_INTEREST.index(row.status)
 
-        return _pick(sorted(self.thread_of, key=interest), which)
+        return _pick(sorted(self.runs, key=interest), which)
 
-    def _fence(self, run_id: RunId) -> Fence:
-        """The current attempt or, for a run that was removed, its last one."""
+    def _handle(self, run_id: RunId, off_by: int = 0) -> RunHandle:
+        """The handle of the current attempt or, for a run that was removed, of its last one."""
         row = self.model.rows.get(run_id)
-        return Fence(run_id, self.attempts[run_id] if row is None else row.attempt)
+        attempt = self.attempts[run_id] if row is None else row.attempt
+        worker = 0 if row is None or not row.worker else WORKERS.index(row.worker)
+        return self.handles[worker].handle(replace(self.runs[run_id], attempt=attempt + off_by))
 
     def _write(self, run_id: RunId, count: int) -> None:
         for _ in range(count):
             self.written += 1
-            append = self.storage.log.append
-            self.commits.append(append(self.thread_of[run_id], [note(self.written)], self._fence(run_id)))
+            self.commits.append(self._handle(run_id).append([note(self.written)]))
             self.model.write(self.model.rows[run_id], f"custom {self.written}")
 
     def _save(self, run_id: RunId) -> None:
-        thread_id = self.thread_of[run_id]
-        saver = self.storage.checkpoints.saver(self._fence(run_id))
-        stored = self.host.run(save(saver, thread_id, run_id))
+        thread_id = self.runs[run_id].thread_id
+        stored = self.host.run(save(self._handle(run_id).saver(), thread_id, run_id))
         self.model.saved[thread_id].append((id_of(stored), run_id))
 
-    def _cannot_write(self, run_id: RunId, fence: Fence) -> None:
-        thread_id = self.thread_of[run_id]
+    def _cannot_write(self, run_id: RunId, off_by: int = 0) -> None:
+        thread_id, handle = self.runs[run_id].thread_id, self._handle(run_id, off_by)
         with pytest.raises(Fenced):
-            self.storage.log.append(thread_id, [note("stale")], fence)
+            self.host.run(_append(handle, note("stale")))
         with pytest.raises(Fenced):
-            self.host.run(save(self.storage.checkpoints.saver(fence, "sync"), thread_id, run_id))
+            self.host.run(save(handle.saver("sync"), thread_id, run_id))
 
     async def _commit(self) -> None:
         for commit in self.commits:
@@ -422,6 +476,14 @@ class _Stories(RuleBasedStateMachine):
         for thread in await self.storage.threads.search(ThreadQuery(limit=10_000)):
             await self.storage.threads.delete(thread.thread_id)
         await self.storage.threads.sweep(await self.storage.threads.discarded(before=2**53, limit=10_000))
+
+
+async def _append_outside(storage: Storage, thread_id: ThreadId, draft: Draft) -> None:
+    await storage.log.append(thread_id, [draft]).wait()
+
+
+async def _append(handle: RunHandle, draft: Draft) -> None:
+    await handle.append([draft]).wait()
 
 
 def _facts(run: Run | Row) -> tuple[object, ...]:

@@ -10,6 +10,7 @@ from threadwire.core.records import Ending, Run, RunSelection, StateSummary, Thr
 from threadwire.errors import NotFound
 from threadwire.storage.abc import Storage
 from threadwire.testing.conformance.samples import (
+    LEASE,
     NOW,
     a_run,
     a_thread,
@@ -39,7 +40,7 @@ async def start_temporary(storage: Storage) -> Run:
 async def discard(storage: Storage, *, at: int = NOW) -> Run:
     run = await start_temporary(storage)
     await write(storage, run, "text")
-    assert await storage.runs.finish(run.fence, Ending("success", summary=StateSummary("idle", {"a": 1})), at)
+    assert await storage.handle(run).finish(Ending("success", summary=StateSummary("idle", {"a": 1})), at)
     return run
 
 
@@ -80,7 +81,7 @@ class TemporaryRunsConformance:
     )
     async def test_the_thread_is_discarded_when_the_run_ends(self, storage: Storage, ending: Ending) -> None:
         run = await start_temporary(storage)
-        assert await storage.runs.finish(run.fence, ending, NOW)
+        assert await storage.handle(run).finish(ending, NOW)
         assert await does_not_exist(storage, run.thread_id)
         assert await storage.threads.search(ThreadQuery()) == []
         assert await storage.threads.count(ThreadQuery()) == 0
@@ -100,24 +101,24 @@ class TemporaryRunsConformance:
     async def test_a_temporary_run_that_crashed_too_often_discards_its_thread(self, storage: Storage) -> None:
         run = await start_temporary(storage)
         for _ in range(2):
-            await storage.runs.recover(NOW)
+            await storage.runs.reclaim(NOW)
             await claim_run(storage, run.run_id)
-        [ended] = await storage.runs.recover(NOW)
+        [ended] = await storage.runs.reclaim(NOW)
         assert ended.status == "error"
         assert await does_not_exist(storage, run.thread_id)
 
     async def test_a_released_or_recovered_run_keeps_its_thread(self, storage: Storage) -> None:
         run = await start_temporary(storage)
-        assert await storage.runs.release(run.fence, NOW)
+        assert await storage.handle(run).release(NOW)
         assert not await does_not_exist(storage, run.thread_id)
         await claim_run(storage, run.run_id)
-        await storage.runs.recover(NOW)
+        await storage.runs.reclaim(NOW)
         assert not await does_not_exist(storage, run.thread_id)
 
     async def test_a_thread_with_other_active_runs_is_not_discarded(self, storage: Storage) -> None:
         run = await start_temporary(storage)
         other = await accept(storage, run.thread_id)
-        assert await storage.runs.finish(run.fence, Ending("success"), NOW)
+        assert await storage.handle(run).finish(Ending("success"), NOW)
         assert (await the_thread(storage, run.thread_id)).status == "busy"
         await claim_run(storage, other.run_id)
 
@@ -172,7 +173,7 @@ class TemporaryRunsConformance:
 
     async def test_sweeping_leaves_other_threads_alone(self, storage: Storage) -> None:
         run = await start_on_new_thread(storage)
-        assert await storage.runs.finish(run.fence, Ending("success"), NOW)
+        assert await storage.handle(run).finish(Ending("success"), NOW)
         assert await sweep(storage) == 0
         assert not await does_not_exist(storage, run.thread_id)
 
@@ -192,7 +193,7 @@ class TemporaryRunsConformance:
         waiting = await accept(storage, running.thread_id)
         elsewhere = await accept(storage, await store_thread(storage), due_at=LATER)
         ended = await start_on_new_thread(storage)
-        await storage.runs.finish(ended.fence, Ending("success"), NOW)
+        await storage.handle(ended).finish(Ending("success"), NOW)
         cancelled = await storage.runs.cancel_many(RunSelection(), "interrupt", NOW)
         assert {each.run.run_id: each.ended for each in cancelled} == {
             running.run_id: False,
@@ -202,7 +203,7 @@ class TemporaryRunsConformance:
         assert (await the_run(storage, running.run_id)).cancel == "interrupt"
         assert (await the_run(storage, waiting.run_id)).status == "interrupted"
         assert (await the_run(storage, ended.run_id)).status == "success"
-        assert await storage.runs.claim(10, now=LATER) == []
+        assert await storage.runs.claim(10, LEASE, now=LATER) == []
 
     @pytest.mark.parametrize("status", ["pending", "running"])
     async def test_runs_are_cancelled_by_status(self, storage: Storage, status: str) -> None:
@@ -221,7 +222,7 @@ class TemporaryRunsConformance:
         wanted = RunSelection(thread_id=thread_id, run_ids=(first.run_id, third.run_id, elsewhere.run_id))
         cancelled = await storage.runs.cancel_many(wanted, "interrupt", NOW)
         assert {each.run.run_id for each in cancelled} == {first.run_id, third.run_id}
-        assert [run.run_id for run in await storage.runs.claim(10, now=NOW)] == [second.run_id, elsewhere.run_id]
+        assert [run.run_id for run in await storage.runs.claim(10, LEASE, now=NOW)] == [second.run_id, elsewhere.run_id]
 
     async def test_an_empty_selection_cancels_nothing(self, storage: Storage) -> None:
         run = await start_on_new_thread(storage)

@@ -12,8 +12,9 @@ from threadwire.core.ids import Seq, ThreadId
 from threadwire.core.records import CheckpointPut, Ending, Put, StateSummary, ThreadQuery, Ttl, WritesPut
 from threadwire.errors import Conflict, NotFound
 from threadwire.storage.abc import Storage
-from threadwire.testing.conformance.hostile import INNOCENT, NEVER_STORED, with_every_hostile_key
+from threadwire.testing.conformance.hostile_metadata import INNOCENT, NEVER_STORED, with_every_hostile_key
 from threadwire.testing.conformance.samples import (
+    LEASE,
     NOW,
     a_thread,
     accept,
@@ -27,7 +28,7 @@ from threadwire.testing.conformance.samples import (
     whole_log,
     write,
 )
-from threadwire.testing.conformance.steps import a_step, config_of, id_of, save
+from threadwire.testing.conformance.saver_calls import a_step, config_of, id_of, save
 
 SORTS = ("thread_id", "status", "created_at", "updated_at", "state_updated_at")
 RESET = Draft(Kind.STATE_RESET, {"cause": "update"}, at=NOW)
@@ -55,6 +56,14 @@ class ThreadsConformance:
 
     async def test_an_unknown_thread_is_none(self, storage: Storage) -> None:
         assert await storage.threads.get(new_thread_id()) is None
+
+    async def test_a_thread_without_state_has_everything_else(self, storage: Storage) -> None:
+        thread = await storage.threads.create(
+            a_thread(values={"n": 1}, interrupts={"t": []}, metadata={"a": 1}, status="error")
+        )
+        bare = await storage.threads.get(thread.thread_id, with_state=False)
+        assert bare == replace(thread, values=None, interrupts={})
+        assert await storage.threads.get(new_thread_id(), with_state=False) is None
 
     async def test_creating_a_thread_with_a_taken_id_is_a_conflict(self, storage: Storage) -> None:
         existing = await storage.threads.create(a_thread(metadata={"n": 1}))
@@ -164,7 +173,7 @@ class ThreadsConformance:
         assert await storage.runs.get(run.run_id) is None
         assert await storage.runs.get(waiting.run_id) is None
         assert await storage.runs.list(thread_id) == []
-        assert not await storage.runs.claim(10, now=NOW)
+        assert not await storage.runs.claim(10, LEASE, now=NOW)
         assert await storage.threads.count(ThreadQuery()) == 0
 
     async def test_deleting_wakes_watchers(self, storage: Storage) -> None:
@@ -172,6 +181,17 @@ class ThreadsConformance:
         with storage.log.watch(thread_id) as wakeup:
             await storage.threads.delete(thread_id)
             assert await wakeup.wait(20)
+
+    async def test_a_deletion_is_remembered_until_the_thread_exists_again(self, storage: Storage) -> None:
+        deleted, expired, other = [await store_thread(storage, ttl=Ttl(1)) for _ in range(3)]
+        await storage.threads.delete(deleted)
+        await storage.threads.expire(expired, NOW + 60_000)
+        assert [await storage.threads.was_deleted(each) for each in (deleted, expired, other)] == [True, True, False]
+        assert not await storage.threads.was_deleted(new_thread_id())
+        await store_thread(storage, thread_id=deleted)
+        assert not await storage.threads.was_deleted(deleted)
+        await storage.threads.delete(deleted)
+        assert await storage.threads.was_deleted(deleted)
 
     async def test_deleting_leaves_other_threads_alone(self, storage: Storage) -> None:
         deleted, other = await store_thread(storage), await store_thread(storage)
@@ -186,7 +206,7 @@ class ThreadsConformance:
         with pytest.raises(NotFound):
             await storage.threads.delete(thread_id)
         with pytest.raises(NotFound):
-            storage.log.append(thread_id, [note("late")])
+            await storage.log.append(thread_id, [note("late")]).wait()
 
     async def test_a_thread_created_again_starts_a_new_log(self, storage: Storage) -> None:
         thread_id = await store_thread(storage)
@@ -293,10 +313,10 @@ class ThreadsConformance:
         thread_id = await store_thread(storage)
         run = await accept(storage, thread_id)
         assert (await the_thread(storage, thread_id)).status == "busy"
-        await storage.runs.claim(1, now=NOW)
+        await storage.runs.claim(1, LEASE, now=NOW)
         assert (await the_thread(storage, thread_id)).status == "busy"
         waiting = await accept(storage, thread_id)
-        await storage.runs.finish((await the_run(storage, run.run_id)).fence, Ending("success"), NOW)
+        await storage.handle(await the_run(storage, run.run_id)).finish(Ending("success"), NOW)
         assert (await the_thread(storage, thread_id)).status == "busy"
         await storage.runs.cancel(waiting.run_id, "rollback", NOW)
         assert (await the_thread(storage, thread_id)).status == "idle"
@@ -362,10 +382,10 @@ class ThreadsConformance:
         thread_id = await store_thread(storage, values={"n": 0})
         run = await accept(storage, thread_id)
         assert not await _change_state(storage, thread_id)
-        await storage.runs.claim(1, now=NOW)
+        await storage.runs.claim(1, LEASE, now=NOW)
         assert not await _change_state(storage, thread_id)
         assert (await the_thread(storage, thread_id)).values == {"n": 0}
-        await storage.runs.finish((await the_run(storage, run.run_id)).fence, Ending("success"), NOW)
+        await storage.handle(await the_run(storage, run.run_id)).finish(Ending("success"), NOW)
         assert await _change_state(storage, thread_id)
 
     async def test_only_one_of_many_concurrent_changes_of_the_same_state_is_applied(self, storage: Storage) -> None:

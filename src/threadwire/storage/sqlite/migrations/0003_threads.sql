@@ -9,7 +9,7 @@ CREATE INDEX threads_state_updated ON threads (state_updated_at);
 CREATE INDEX threads_expiring ON threads (updated_at + ttl_minutes * 60000)
  WHERE ttl_minutes IS NOT NULL AND (pruned_at IS NULL OR pruned_at < updated_at);
 
--- One row for every plain value in a thread's metadata; see labels.py.
+-- One row for every plain value in a thread's metadata; see metadata_labels.py.
 CREATE TABLE thread_labels (
   label      BLOB NOT NULL,
   created_at INTEGER NOT NULL,                  -- of the thread, so that the threads of a label are in the default order

@@ -1,8 +1,0 @@
-"""The default serializer of checkpoints."""
-
-from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
-
-
-def strict_serializer() -> JsonPlusSerializer:
-    """No pickle, and only types that are known to be safe. Explicit, because LangGraph's default trusts every type."""
-    return JsonPlusSerializer(pickle_fallback=False, allowed_msgpack_modules=None)
