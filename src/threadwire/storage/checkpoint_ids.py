@@ -4,22 +4,19 @@ LangGraph generates the ids from the current time, and the newest checkpoint of 
 id. After the clock has been set back, new checkpoints would sort before the existing ones, and a reader that asks for
 the newest would never find them: acknowledged state would be lost.
 
-LangGraph keeps ids increasing only within one process. So code that reads a thread's checkpoints reports the newest id
-it has seen to `advance_id_clock`.
+LangGraph keeps ids increasing only within one process. So code that reads a thread's checkpoints passes the newest id
+to `advance_id_clock`, and LangGraph generates ids from `ID_CLOCK` (`graphs/langgraph_private/checkpoint_clock.py`).
 """
 
 import threading
 import time
-from typing import Any
-
-from langgraph.checkpoint.base import id as langgraph_ids
 
 _EPOCH = 0x01B21DD213814000
 """The Unix epoch in the time unit of these ids: intervals of 100 nanoseconds since 1582."""
 
 
-class _Clock:
-    """Stands in for the module `time`: the system clock, but never behind the ids that were seen."""
+class IdClock:
+    """The system clock, but never behind the ids that were seen."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -33,16 +30,8 @@ class _Clock:
         with self._lock:
             self._offset = max(self._offset, time_ns - time.monotonic_ns())
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(time, name)
 
-
-_clock = _Clock()
-
-# Why not raise LangGraph's own lower bound for ids: another thread that generates an id concurrently would reset it.
-# The name `time` is private to LangGraph, so a version without it is left unpatched.
-if hasattr(langgraph_ids, "time"):
-    langgraph_ids.time = _clock
+ID_CLOCK = IdClock()
 
 
 def advance_id_clock(checkpoint_id: str) -> None:
@@ -54,5 +43,5 @@ def advance_id_clock(checkpoint_id: str) -> None:
     except ValueError:  # not an id that LangGraph generated
         return
     time_ns = (timestamp - _EPOCH) * 100
-    if time_ns >= _clock.time_ns():
-        _clock.advance_to(time_ns + 100)
+    if time_ns >= ID_CLOCK.time_ns():
+        ID_CLOCK.advance_to(time_ns + 100)
