@@ -2,7 +2,7 @@
 
 Loading the file has no side effects. `prepare_environment` applies it, once, before a process imports the project's
 code. Unknown top-level keys are ignored, because other tools read the same file. Unknown keys inside a known section
-are reported, because they are most likely misspelled.
+are reported, because they are most likely misspelt.
 
 An error that only removes something (a graph, a variable, a folder) is reported and the rest is served. An error in a
 section that controls access or persistence is raised.
@@ -18,9 +18,12 @@ from typing import Any
 
 from dotenv import dotenv_values
 
+from threadwire.core.raw_modes import RAW_MODES, RawModes
 from threadwire.core.webhooks import WebhookRules
 from threadwire.errors import ConfigError
-from threadwire.graphs.code_source import CodeSource, kind_of, split_source
+from threadwire.graphs.auth_config import AuthConfig, read_auth
+from threadwire.graphs.chatkit_config import ChatKitConfig, read_chatkit
+from threadwire.graphs.code_reference import CodeReference, kind_of, split_source
 from threadwire.graphs.config_keys import unknown_keys
 from threadwire.graphs.http_config import HttpConfig, read_http
 from threadwire.graphs.persistence_config import CheckpointerConfig, StoreConfig, read_checkpointer, read_store
@@ -29,10 +32,13 @@ from threadwire.graphs.webhook_config import read_webhooks
 
 
 @dataclass(frozen=True)
-class GraphSource(CodeSource):
+class GraphSource(CodeReference):
     description: str | None = None
     stream_models: bool = True
     interrupt_outcome: bool = True
+    raw_events: bool | RawModes = False
+    """The RAW events for AG-UI clients that do not choose their own."""
+    chatkit: ChatKitConfig = field(default_factory=ChatKitConfig)
     problem: str | None = None
     """Why the entry is invalid, if it is."""
 
@@ -48,8 +54,7 @@ class ProjectConfig:
     store: StoreConfig = field(default_factory=StoreConfig)
     checkpointer: CheckpointerConfig = field(default_factory=CheckpointerConfig)
     webhooks: WebhookRules = field(default_factory=WebhookRules)
-    wants_auth: bool = False
-    """Whether the project configures authentication, which is not supported yet."""
+    auth: AuthConfig | None = None
     ui: UiConfig = field(default_factory=lambda: UiConfig({}))
     http: HttpConfig = field(default_factory=HttpConfig)
     problems: list[str] = field(default_factory=list)
@@ -64,8 +69,13 @@ class ProjectConfig:
 
     @property
     def code_paths(self) -> list[Path]:
-        """The folders of the project's own code, and the files it names, which may lie outside them."""
-        named: list[CodeSource] = [*self.graphs.values(), *([self.http.app] if self.http.app else [])]
+        """The folders of the project's own code, and the files of its graphs, application and auth, which may lie
+        outside them."""
+        named: list[CodeReference] = [
+            *self.graphs.values(),
+            *([self.http.app] if self.http.app else []),
+            *([self.auth.source] if self.auth else []),
+        ]
         files = [Path(os.path.normpath(self.root / source.location)) for source in named if source.is_file]
         return list(dict.fromkeys([self.root, *self.dependencies, *files]))
 
@@ -73,9 +83,7 @@ class ProjectConfig:
 def load_config(path: Path) -> ProjectConfig:
     """Read and validate the file. Raises `ConfigError` with a one-line message that says what to change."""
     path = path.absolute()
-    content = _read_json(path)
-    if not isinstance(content, dict):
-        raise ConfigError(f"{path}: must be a JSON object, not {kind_of(content)}.")
+    content = read_json_object(path)
     problems: list[str] = []
     warnings = unknown_keys(content)
     try:
@@ -89,7 +97,7 @@ def load_config(path: Path) -> ProjectConfig:
             store=read_store(content.get("store")),
             checkpointer=read_checkpointer(content.get("checkpointer")),
             webhooks=read_webhooks(content.get("webhooks")),
-            wants_auth=bool(content.get("auth")),
+            auth=read_auth(content.get("auth")),
             ui=_ui(content, path.parent, problems),
             http=read_http(content.get("http")),
             problems=problems,
@@ -100,7 +108,7 @@ def load_config(path: Path) -> ProjectConfig:
 
 
 def _require_no_encryption(value: object) -> None:
-    """Never ignore this key: data that should be encrypted would be stored in the clear."""
+    """Never ignore this key: data that should be encrypted would be stored unencrypted."""
     if value:
         raise ConfigError('"encryption" is not supported. Remove it to store threads unencrypted.')
 
@@ -115,6 +123,14 @@ def prepare_environment(config: ProjectConfig) -> None:
         if str(folder) not in sys.path:
             sys.path.append(str(folder))
     os.environ.update(config.env)
+
+
+def read_json_object(path: Path) -> dict[str, Any]:
+    """Read the file without validating what is in the object. Raises `ConfigError`."""
+    content = _read_json(path)
+    if not isinstance(content, dict):
+        raise ConfigError(f"{path}: must be a JSON object, not {kind_of(content)}.")
+    return content
 
 
 def _read_json(path: Path) -> object:
@@ -168,7 +184,17 @@ def _read_graph(value: object) -> GraphSource:
         _description(value),
         stream_models=_flag(value, "stream_models"),
         interrupt_outcome=_flag(value, "interrupt_outcome"),
+        raw_events=_raw_events(value.get("raw_events", False)),
+        chatkit=read_chatkit(value.get("chatkit")),
     )
+
+
+def _raw_events(value: object) -> bool | RawModes:
+    if isinstance(value, bool):
+        return value
+    if not isinstance(value, list) or not all(mode in RAW_MODES for mode in value):
+        raise ConfigError(f'"raw_events" must be true, false, or a list of these: {", ".join(RAW_MODES)}.')
+    return tuple(value)
 
 
 def _description(value: Mapping[str, Any]) -> str | None:

@@ -9,7 +9,7 @@ from threadwire.graphs.http_config import Cors, HeaderChoice, HttpConfig
 Known = Mapping[str, Any]
 """Known keys. The value is a table of nested keys, or None if nested keys are not checked."""
 
-_GRAPH: Known = dict.fromkeys(("path", "description", "stream_models", "interrupt_outcome"))
+_GRAPH: Known = dict.fromkeys(("path", "description", "stream_models", "interrupt_outcome", "raw_events", "chatkit"))
 
 _SECTIONS: Known = {
     "http": {

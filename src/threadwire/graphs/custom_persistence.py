@@ -1,19 +1,19 @@
-"""User-provided checkpoint savers and stores."""
+"""User-provided checkpointers and stores."""
 
 import inspect
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
 from langgraph.store.base import BaseStore
 
 from threadwire.core.ids import RunId, ThreadId
 from threadwire.core.records import CheckpointPut, Put
 from threadwire.errors import ConfigError
-from threadwire.graphs.code_source import CodeSource
-from threadwire.graphs.modules import LoadError, ProjectModules, name_and_message
+from threadwire.graphs.code_reference import CodeReference
+from threadwire.graphs.project_modules import LoadError, ProjectModules, name_and_message
 from threadwire.graphs.user_loop import UserLoop
 
 T = TypeVar("T")
@@ -28,7 +28,7 @@ class Provider(Generic[T]):
     """
 
     key: str
-    source: CodeSource
+    source: CodeReference
     target: object
     kind: type[Any]
 
@@ -65,15 +65,15 @@ class Provider(Generic[T]):
         return result
 
 
-def load_saver(source: CodeSource, modules: ProjectModules) -> Provider[Saver]:
+def load_saver(source: CodeReference, modules: ProjectModules) -> Provider[Saver]:
     return Provider("checkpointer", source, load("checkpointer", source, modules), BaseCheckpointSaver)
 
 
-def load_store(source: CodeSource, modules: ProjectModules) -> Provider[BaseStore]:
+def load_store(source: CodeReference, modules: ProjectModules) -> Provider[BaseStore]:
     return Provider("store", source, load("store", source, modules), BaseStore)
 
 
-def load(key: str, source: CodeSource, modules: ProjectModules) -> object:
+def load(key: str, source: CodeReference, modules: ProjectModules) -> object:
     """Return the object that langgraph.json names under `key`. Raises `ConfigError`."""
     try:
         module = modules.load(source)
@@ -86,17 +86,24 @@ def load(key: str, source: CodeSource, modules: ProjectModules) -> object:
 
 
 class CustomSaver:
-    """A user-provided saver. Every call runs on the loop that opened it."""
+    """A user-provided checkpointer. Every call runs on the loop that opened it."""
 
     def __init__(self, saver: Saver, loop: UserLoop) -> None:
         self.saver = saver
         self._loop = loop
 
     async def newest(self, thread_id: ThreadId) -> tuple[str, RunId | None] | None:
-        newest = await self._loop.run(
+        newest = await self._newest(thread_id)
+        return None if newest is None else (newest.checkpoint["id"], _created_by(newest.metadata))
+
+    async def newest_metadata(self, thread_id: ThreadId) -> Mapping[str, Any]:
+        newest = await self._newest(thread_id)
+        return newest.metadata if newest is not None and isinstance(newest.metadata, dict) else {}
+
+    async def _newest(self, thread_id: ThreadId) -> CheckpointTuple | None:
+        return await self._loop.run(
             lambda: self.saver.aget_tuple({"configurable": {"thread_id": thread_id, "checkpoint_ns": ""}})
         )
-        return None if newest is None else (newest.checkpoint["id"], _created_by(newest.metadata))
 
     async def has(self, thread_id: ThreadId, checkpoint_id: str, ns: str = "") -> bool:
         configurable = {"thread_id": thread_id, "checkpoint_ns": ns, "checkpoint_id": checkpoint_id}
@@ -123,19 +130,25 @@ class CustomSaver:
 
     @property
     def can_copy_threads(self) -> bool:
-        return type(self.saver).acopy_thread is not BaseCheckpointSaver.acopy_thread
+        return self._implements("acopy_thread")
 
     @property
     def can_prune_threads(self) -> bool:
-        return type(self.saver).aprune is not BaseCheckpointSaver.aprune
+        return self._implements("aprune")
 
     @property
     def can_delete_threads(self) -> bool:
-        return type(self.saver).adelete_thread is not BaseCheckpointSaver.adelete_thread
+        return self._implements("adelete_thread")
 
     @property
     def can_delete_runs(self) -> bool:
-        return type(self.saver).adelete_for_runs is not BaseCheckpointSaver.adelete_for_runs
+        return self._implements("adelete_for_runs")
+
+    def _implements(self, method: str) -> bool:
+        """Whether the class overrides the method. The base class has a method that raises, or none in version 4.0.0 of
+        langgraph-checkpoint."""
+        own = getattr(type(self.saver), method, None)
+        return own is not getattr(BaseCheckpointSaver, method, None)
 
     async def forget_run(self, run_id: RunId) -> None:
         await self._loop.run(lambda: self.saver.adelete_for_runs([run_id]))

@@ -1,4 +1,4 @@
-"""Which messages of the project's exceptions clients receive. The log always has all of them."""
+"""Decides which error messages of the project's code clients receive. The server's log always contains all of them."""
 
 import builtins
 import re
@@ -22,7 +22,7 @@ class ErrorMessages:
         return isinstance(error, ThreadwireError) or self._shows_class(type(error))
 
     def describe(self, error: BaseException, error_id: str) -> dict[str, str]:
-        """What clients receive. `error_id` is an id under which the log has the message."""
+        """Return what clients receive. The server's log has the message under `error_id`."""
         message = text_of(error) if self.shows(error) else f"{HIDDEN} (id {error_id})"
         return {"error": type(error).__name__, "message": message}
 
@@ -31,13 +31,17 @@ class ErrorMessages:
         return error if self.shows(error) else type(type(error).__name__, (Exception,), {})(HIDDEN)
 
     def redact_repr(self, text: str) -> str:
-        """Redact an error of which only the `repr` is known, as checkpoints store it. Only built-in classes are
-        recognised as subclasses then."""
+        """Redact an error that is known only by its `repr`, as in checkpoints. Then a subclass is recognized only if it
+        is a built-in class."""
         name = found[1] if (found := _REPR.match(text)) else ""
         known = getattr(builtins, name, None)
         if self._shows_class(known) if isinstance(known, type) else self._shown & {"*", name}:
             return text
         return f"{name or 'Exception'}('{HIDDEN}')"
+
+    def redact_tool_event(self, event: dict[str, Any]) -> dict[str, Any]:
+        """LangGraph reports the error of a tool only as text, so its class is unknown."""
+        return {**event, "message": HIDDEN} if "message" in event and "*" not in self._shown else event
 
     def _shows_class(self, kind: type) -> bool:
         names = (name for each in kind.__mro__ for name in (each.__name__, f"{each.__module__}.{each.__qualname__}"))
@@ -56,7 +60,7 @@ def new_error_id() -> str:
 
 
 def redact_state(state: Any, messages: ErrorMessages) -> Any:
-    """Redact the errors of a state's tasks, also in subgraphs."""
+    """Redact the errors of a state's tasks, including those in subgraphs."""
     for task in state["tasks"]:
         if isinstance(task.get("error"), str):
             task["error"] = messages.redact_repr(task["error"])

@@ -1,11 +1,13 @@
 """Execute one attempt of a run: LangGraph's stream in, log entries out."""
 
+import asyncio
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing, suppress
+from copy import copy
 from dataclasses import dataclass
 from importlib.metadata import version
-from typing import Any, Protocol, cast
+from typing import Any, Literal, Protocol, cast
 from uuid import UUID
 
 from langchain_core.runnables import RunnableConfig
@@ -18,33 +20,37 @@ from threadwire.core.configuration import base_checkpoint_of, configurable_of
 from threadwire.core.entries import Draft, Json, Kind, Namespace
 from threadwire.core.json import native
 from threadwire.core.records import Ending, Run, StateSummary
-from threadwire.errors import ThreadwireError
-from threadwire.graphs.answers import find_answers
-from threadwire.graphs.context import matching_context
+from threadwire.errors import Fenced, ThreadwireError
+from threadwire.graphs.context_schema import matching_context
 from threadwire.graphs.error_messages import ErrorMessages
-from threadwire.graphs.langgraph_private import STRICT_RESUME, patch_langgraph
+from threadwire.graphs.langgraph_private.answers import find_answers, find_unanswered
+from threadwire.graphs.langgraph_private.callback_events import CallbackEvent, CallbackEvents
+from threadwire.graphs.langgraph_private.strict_resume import strict_resume_key
+from threadwire.graphs.langgraph_private.tools_mode import has_tools_mode
 from threadwire.graphs.message_ids import assign_ids
-from threadwire.graphs.normalize import Normalizer, render_interrupt
+from threadwire.graphs.open_tool_calls import with_missing_results
+from threadwire.graphs.stream_normalizer import Normalizer, render_interrupt
 from threadwire.graphs.tracebacks import render_traceback
 from threadwire.graphs.tracing import tracers
 
 RECORDED_MODES = ("values", "updates", "messages", "custom", "tools", "tasks", "checkpoints")
-"""Stream modes that every run records, so that any client can join it over any protocol."""
+"""Stream modes that every run records, so that any client can join it over any protocol. Where LangGraph's mode `tools`
+cannot be used, callbacks replace it."""
 
 LANGGRAPH_VERSION = version("langgraph")
 
-patch_langgraph()
-
 
 class Recorder(Protocol):
-    """Where an attempt's entries go."""
+    """Where an attempt's entries go: the part of a `RunHandle` that an execution needs."""
 
-    def record(self, drafts: Sequence[Draft]) -> None: ...
+    def append(self, drafts: Sequence[Draft]) -> object: ...
 
     @property
     def queue_full(self) -> bool: ...
 
     async def wait_for_room(self) -> None: ...
+
+    async def flush(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,29 +89,44 @@ class Execution:
             "ls_integration": "langgraph",
         }
         self._normalizer = Normalizer(self._requested, metadata, self._messages)
+        self._graph_input: Any = None
+        self._answered: list[str] = []
+        """The interrupts that the run is to answer."""
+        self._unanswered: list[str] = []
+        """Those of them that still wait for an answer after the run was stopped."""
         self.traceback: str | None = None
-        """Where the project's code raised the error that the run failed with, for the log."""
+        """The traceback, for the log, if the run failed with an error of the project's code."""
 
     async def drive(
         self, graph: Pregel[Any, Any, Any, Any], saver: BaseCheckpointSaver[str], store: BaseStore
     ) -> Ending:
-        bound = graph.copy(update={"checkpointer": saver, "store": store})
+        bound = copy(graph)  # `graph.copy` would validate the graph again
+        bound.checkpointer, bound.store = saver, store
+        self._normalizer.narrow = _omits_channels(bound)
         await self._record_start(bound, saver)
-        record, recorder, feed = self._recorder.record, self._recorder, self._normalizer.feed
+        self._graph_input = await self._input(saver)
+        try:
+            return await self._record_stream(bound)
+        except BaseException:
+            await self._note_unanswered(bound, saver)
+            raise
+
+    async def _record_stream(self, graph: Pregel[Any, Any, Any, Any]) -> Ending:
+        record, recorder, feed = self._recorder.append, self._recorder, self._normalizer.feed
         # A step's tasks are announced before they run. Waiting for the disk at that point, and not when the checkpoint
         # is put, lets LangGraph prepare the step in the meantime, and a crash still repeats only the step it
         # interrupted. Before the first step there is nothing to repeat: the input is stored with the run.
-        written: Callable[[], Awaitable[None]] = getattr(saver, "wait_until_written", _no_wait)
         wait_per_step = self._kwargs.get("durability") != "exit"
         step_finished = self._attempt.resumes
-        async with aclosing(self._stream(bound)) as parts:
+        async with aclosing(self._stream(graph)) as parts:
             async for ns, mode, part in parts:
-                record(feed(ns, mode, part, time.time_ns() // 1_000_000))
+                if drafts := feed(ns, mode, part, time.time_ns() // 1_000_000):
+                    record(drafts)
                 if mode == "tasks" and wait_per_step:
                     if "input" not in part:
                         step_finished = True
                     elif step_finished:
-                        await written()
+                        await recorder.flush()
                 elif recorder.queue_full:
                     await recorder.wait_for_room()
         return self._succeeded()
@@ -114,10 +135,14 @@ class Execution:
         if not isinstance(error, ThreadwireError):
             self.traceback = render_traceback(error)
         described = self._messages.describe(error, self._run.run_id)
-        return Ending(status="error", error=described, summary=self._state_summary("error", described))
+        return self._stopped("error", described)
 
     def interrupted(self, error: Json) -> Ending:
-        return Ending(status="interrupted", error=error, summary=self._state_summary("interrupted", error))
+        return self._stopped("interrupted", error)
+
+    def _stopped(self, status: Literal["error", "interrupted"], error: Json) -> Ending:
+        summary = self._state_summary(status, error)
+        return Ending(status=status, error=error, unanswered=self._unanswered, summary=summary)
 
     @property
     def next(self) -> tuple[str, ...]:
@@ -132,7 +157,7 @@ class Execution:
             if not self._attempt.resumes and not self._attempt.answer_recorded:
                 drafts += await self._answer_entries(graph, saver)
         finally:
-            self._recorder.record(drafts)
+            self._recorder.append(drafts)
 
     def _start_entries(self) -> list[Draft]:
         now = time.time_ns() // 1_000_000
@@ -158,19 +183,32 @@ class Execution:
             return ()
         strict = bool(self._kwargs.get("strict_resume"))
         answers = await find_answers(resume, graph, saver, run.thread_id, self._addressed_checkpoint, strict=strict)
+        self._answered = [each["id"] for each in answers]
         answered = {"value": resume, "answers": answers, "by": run.owner, "via": run.via}
         return (Draft(Kind.INPUT_ANSWERED, answered, (), time.time_ns() // 1_000_000),)
+
+    async def _note_unanswered(self, graph: Pregel[Any, Any, Any, Any], saver: BaseCheckpointSaver[str]) -> None:
+        """Note which interrupts are still pending, because their tasks did not accept the run's answer (spec 6.16)."""
+        if not self._answered:
+            return
+        with suppress(Exception):  # whatever it is, the run has a more important error
+            found = await find_unanswered(self._answered, graph, saver, self._run.thread_id)
+            self._normalizer.pending.update(found)
+            self._unanswered = [each.id for interrupts in found.values() for each in interrupts]
 
     @property
     def _addressed_checkpoint(self) -> str | None:
         return base_checkpoint_of(self._kwargs.get("config") or {})
 
-    def _input(self) -> Any:
+    async def _input(self, saver: BaseCheckpointSaver[str]) -> Any:
         if self._attempt.resumes:
             return None
         if command := self._kwargs.get("command"):  # an empty command counts as none
             return decode_command(command)
-        return self._kwargs.get("input")
+        graph_input = self._kwargs.get("input")
+        if not self._kwargs.get("complete_tool_calls"):
+            return graph_input
+        return await with_missing_results(graph_input, saver, self._run.thread_id, self._addressed_checkpoint)
 
     def _build_config(self) -> dict[str, Any]:
         run = self._run
@@ -179,8 +217,8 @@ class Execution:
         if self._attempt.resumes:
             for key in ("checkpoint_id", "checkpoint_map"):
                 configurable.pop(key, None)
-        if self._kwargs.get("strict_resume"):
-            configurable[STRICT_RESUME] = True
+        if self._kwargs.get("strict_resume") and (strict_key := strict_resume_key()) is not None:
+            configurable[strict_key] = True
         metadata = {
             **(client_config.get("metadata") or {}),
             **run.metadata,
@@ -200,7 +238,11 @@ class Execution:
         }
 
     def _modes(self) -> list[str]:
-        modes = [mode for mode in RECORDED_MODES if mode != "messages" or self._wants_messages()]
+        unavailable = {
+            *(() if self._wants_messages() else ("messages",)),
+            *(() if has_tools_mode() else ("tools",)),
+        }
+        modes = [mode for mode in RECORDED_MODES if mode not in unavailable]
         return [*modes, "debug"] if "debug" in self._requested else modes
 
     def _wants_messages(self) -> bool:
@@ -209,7 +251,7 @@ class Execution:
     # -- stream and outcome --------------------------------------------------------------------------------------
 
     def _stream(self, graph: Pregel[Any, Any, Any, Any]) -> AsyncGenerator[tuple[Namespace, str, Any]]:
-        config = cast("RunnableConfig", self.config)
+        config = cast("RunnableConfig", self.config if has_tools_mode() else self._with_callback_events())
         options: dict[str, Any] = {
             "stream_mode": self._modes(),
             "subgraphs": True,
@@ -217,12 +259,26 @@ class Execution:
             "context": matching_context(self._kwargs.get("context"), graph.context_schema),
             "interrupt_before": self._kwargs.get("interrupt_before"),
             "interrupt_after": self._kwargs.get("interrupt_after"),
-            # LangGraph's `async` writes checkpoints in the background, any number of steps behind; see `drive`.
+            # LangGraph's `async` writes checkpoints later, any number of steps behind; see `_record_stream`.
             "durability": "exit" if self._kwargs.get("durability") == "exit" else "sync",
         }
         if "events" in self._requested:
             return self._with_events(graph, config, options)
-        return cast("AsyncGenerator[tuple[Namespace, str, Any]]", graph.astream(self._input(), config, **options))
+        return cast("AsyncGenerator[tuple[Namespace, str, Any]]", graph.astream(self._graph_input, config, **options))
+
+    def _with_callback_events(self) -> dict[str, Any]:
+        """The config, with a handler that records tool calls and dispatched events in place of the mode `tools`."""
+        loop = asyncio.get_running_loop()
+
+        def record(ns: Namespace, event: CallbackEvent) -> None:
+            loop.call_soon_threadsafe(self._record_callback_event, ns, event)
+
+        return {**self.config, "callbacks": [*(self.config.get("callbacks") or ()), CallbackEvents(record)]}
+
+    def _record_callback_event(self, ns: Namespace, event: CallbackEvent) -> None:
+        if drafts := self._normalizer.feed(ns, "custom", event, time.time_ns() // 1_000_000):
+            with suppress(Fenced):  # a thread that a node has started may outlive the attempt
+                self._recorder.append(drafts)
 
     async def _with_events(
         self, graph: Pregel[Any, Any, Any, Any], config: RunnableConfig, options: dict[str, Any]
@@ -231,14 +287,16 @@ class Execution:
         if graph.config and "recursion_limit" in graph.config:
             # Otherwise LangChain's default would override the graph's own limit.
             config = {"recursion_limit": graph.config["recursion_limit"], **config}
-        async for event in graph.astream_events(self._input(), config, version="v2", **options):
+        async for event in graph.astream_events(self._graph_input, config, version="v2", **options):
             if event["event"] == "on_chain_stream" and event["run_id"] == self._run.run_id:
                 yield event["data"]["chunk"]
             else:
                 if event["event"] == "on_tool_end":
                     assign_ids(event["data"].get("output"))
+                elif event["event"] == "on_tool_error":
+                    event["data"]["error"] = self._messages.redact(event["data"]["error"])
                 at = time.time_ns() // 1_000_000
-                self._recorder.record((Draft(Kind.EVENTS, {"value": native(event)}, (), at),))
+                self._recorder.append((Draft(Kind.EVENTS, {"value": native(event)}, (), at),))
 
     def _succeeded(self) -> Ending:
         paused = bool(self._normalizer.pending or self._normalizer.next)
@@ -260,13 +318,15 @@ class Execution:
         return StateSummary(status=status, values=native(self._normalizer.last_values), interrupts=pending, error=error)
 
 
+def _omits_channels(graph: Pregel[Any, Any, Any, Any]) -> bool:
+    """Whether the graph's state has channels that its output does not have."""
+    channels, output = graph.stream_channels_asis, graph.output_channels
+    return not isinstance(channels, str) and not isinstance(output, str) and not set(channels) <= set(output)
+
+
 def _callbacks(config: dict[str, Any], tracer: Json) -> dict[str, Any]:
     added = tracers(tracer)
     return {"callbacks": [*(config.get("callbacks") or ()), *added]} if added else {}
-
-
-async def _no_wait() -> None:
-    """For user-provided savers, which decide for themselves when a put is durable."""
 
 
 def decode_command(command: dict[str, Any]) -> Command[Any]:

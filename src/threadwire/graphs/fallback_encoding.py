@@ -7,13 +7,10 @@ stored and the type is logged.
 from collections.abc import Callable
 from enum import Enum
 from fractions import Fraction
-from types import FunctionType
 from typing import Any
 
-import ormsgpack
-from langgraph.checkpoint.serde import jsonplus
-
 from threadwire.core.json import MAX_DEPTH, key_text, native
+from threadwire.graphs.langgraph_private.checkpoint_format import langgraph_default, pack_constructor, pack_plain
 
 _ARGUMENTS: dict[type, Callable[[Any], tuple[Any, ...]]] = {
     complex: lambda value: (value.real, value.imag),
@@ -24,12 +21,6 @@ _CONTAINERS = (dict, list, tuple)
 
 EXACT_TYPES = tuple((kind.__module__, kind.__name__) for kind in (int, *_ARGUMENTS))
 """Types that are stored exactly. LangGraph must be allowed to construct them when it reads a checkpoint."""
-
-
-def langgraph_default(pack: Callable[[Any], bytes]) -> Callable[[Any], Any]:
-    """LangGraph's `default` function for objects that msgpack does not support, with `pack` for their contents."""
-    function = jsonplus._msgpack_default
-    return FunctionType(function.__code__, {**vars(jsonplus), "_msgpack_enc": pack})
 
 
 class FallbackEncoder:
@@ -48,7 +39,7 @@ class FallbackEncoder:
             return self._pack(self._render(value))
 
     def _pack(self, value: Any) -> bytes:
-        return ormsgpack.packb(self._packable(value), option=jsonplus._option)
+        return pack_plain(self._packable(value))
 
     def _packable(self, value: Any) -> Any:
         """The same value, composed only of types that msgpack supports."""
@@ -78,8 +69,8 @@ class FallbackEncoder:
             return self._render(value)
         return self._default(value)
 
-    def _constructor(self, kind: type, *arguments: Any) -> ormsgpack.Ext:
-        return ormsgpack.Ext(jsonplus.EXT_CONSTRUCTOR_POS_ARGS, self._pack((kind.__module__, kind.__name__, arguments)))
+    def _constructor(self, kind: type, *arguments: Any) -> Any:
+        return pack_constructor(kind, arguments, self._pack)
 
     def _key(self, key: Any) -> Any:
         if _is_packable({key: None}):
@@ -102,14 +93,14 @@ class FallbackEncoder:
 def _is_packable(value: Any) -> bool:
     """Whether msgpack itself supports the value."""
     try:
-        ormsgpack.packb(value, option=jsonplus._option)
+        pack_plain(value)
     except Exception:
         return False
     return True
 
 
 def _truncate(value: Any, levels: int) -> Any:
-    """Replace everything nested deeper than `levels` by its type name."""
+    """Replace everything nested deeper than `levels` with its type name."""
     if isinstance(value, dict):
         return {key: _truncate(item, levels - 1) for key, item in value.items()} if levels > 0 else "<dict>"
     if isinstance(value, list):

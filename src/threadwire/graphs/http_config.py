@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from threadwire.errors import ConfigError
-from threadwire.graphs.code_source import CodeSource, kind_of, split_source
+from threadwire.graphs.code_reference import CodeReference, kind_of, split_source
 
 Names = tuple[str, ...]
 
@@ -72,13 +72,13 @@ def _prefix(text: str) -> str:
     return prefix
 
 
-def _application(value: object) -> CodeSource:
-    return CodeSource(*split_source('"http"."app"', value))
+def _application(value: object) -> CodeReference:
+    return CodeReference(*split_source('"http"."app"', value))
 
 
 class HttpConfig(_Section):
-    app: Annotated[CodeSource, BeforeValidator(_application)] | None = None
-    """The user's own application, whose routes, middleware and lifespan become part of the server."""
+    app: Annotated[CodeReference, BeforeValidator(_application)] | None = None
+    """The project's own application, whose routes, middleware and lifespan become part of the server."""
     mount_prefix: Annotated[str, AfterValidator(_prefix)] = ""
     cors: Cors | None = None
     configurable_headers: HeaderChoice | None = None

@@ -1,4 +1,4 @@
-"""Ids for messages that are recorded before the state assigns them."""
+"""Ids for messages that are recorded before the state's reducer assigns ids."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -9,10 +9,10 @@ from langgraph.types import Command
 
 
 def assign_ids(output: Any) -> None:
-    """Give an id to each message in the output of a tool that has none.
+    """Give an id to each message in the output of a tool, unless it has one.
 
     The reducer of the state would assign one when the step ends, and keeps an id that a message already has. Clients
-    need it when the tool ends: from an `on_tool_end` without one, CopilotKit's `LangGraphAgent` makes an invalid event.
+    need it when the tool ends: CopilotKit's `LangGraphAgent` turns an `on_tool_end` without one into an invalid event.
     """
     for message in _messages(output):
         if message.id is None:

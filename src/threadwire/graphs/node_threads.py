@@ -1,6 +1,6 @@
 """The threads that run sync nodes and edges, and an event loop that uses them as its default executor.
 
-LangGraph calls sync code through `loop.run_in_executor` in every super-step. By default that creates a thread pool
+LangGraph calls sync code through `loop.run_in_executor` in every step. By default that creates a thread pool
 future and wraps it in a future of the loop, which takes 50 % longer. Here a call is a future of the loop itself.
 """
 
@@ -137,7 +137,7 @@ class NodeThreads:
                 "node_threads_stalled",
                 calls=waiting,
                 threads=self._threads,
-                hint="No sync node has returned for a while.",
+                reason="No sync node has returned for a while.",
             )
             with suppress(RuntimeError):  # the operating system allows no more threads
                 while self._start_thread(self._hard_limit):

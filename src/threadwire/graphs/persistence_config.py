@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
-from threadwire.core.items import MAX_MINUTES
 from threadwire.core.records import ExpiryStrategy
+from threadwire.core.store_items import MAX_MINUTES
 from threadwire.errors import ConfigError
-from threadwire.graphs.code_source import CodeSource, kind_of, split_source
+from threadwire.graphs.code_reference import CodeReference, kind_of, split_source
 
 DEFAULT_SWEEP_MINUTES = 5.0
 
@@ -21,7 +21,7 @@ class IndexConfig:
     """Semantic search over items. `embed` is the project's own code, or a string "provider:model"."""
 
     dims: int
-    embed: CodeSource | str
+    embed: CodeReference | str
     fields: tuple[str, ...] = ("$",)
 
 
@@ -46,7 +46,7 @@ class ThreadTtlConfig:
 
 @dataclass(frozen=True)
 class StoreConfig:
-    source: CodeSource | None = None
+    source: CodeReference | None = None
     """A user-provided store; the other fields configure the built-in one."""
     index: IndexConfig | None = None
     ttl: TtlConfig = field(default_factory=TtlConfig)
@@ -54,8 +54,8 @@ class StoreConfig:
 
 @dataclass(frozen=True)
 class CheckpointerConfig:
-    source: CodeSource | None = None
-    """A user-provided saver; the other fields configure the built-in one."""
+    source: CodeReference | None = None
+    """A user-provided checkpointer; `json_modules` and `msgpack_modules` configure the built-in one."""
     json_modules: AllowedTypes = None
     msgpack_modules: AllowedTypes = None
     ttl: ThreadTtlConfig = field(default_factory=ThreadTtlConfig)
@@ -114,15 +114,15 @@ def _index(value: object) -> IndexConfig | None:
     return IndexConfig(dims, _embed(section.get("embed")), _fields(section.get("fields")))
 
 
-def _embed(value: object) -> CodeSource | str:
+def _embed(value: object) -> CodeReference | str:
     where = '"store"."index"."embed"'
     if not isinstance(value, str) or ":" not in value:
         raise ConfigError(f'{where} must be "provider:model" or "./file.py:function".')
     location, _, attribute = value.rpartition(":")
-    source = CodeSource(location.strip(), attribute.strip())
+    source = CodeReference(location.strip(), attribute.strip())
     # A provider name contains no dot, and a model name is rarely a Python identifier.
     if source.is_file or ("." in source.location and source.attribute.isidentifier()):
-        return CodeSource(*split_source(where, value))
+        return CodeReference(*split_source(where, value))
     return value
 
 
@@ -169,8 +169,8 @@ def _is_type_path(value: object) -> bool:
     return isinstance(value, list) and len(value) > 1 and all(isinstance(each, str) for each in value)
 
 
-def _source(where: str, path: object) -> CodeSource | None:
-    return None if path is None else CodeSource(*split_source(where, path))
+def _source(where: str, path: object) -> CodeReference | None:
+    return None if path is None else CodeReference(*split_source(where, path))
 
 
 def _object(where: str, value: object) -> Mapping[str, Any]:

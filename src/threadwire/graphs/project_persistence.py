@@ -9,9 +9,9 @@ from langgraph.store.base import BaseStore
 
 from threadwire.graphs.config import ProjectConfig
 from threadwire.graphs.custom_persistence import CustomSaver, Provider, Saver, load_saver, load_store
-from threadwire.graphs.embedding import Index, load_embeddings
-from threadwire.graphs.modules import ProjectModules
+from threadwire.graphs.item_embeddings import Index, load_embeddings
 from threadwire.graphs.persistence_config import IndexConfig, TtlConfig
+from threadwire.graphs.project_modules import ProjectModules
 from threadwire.graphs.store import ItemStorage, ItemStore, StoreProvider
 from threadwire.graphs.user_loop import UserLoop
 
@@ -27,7 +27,7 @@ class ProjectPersistence:
 
     @property
     def is_custom(self) -> bool:
-        """Whether the saver or the store is user-provided and therefore bound to one loop."""
+        """Whether the checkpointer or the store is user-provided and therefore bound to one loop."""
         return self.saver is not None or self.store is not None
 
     @asynccontextmanager
@@ -47,7 +47,10 @@ class ProjectPersistence:
                 yield StoreProvider(lambda owner: store, loop)
             return
         index = None if self.index is None else Index(*self.index, loop)
-        yield StoreProvider(lambda owner: ItemStore(items, index, self.ttl, owner, clock))
+        yield StoreProvider(
+            lambda owner: ItemStore(items, index, self.ttl, owner, clock),
+            restricted=lambda access: ItemStore(items, index, self.ttl, None, clock, access),
+        )
 
 
 def load_persistence(config: ProjectConfig, modules: ProjectModules) -> ProjectPersistence:

@@ -26,12 +26,21 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import StateGraph
 from langgraph.pregel import Pregel
 from langgraph.store.base import BaseStore
-from langgraph_sdk.runtime import AccessContext, ServerRuntime, _ExecutionRuntime, _ReadRuntime
+from langgraph_sdk.runtime import AccessContext
 
-from threadwire.errors import GraphUnavailable
+from threadwire.core.raw_modes import RawModes
+from threadwire.errors import ConfigError, GraphUnavailable
+from threadwire.graphs.chatkit_config import ChatKitSection, load_chatkit
 from threadwire.graphs.config import GraphSource, ProjectConfig
-from threadwire.graphs.context import build_context
-from threadwire.graphs.modules import LoadError, ProjectModules, name_and_message
+from threadwire.graphs.context_schema import build_context
+from threadwire.graphs.langgraph_private.server_runtime import (
+    can_create_runtimes,
+    context_type,
+    is_runtime,
+    reading_runtime,
+    running_runtime,
+)
+from threadwire.graphs.project_modules import LoadError, ProjectModules, name_and_message
 from threadwire.graphs.ui import UiBundles
 
 logger = structlog.get_logger("threadwire.graphs")
@@ -99,17 +108,23 @@ class GraphRegistry:
         config: ProjectConfig,
         loaded: Mapping[str, GraphSpec | LoadError],
         default_configs: Mapping[str, dict[str, Any]] | None = None,
+        chatkit: Mapping[str, ChatKitSection] | None = None,
     ) -> None:
         self._sources = dict(config.graphs)
         self._default_configs = dict(default_configs or {})
         self._loaded = dict(loaded)
+        self.chatkit: Mapping[str, ChatKitSection] = dict(chatkit or {})
+        """How the graphs look in ChatKit. Replaced as a whole when the project is reloaded."""
         self.ui = UiBundles(config.ui)
         self._checked_overrides: set[str] = set()
+        self.generation = 0
+        """Changes whenever the graphs may have changed."""
 
     def replace_with(self, fresh: "GraphRegistry") -> None:
         """Serve the graphs of `fresh` from now on. Graphs that are open keep the code they were opened with."""
         self._sources, self._loaded, self.ui = fresh._sources, fresh._loaded, fresh.ui
-        self._default_configs = fresh._default_configs
+        self._default_configs, self.chatkit = fresh._default_configs, fresh.chatkit
+        self.generation += 1
 
     def ids(self) -> list[str]:
         """All graphs of the config in order, including those that failed to load."""
@@ -136,6 +151,11 @@ class GraphRegistry:
         source = self._sources.get(graph_id)
         return source is None or source.interrupt_outcome
 
+    def raw_events(self, graph_id: str) -> bool | RawModes:
+        """Which RAW events AG-UI clients receive by default. False for removed graphs, whose threads still exist."""
+        source = self._sources.get(graph_id)
+        return source is not None and source.raw_events
+
     def has_factory(self, graph_id: str) -> bool:
         """Whether a factory creates the graph, so that opening it may depend on the config."""
         return isinstance(self._spec(graph_id).target, Factory)
@@ -152,8 +172,8 @@ class GraphRegistry:
     ) -> AsyncIterator[AnyGraph]:
         """Yield the graph, ready to run; the factory's context manager, if any, is closed afterwards.
 
-        The graph may be shared: set a saver on a `copy`, never in place. Raises `GraphUnavailable` if the graph is
-        unknown or failed to load, or if its factory did not return a graph. Exceptions of the factory itself and of
+        The graph may be shared: set a checkpointer on a `copy`, never in place. Raises `GraphUnavailable` if the graph
+        is unknown or failed to load, or if its factory did not return a graph. Exceptions of the factory itself and of
         the `async with` block propagate unchanged.
         """
         target = self._spec(graph_id).target
@@ -174,7 +194,7 @@ class GraphRegistry:
         await resources.aclose()
 
     def _warn_about_ignored(self, graph_id: str, graph: AnyGraph) -> None:
-        """Warn once per graph that the saver or store it was compiled with is ignored.
+        """Warn once per graph that the checkpointer or store it was compiled with is ignored.
 
         The API reads the server's, so it would not show what the graph stores elsewhere.
         """
@@ -215,12 +235,17 @@ def load_registry(
     """Import every graph of the config. Requires `prepare_environment`."""
     modules = modules or ProjectModules(config.root)
     loaded: dict[str, GraphSpec | LoadError] = {}
+    chatkit: dict[str, ChatKitSection] = {}
     for graph_id, source in config.graphs.items():
         try:
             loaded[graph_id] = GraphSpec(graph_id, source, _load_target(source, modules))
         except LoadError as failure:
             loaded[graph_id] = failure
-    return GraphRegistry(config, loaded, default_configs)
+        try:
+            chatkit[graph_id] = load_chatkit(source.chatkit, config.root, modules)
+        except ConfigError as error:
+            raise ConfigError(f'{config.path}: "graphs"."{graph_id}".{error.message}') from error
+    return GraphRegistry(config, loaded, default_configs, chatkit)
 
 
 def draw(graph: AnyGraph) -> str:
@@ -298,9 +323,9 @@ def _read_factory(function: Callable[..., Any]) -> Factory:
         role = _role(parameter.name, annotation)
         if role is None and required == [parameter] and annotation in (parameter.empty, dict):
             role = "config"  # `def make(cfg)`, the oldest form
-        if role is not None:
+        if role == "config" or (role == "runtime" and can_create_runtimes()):
             positional = parameter.kind is parameter.POSITIONAL_ONLY
-            arguments.append(Argument(parameter.name, role, positional, _context_type(annotation)))
+            arguments.append(Argument(parameter.name, role, positional, context_type(annotation)))
         elif parameter in required:
             raise UnfillableParameter(parameter.name)
     return Factory(function, tuple(arguments))
@@ -320,7 +345,7 @@ def _role(name: str, annotation: Any) -> Role | None:
         origin = get_origin(candidate) or candidate
         if origin is RunnableConfig:
             return "config"
-        if origin in (ServerRuntime, _ExecutionRuntime, _ReadRuntime):
+        if is_runtime(origin):
             return "runtime"
     if isinstance(annotation, str):
         if "ServerRuntime" in annotation:
@@ -332,20 +357,14 @@ def _role(name: str, annotation: Any) -> Role | None:
     return "runtime" if name == "runtime" else None
 
 
-def _context_type(annotation: Any) -> Any:
-    return next(iter(get_args(annotation)), None) if get_origin(annotation) is ServerRuntime else None
-
-
 def _value(argument: Argument, opening: Opening) -> Any:
     if argument.role == "config":
         return opening.config
     user = opening.config.get("configurable", {}).get("langgraph_auth_user")
     if opening.access != "threads.create_run":
-        # Not `_ReadRuntime[Any](...)`: a frozen class with slots cannot store its type argument and raises.
-        reading: _ReadRuntime[Any] = _ReadRuntime(access_context=opening.access, user=user, store=opening.store)
-        return reading
+        return reading_runtime(opening.access, user=user, store=opening.store)
     context = build_context(opening.context, argument.context_type)
-    return _ExecutionRuntime(access_context=opening.access, user=user, store=opening.store, context=context)
+    return running_runtime(opening.access, user=user, store=opening.store, context=context)
 
 
 def _as_graph(graph_id: str, result: object) -> AnyGraph:

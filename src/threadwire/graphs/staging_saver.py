@@ -1,4 +1,4 @@
-"""A saver that holds back puts, so that they can be written later, all together, or discarded."""
+"""A checkpointer that collects puts, so that they can be written later, all together, or discarded."""
 
 import copy
 from collections.abc import Collection, Sequence
@@ -23,7 +23,7 @@ _Key = tuple[str, str]
 
 
 class StagingSaver(BaseCheckpointSaver[str]):
-    """Wraps another saver for one thread. Reads include the staged puts. Async only, like state updates."""
+    """Wraps another checkpointer for one thread. Reads include the staged puts. Async only, like state updates."""
 
     def __init__(self, saver: BaseCheckpointSaver[str]) -> None:
         super().__init__(serde=saver.serde)
@@ -82,7 +82,7 @@ class StagingSaver(BaseCheckpointSaver[str]):
         return None if found is None else found._replace(checkpoint=self._copy(found.checkpoint))
 
     def _copy(self, value: Any) -> Any:
-        """Round-trip a value as storing it would: the reader may mutate what it gets."""
+        """Serialize and deserialize a value, as storing it would, because readers may mutate what they get."""
         return self.serde.loads_typed(self.serde.dumps_typed(value))
 
 

@@ -3,7 +3,7 @@
 Must be called on a user loop, because it runs the graph's code.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, cast
@@ -20,8 +20,9 @@ from threadwire.core.json import native
 from threadwire.core.records import Put, StateSummary, Supersteps, Update
 from threadwire.errors import BadRequest, NotFound
 from threadwire.graphs.execution import decode_command
-from threadwire.graphs.normalize import render_interrupt
+from threadwire.graphs.langgraph_private.error_texts import is_cancellation, names_missing_subgraph
 from threadwire.graphs.staging_saver import StagingSaver
+from threadwire.graphs.stream_normalizer import render_interrupt
 
 Graph = Pregel[Any, Any, Any, Any]
 Saver = BaseCheckpointSaver[str]
@@ -41,15 +42,22 @@ EMPTY: dict[str, Json] = {
 """The state of a thread without checkpoints."""
 
 
-async def read(graph: Graph, saver: Saver, configurable: dict[str, Any], *, subgraphs: bool) -> Json:
+async def read(
+    graph: Graph,
+    saver: Saver,
+    configurable: dict[str, Any],
+    *,
+    subgraphs: bool,
+    render_values: Callable[[Any], Json] = native,
+) -> Json:
     bound = graph.copy(update={"checkpointer": saver})
     with _client_errors():
-        return render(await _read(bound, configurable, subgraphs=subgraphs))
+        return render(await _read(bound, configurable, subgraphs=subgraphs), render_values)
 
 
 async def _read(bound: Graph, configurable: dict[str, Any], *, subgraphs: bool = False) -> StateSnapshot:
     """Return the state. If a reducer rejects a pending write, such as a malformed message that failed the last run,
-    return the state without the pending writes: they are the results of the tasks."""
+    return the state without the pending writes, which are the results of finished tasks."""
     try:
         return await bound.aget_state(_config(configurable), subgraphs=subgraphs)
     except Exception:
@@ -143,7 +151,7 @@ def _client_errors() -> Iterator[None]:
     except InvalidUpdateError as error:
         raise BadRequest(str(error)) from error
     except ValueError as error:
-        if str(error).startswith("Subgraph "):
+        if names_missing_subgraph(error):
             raise NotFound(str(error)) from error
         raise
 
@@ -158,14 +166,14 @@ def summary(snapshot: StateSnapshot) -> StateSummary:
     )
 
 
-def render(snapshot: StateSnapshot) -> Json:
-    """Render a snapshot in the format of the SDKs."""
+def render(snapshot: StateSnapshot, render_values: Callable[[Any], Json] = native) -> Json:
+    """Render a snapshot in the format of the SDKs. Rendering may run the project's code."""
     checkpoint = _checkpoint(snapshot.config)
     parent = _checkpoint(snapshot.parent_config)
     if checkpoint is None or checkpoint.get("checkpoint_id") is None:
         return EMPTY
     return {
-        "values": native(snapshot.values),
+        "values": render_values(snapshot.values),
         "next": list(snapshot.next),
         "tasks": [_task(task) for task in snapshot.tasks],
         "metadata": _metadata(snapshot, checkpoint),
@@ -203,7 +211,7 @@ def _task(task: Any) -> Json:
 def _error(error: Any) -> Json:
     """Why a task failed. LangGraph also records a cancellation as an error, but a cancelled run has not failed."""
     rendered = repr(error) if isinstance(error, BaseException) else native(error)
-    return None if isinstance(rendered, str) and rendered.startswith("CancelledError(") else rendered
+    return None if is_cancellation(rendered) else rendered
 
 
 def _checkpoint(config: Any) -> dict[str, Any] | None:

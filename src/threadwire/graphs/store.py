@@ -1,13 +1,14 @@
 """The built-in store as a LangGraph `BaseStore`. Graphs get it as `runtime.store`, and the API serves it."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Protocol, cast
 
 from langgraph.store.base import (
     BaseStore,
     GetOp,
+    InvalidNamespaceError,
     ListNamespacesOp,
     Op,
     PutOp,
@@ -15,11 +16,12 @@ from langgraph.store.base import (
     SearchItem,
     SearchOp,
     TTLConfig,
-    validate_op_namespace,
 )
 from langgraph.store.base import Item as StoreItem
 
-from threadwire.core.items import (
+from threadwire.core.access_filter import EVERYTHING, AccessFilter
+from threadwire.core.json import native
+from threadwire.core.store_items import (
     DropItem,
     GetItem,
     Item,
@@ -31,8 +33,7 @@ from threadwire.core.items import (
     check_filter,
     ttl_milliseconds,
 )
-from threadwire.core.json import native
-from threadwire.graphs.embedding import Index
+from threadwire.graphs.item_embeddings import Index
 from threadwire.graphs.persistence_config import TtlConfig
 from threadwire.graphs.user_loop import UserLoop
 
@@ -50,9 +51,11 @@ class StoreProvider:
     """The server's store, built-in or user-provided."""
 
     for_owner: Callable[[str | None], BaseStore]
-    """Return the store for an owner, who will own the items put into it."""
+    """Returns the store for a user, who then owns the items put into it."""
     loop: UserLoop | None = None
     """The loop on which the store must be called; None if it may be called on any loop."""
+    restricted: Callable[[AccessFilter], BaseStore] | None = None
+    """Returns the store without the items that are foreign to a filter. None if the store is user-provided."""
 
 
 class ItemStore(BaseStore):
@@ -61,11 +64,18 @@ class ItemStore(BaseStore):
     supports_ttl = True
 
     def __init__(
-        self, items: ItemStorage, index: Index | None, ttl: TtlConfig, owner: str | None, clock: Callable[[], int]
+        self,
+        items: ItemStorage,
+        index: Index | None,
+        ttl: TtlConfig,
+        owner: str | None,
+        clock: Callable[[], int],
+        access: AccessFilter = EVERYTHING,
     ) -> None:
         self._items = items
         self._index = index
         self._owner = owner
+        self._access = access
         self._clock = clock
         self.ttl_config = TTLConfig(default_ttl=ttl.default, refresh_on_read=ttl.refresh_on_read)
 
@@ -74,14 +84,14 @@ class ItemStore(BaseStore):
         if self._index is not None:
             batch.vectors = self._index.vectors(batch.texts) if batch.texts else []
             batch.query_vectors = {query: self._index.query(query) for query in batch.queries}
-        return batch.results(self._items.batch(batch.operations(self._owner), self._clock()))
+        return batch.results(self._items.batch(batch.operations(self._owner, self._access), self._clock()))
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
         batch = _Batch(ops, self._index)
         if self._index is not None:
             batch.vectors = await self._index.avectors(batch.texts) if batch.texts else []
             batch.query_vectors = {query: await self._index.aquery(query) for query in batch.queries}
-        return batch.results(await self._items.abatch(batch.operations(self._owner), self._clock()))
+        return batch.results(await self._items.abatch(batch.operations(self._owner, self._access), self._clock()))
 
 
 class _Batch:
@@ -95,7 +105,7 @@ class _Batch:
         self.query_vectors: dict[str, bytes] = {}
         self.vectors: list[bytes] = []
         for number, op in enumerate(self._ops):
-            validate_op_namespace(op)
+            _check_labels(op)
             if isinstance(op, PutOp) and op.value is not None:
                 self._values[number] = native(dict(op.value))
                 if index is not None and op.index is not False:
@@ -110,9 +120,10 @@ class _Batch:
     def texts(self) -> list[str]:
         return [text for texts in self._texts.values() for text in texts]
 
-    def operations(self, owner: str | None) -> list[ItemOperation]:
+    def operations(self, owner: str | None, access: AccessFilter) -> list[ItemOperation]:
         vectors = iter(self.vectors)
-        return [self._operation(number, op, owner, vectors) for number, op in enumerate(self._ops)]
+        operations = [self._operation(number, op, owner, vectors) for number, op in enumerate(self._ops)]
+        return [replace(each, access=access) for each in operations] if access else operations
 
     def _operation(self, number: int, op: Op, owner: str | None, vectors: Iterable[bytes]) -> ItemOperation:
         match op:
@@ -133,6 +144,25 @@ class _Batch:
 
     def results(self, found: list[ItemResult]) -> list[Result]:
         return [_result(op, each) for op, each in zip(self._ops, found, strict=True)]
+
+
+def _check_labels(op: Op) -> None:
+    """LangGraph's rules for operations that are passed to `batch` directly. Its own function for this is missing in
+    langgraph-checkpoint 4.0."""
+    match op:
+        case GetOp() | PutOp():
+            namespaces = [op.namespace]
+        case SearchOp():
+            namespaces = [op.namespace_prefix]
+        case ListNamespacesOp():
+            namespaces = [each.path for each in op.match_conditions or ()]
+    for namespace in namespaces:
+        for label in namespace:
+            if not isinstance(label, str) or not label or "." in label or "\0" in label:
+                raise InvalidNamespaceError(
+                    f"Invalid namespace label {label!r} in {namespace}: a label is a string that is not empty and has"
+                    " no period and no NUL."
+                )
 
 
 def _listing(op: ListNamespacesOp) -> ListNamespaces:

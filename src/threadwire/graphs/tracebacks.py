@@ -9,14 +9,14 @@ _full = False
 
 
 def configure_tracebacks(*, full: bool) -> None:
-    """Choose, like the log level for the whole process, whether tracebacks include the lines of libraries."""
+    """Set whether tracebacks include the lines of libraries. Applies to the whole process, like the log level."""
     global _full
     _full = full
 
 
 def render_traceback(error: BaseException) -> str:
     """Return the traceback of an error and of its causes. Unless configured otherwise, it has only the lines of the
-    project's own code: LangGraph adds about twenty frames to every node. If it has none of those, it is complete.
+    project's own code: LangGraph adds about twenty frames to every node. If no line is the project's own, it has all.
 
     The values of variables are never included: they are user data, and may be large.
     """

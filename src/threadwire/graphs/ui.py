@@ -45,7 +45,7 @@ class UiConfig:
     sources: Mapping[str, Path]
     """Absolute paths: a source file, or a folder with a bundle."""
     shared: Sequence[str] = ()
-    """AllowedTypes that the page provides in addition to React."""
+    """Modules that the page provides in addition to React."""
 
 
 @dataclass(frozen=True)

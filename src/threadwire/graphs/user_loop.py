@@ -1,4 +1,4 @@
-"""Event loops for user code, each in its own thread, so that a blocking node never blocks the API.
+"""User loops: event loops for the project's code, each in its own thread, so that a blocking node never blocks the API.
 
 Projects keep async clients at module level, so all runs of a worker share one loop. If a node blocks it, a watchdog
 thread notices the missing heartbeat, inspects the loop's stack and logs the node with file and line.
@@ -11,9 +11,12 @@ import asyncio
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from concurrent.futures import Future, InvalidStateError
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
+from contextvars import Context, copy_context
+from dataclasses import dataclass
 from functools import partial
 from types import FrameType, TracebackType
 from typing import Any, TypeVar
@@ -23,6 +26,7 @@ import structlog
 from anyio import CancelScope
 
 from threadwire.errors import LoopAbandoned, LoopFailed
+from threadwire.graphs.langgraph_private.node_on_stack import node_of
 from threadwire.graphs.node_threads import NodeLoop, NodeThreads, call_threadsafe
 from threadwire.graphs.own_code import is_own_code
 
@@ -44,11 +48,33 @@ class WorkCancelled(Exception):
     """The work on a user loop was cancelled, by its caller or by its own code."""
 
 
+class LoopBlocked(Exception):
+    """The work was withdrawn before it started, because other work blocks the user loop."""
+
+
 class WorkExited(Exception):
     """The work on a user loop raised an exception that would end the process, such as `SystemExit`.
 
     The original is the `__cause__`. Raised in the caller, it would end the caller's loop too.
     """
+
+
+def work_exited(error: BaseException) -> WorkExited:
+    exited = WorkExited(f"The project's code raised {type(error).__name__}: {error}")
+    exited.__cause__ = error
+    return exited
+
+
+@dataclass(eq=False, slots=True)
+class _ShortCall:
+    work: Callable[[], Coroutine[Any, Any, Any]]
+    done: "asyncio.Future[Any]"
+    context: Context
+    task: "asyncio.Task[Any] | None" = None
+
+    def cancel(self) -> None:
+        if self.task is not None:
+            self.task.cancel()
 
 
 class UserLoop:
@@ -62,6 +88,9 @@ class UserLoop:
         self._failure_callbacks: set[Callable[[LoopFailed], object]] = set()
         self.has_failed = False
         self._abandoned = False
+        self._short_calls: deque[_ShortCall] = deque()
+        """Calls of `run_within` that wait for the loop to start them."""
+        self._ended_calls: list[tuple[_ShortCall, asyncio.Task[Any]]] = []
         self._watchdog = threading.Thread(target=self._watch, name=f"threadwire-{name}-watchdog", daemon=True)
 
     def __enter__(self) -> "UserLoop":
@@ -80,21 +109,35 @@ class UserLoop:
                 self.abandon()
         self.threads.close()
 
-    async def run(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    async def run(self, work: Callable[[], Coroutine[Any, Any, T]], *, unless_blocked: bool = False) -> T:
         """Run `work()` on the user loop and return or raise its outcome once it has really ended.
 
         If the caller is cancelled, the work is cancelled and still awaited. Raises `WorkCancelled` if the work
         cancelled itself, `LoopFailed` if it can never end because the loop has failed, and `LoopAbandoned` if the loop
-        was abandoned.
+        was abandoned. With `unless_blocked`, raises `LoopBlocked` if the loop is blocked before the work has started;
+        then it never starts.
         """
         here = asyncio.get_running_loop()
         done: asyncio.Future[T] = here.create_future()
         tasks: list[asyncio.Task[T]] = []
+        decided = threading.Lock()
+        """Acquired once, either by the loop to start the work or by the caller to withdraw it."""
 
         def start() -> None:
-            task = self._loop.create_task(work())
-            tasks.append(task)
-            task.add_done_callback(lambda ended: call_threadsafe(here, _copy_outcome, ended, done))
+            if decided.acquire(blocking=False):
+                task = self._loop.create_task(work())
+                tasks.append(task)
+                task.add_done_callback(lambda ended: call_threadsafe(here, _copy_outcome, ended, done))
+
+        def withdraw_if_blocked() -> None:
+            if not self.is_blocked:
+                watch_start()
+            elif decided.acquire(blocking=False) and not done.done():
+                done.set_exception(LoopBlocked())
+
+        def watch_start() -> None:
+            if not decided.locked():
+                here.call_later(BLOCKED_AFTER, withdraw_if_blocked)
 
         def stop() -> None:
             for task in tasks:
@@ -102,15 +145,57 @@ class UserLoop:
 
         with self._on_failure(partial(_fail_soon, here, done)):
             self._call_soon(start)
+            if unless_blocked:
+                watch_start()
             try:
                 return await asyncio.shield(done)
             except asyncio.CancelledError:
+                if decided.acquire(blocking=False):  # the work has not started, and will not
+                    raise
                 self._call_soon(stop)
                 with CancelScope(shield=True):
                     await asyncio.wait([done])
                 if isinstance(done.exception(), WorkCancelled):
                     raise
                 return done.result()  # the work finished although it was being cancelled
+
+    async def run_within(self, seconds: float, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Like `run`, but limited in time. After that many seconds, or if the caller is cancelled, the work is
+        cancelled and not awaited: it may block the loop. Raises `TimeoutError`.
+
+        Meant for short work of many callers: several calls at about the same time wake the loop only once. Each has the
+        context variables of its own caller."""
+        here = asyncio.get_running_loop()
+        call = _ShortCall(work, here.create_future(), copy_context())
+        self._short_calls.append(call)
+        if len(self._short_calls) == 1:  # otherwise the loop has been woken for those before it
+            self._call_soon(self._start_short_calls)
+        if self.has_failed or self._abandoned:
+            raise LoopFailed() if self.has_failed else LoopAbandoned()
+        timer = here.call_later(seconds, _time_out, call.done)
+        try:
+            return await call.done  # type: ignore[no-any-return]
+        except (TimeoutError, asyncio.CancelledError):
+            self._call_soon(call.cancel)
+            raise
+        finally:
+            timer.cancel()
+
+    def _start_short_calls(self) -> None:
+        while self._short_calls:
+            call = self._short_calls.popleft()
+            if not call.done.done():  # otherwise the loop was blocked until now, and the caller has left
+                call.task = self._loop.create_task(call.work(), context=call.context)
+                call.task.add_done_callback(partial(self._end_short_call, call))
+
+    def _end_short_call(self, call: "_ShortCall", ended: "asyncio.Task[Any]") -> None:
+        self._ended_calls.append((call, ended))
+        if len(self._ended_calls) == 1:
+            self._loop.call_soon(self._report_short_calls, call.done.get_loop())
+
+    def _report_short_calls(self, caller: asyncio.AbstractEventLoop) -> None:
+        ended, self._ended_calls = self._ended_calls, []
+        call_threadsafe(caller, _copy_outcomes, ended)
 
     async def run_or_await(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Like `run`, but awaits the work directly if the caller is already on the loop."""
@@ -146,9 +231,13 @@ class UserLoop:
         self._abandoned = True
         self._notify_failure(LoopAbandoned)
 
-    def blocked_at(self) -> tuple[str | None, str | None]:
-        """The node and the line that block the loop, as far as they are known; None for both if it is not blocked."""
-        return self._location() if time.monotonic() - self._heartbeat > BLOCKED_AFTER else (None, None)
+    def blocked_at(self) -> tuple[str | None, str | None] | None:
+        """The node and the line that block the loop, as far as they are known; None if the loop is not blocked."""
+        return self._location() if self.is_blocked else None
+
+    @property
+    def is_blocked(self) -> bool:
+        return time.monotonic() - self._heartbeat > BLOCKED_AFTER
 
     @asynccontextmanager
     async def enter(self, manager: AbstractAsyncContextManager[T]) -> AsyncIterator[T]:
@@ -246,8 +335,8 @@ class UserLoop:
                 reported = self._report(silence)
 
     def _report(self, silence: float) -> bool:
-        """Report that a node blocks the loop. Return False if none does: imports block every loop, on whatever thread
-        they run, and happen once."""
+        """Report that a node blocks the loop. Return False if an import blocks it instead: an import blocks every loop,
+        whatever thread it runs on, but only once."""
         frame = sys._current_frames().get(self._thread.ident or 0)
         node, location = _blocking_location(frame)
         if (node is None and location is None) or _is_importing(frame):
@@ -258,7 +347,7 @@ class UserLoop:
             node=node,
             at=location,
             seconds=round(silence, 1),
-            hint="A node is blocking the loop that all runs share; use an async client or a sync node.",
+            hint="An async node is blocking the loop that all runs share. Use an async client, or a sync node.",
         )
         return True
 
@@ -273,12 +362,18 @@ def _copy_outcome(ended: "asyncio.Task[T]", done: "asyncio.Future[T] | Future[T]
         done.set_exception(WorkCancelled("The graph cancelled itself."))
     elif (error := ended.exception()) is None:
         done.set_result(ended.result())
-    elif isinstance(error, Exception):
-        done.set_exception(error)
     else:
-        exited = WorkExited(f"The project's code raised {type(error).__name__}: {error}")
-        exited.__cause__ = error
-        done.set_exception(exited)
+        done.set_exception(error if isinstance(error, Exception) else work_exited(error))
+
+
+def _copy_outcomes(ended: "list[tuple[_ShortCall, asyncio.Task[Any]]]") -> None:
+    for call, task in ended:
+        _copy_outcome(task, call.done)
+
+
+def _time_out(done: "asyncio.Future[Any]") -> None:
+    if not done.done():
+        done.set_exception(TimeoutError())
 
 
 def _fail_soon(loop: asyncio.AbstractEventLoop, future: "asyncio.Future[Any]", error: LoopFailed) -> None:
@@ -298,8 +393,8 @@ def _blocking_location(frame: FrameType | None) -> tuple[str | None, str | None]
         code = frame.f_code
         if location is None and is_own_code(code.co_filename):
             location = f"{code.co_filename}:{frame.f_lineno} in {code.co_name}"
-        if node is None and "/langgraph/" in code.co_filename:
-            node = _node_of(frame.f_locals.get("config"))
+        if node is None:
+            node = node_of(frame)
         frame = frame.f_back
     return node, location
 
@@ -310,9 +405,3 @@ def _is_importing(frame: FrameType | None) -> bool:
             return True
         frame = frame.f_back
     return False
-
-
-def _node_of(config: Any) -> str | None:
-    """LangGraph runs each node in its own task, whose outermost frame has a config that names the node."""
-    metadata = config.get("metadata") if isinstance(config, dict) else None
-    return metadata.get("langgraph_node") if isinstance(metadata, dict) else None

@@ -34,7 +34,7 @@ def read_webhooks(value: object) -> WebhookRules:
 
 
 def resolve_headers(rules: WebhookRules, environment: Mapping[str, str]) -> WebhookRules:
-    """Replace `${{ env.NAME }}` by environment variables. Only variables with the prefix are allowed, because the
+    """Replace `${{ env.NAME }}` with environment variables. Only variables with the prefix are allowed, because the
     client chooses the URL that receives the headers."""
 
     def variable(match: re.Match[str]) -> str:

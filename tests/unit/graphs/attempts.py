@@ -16,11 +16,13 @@ class FakeRecorder:
     def __init__(self) -> None:
         self.drafts: list[Draft] = []
 
-    def record(self, drafts: Sequence[Draft]) -> None:
+    def append(self, drafts: Sequence[Draft]) -> None:
         native([draft.data for draft in drafts])
         self.drafts += drafts
 
     async def wait_for_room(self) -> None: ...
+
+    async def flush(self) -> None: ...
 
 
 def attempt(run_id: RunId, thread_id: ThreadId, **kwargs: Any) -> Attempt:

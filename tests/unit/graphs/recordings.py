@@ -11,10 +11,10 @@ from threadwire.core.entries import Draft, Json, Kind, Namespace
 from threadwire.core.json import dumps, native
 from threadwire.core.state_fold import JsonState
 from threadwire.graphs.execution import RECORDED_MODES
-from threadwire.graphs.normalize import Normalizer
 from threadwire.graphs.persistence_config import CheckpointerConfig
 from threadwire.graphs.registry import GraphRegistry
 from threadwire.graphs.serializer import checkpoint_serializer
+from threadwire.graphs.stream_normalizer import Normalizer
 
 AT = 1_700_000_000_000
 HELLO = {"messages": [{"role": "user", "content": "hello there", "id": "user-1"}]}

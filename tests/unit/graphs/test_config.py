@@ -51,7 +51,7 @@ def test_graph_is_a_file_and_a_name(project):
 
 
 def test_graph_may_have_a_description_and_flags(project):
-    off = {"stream_models": False, "interrupt_outcome": False}
+    off = {"stream_models": False, "interrupt_outcome": False, "raw_events": True}
     entry = {"path": "pkg.agents:make", "description": "Does it.", **off, "later": 1}
     config = load_config(write(project, {"graphs": {"agent": entry}}))
     assert config.graphs["agent"] == GraphSource("pkg.agents", "make", "Does it.", **off)
@@ -149,6 +149,11 @@ def test_error_is_one_line_that_says_what_to_change(project, content, message):
         ({"path": "./a.py:b", "description": 1}, '"description" must be a string, not a number.'),
         ({"path": "./a.py:b", "stream_models": "no"}, '"stream_models" must be true or false, not a string.'),
         ({"path": "./a.py:b", "interrupt_outcome": 0}, '"interrupt_outcome" must be true or false, not a number.'),
+        (
+            {"path": "./a.py:b", "raw_events": ["update"]},
+            '"raw_events" must be true, false, or a list of these: events, values, updates, messages-tuple, custom,'
+            " tasks, checkpoints, debug, log.",
+        ),
     ],
 )
 def test_error_in_a_graph_entry_affects_only_that_graph(project, entry, message):

@@ -16,7 +16,7 @@ def test_unknown_key_is_reported_with_a_suggestion():
     ]
 
 
-def test_sections_of_other_tools_are_ignored_unless_they_look_misspelled():
+def test_sections_of_other_tools_are_ignored_unless_they_look_misspelt():
     content = {"graphs": {}, "python_version": "3.12", "dockerfile_lines": [], "anything": {"x": 1}, "htttp": {}}
     assert unknown_keys(content) == ['"htttp" is not a known key and is ignored. Did you mean "http"?']
 

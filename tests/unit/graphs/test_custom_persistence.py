@@ -11,12 +11,12 @@ from langgraph.store.memory import InMemoryStore
 from threadwire.errors import ConfigError
 from threadwire.graphs.config import load_config, prepare_environment
 from threadwire.graphs.custom_persistence import CustomSaver
-from threadwire.graphs.modules import ProjectModules
+from threadwire.graphs.project_modules import ProjectModules
 from threadwire.graphs.project_persistence import load_persistence
 from threadwire.graphs.user_loop import UserLoop
 from threadwire.storage.memory import open_memory_storage
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.every_version]
 
 CODE = """
 import asyncio

@@ -16,7 +16,7 @@ from threadwire.core.entries import Kind
 from threadwire.core.ids import RunId, ThreadId
 from threadwire.graphs.execution import Execution
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.every_version]
 
 
 class State(TypedDict, total=False):
@@ -25,6 +25,12 @@ class State(TypedDict, total=False):
 
 RUN = RunId("01900000-0000-7000-8000-000000000001")
 THREAD = ThreadId("01900000-0000-7000-8000-000000000002")
+
+
+@pytest.fixture(params=["patched", "unpatched"], autouse=True)
+def process(request: pytest.FixtureRequest) -> None:
+    if request.param == "unpatched":
+        request.getfixturevalue("unpatched_process")
 
 
 async def recorded(*nodes: Any) -> list[tuple[str, Any]]:

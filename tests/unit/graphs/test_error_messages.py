@@ -61,3 +61,14 @@ def test_errors_in_a_stored_state_are_redacted_by_name():
 def test_everything_in_a_stored_state_is_shown_if_all_is():
     state = {"tasks": [{"error": "ConnectionRefused('secret')", "state": None}]}
     assert redact_state(state, ErrorMessages())["tasks"][0]["error"] == "ConnectionRefused('secret')"
+
+
+def test_the_text_of_a_tool_error_is_hidden_because_its_class_is_unknown():
+    event = {"event": "tool-error", "tool_call_id": "call-1", "message": "postgres://user:secret@db"}
+    assert DEFAULT.redact_tool_event(event) == {**event, "message": HIDDEN}
+    assert ErrorMessages().redact_tool_event(event) == event
+
+
+def test_a_tool_event_without_a_message_is_unchanged():
+    event = {"event": "tool-finished", "tool_call_id": "call-1", "output": "42"}
+    assert DEFAULT.redact_tool_event(event) == event

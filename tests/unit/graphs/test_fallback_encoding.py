@@ -26,7 +26,7 @@ from pydantic import BaseModel, SecretStr
 from structlog.testing import capture_logs
 
 from arbitrary_values import AlwaysRaises, Colour, anything
-from threadwire.core.channel_context import writing_channels
+from threadwire.core.channel_of_value import writing_channels
 from threadwire.core.ids import RunId, ThreadId
 from threadwire.core.json import native
 from threadwire.core.records import Ending
@@ -131,6 +131,9 @@ def test_supported_values_next_to_unsupported_ones_round_trip() -> None:
     assert round_trip(value) == {**value, "odd": "<class 'object'>"}
 
 
+restricts_types = pytest.mark.needs("langgraph-checkpoint", "4.0.1")
+
+
 @pytest.mark.parametrize(
     ("value", "expected"),
     [
@@ -143,12 +146,12 @@ def test_supported_values_next_to_unsupported_ones_round_trip() -> None:
         ({"\ud800": 1}, {"?": 1}),
         ({1j: "a", frozenset({1}): "b", 10**30: "c"}, {"1j": "a", "[1]": "b", str(10**30): "c"}),
         (cyclic_list(), [1, {"again": "<list>"}]),
-        (Held(Held(int)), {"value": {"value": "<class 'int'>"}}),
-        (Model(value=Held(1j)), {"value": {"value": 1j}}),
-        (cyclic_object(), {"value": ["<Held>"]}),
+        pytest.param(Held(Held(int)), {"value": {"value": "<class 'int'>"}}, marks=restricts_types),
+        pytest.param(Model(value=Held(1j)), {"value": {"value": 1j}}, marks=restricts_types),
+        pytest.param(cyclic_object(), {"value": ["<Held>"]}, marks=restricts_types),
         (Fraction(1, 3), Fraction(1, 3)),
         (memoryview(b"abcd")[::2], "YWM="),
-        (Colour.HUGE, 10**30),
+        pytest.param(Colour.HUGE, 10**30, marks=restricts_types),
     ],
     ids=lambda value: str(type(value).__name__),
 )

@@ -7,16 +7,15 @@ from typing import Annotated, Any, TypedDict
 
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.errors import UnknownInterruptError
 from langgraph.func import entrypoint, task
 from langgraph.graph import START, StateGraph
 from langgraph.types import Command, interrupt
 from pydantic import BaseModel, ValidationError
 
-from threadwire.graphs.answers import find_answers, is_answer_map
-from threadwire.graphs.langgraph_private import STRICT_RESUME
+from threadwire.graphs.langgraph_private.answers import find_answers, find_unanswered, is_answer_map
+from threadwire.graphs.langgraph_private.strict_resume import strict_resume_key
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.every_version]
 
 Node = Callable[..., Any]
 
@@ -70,6 +69,10 @@ class Conversation:
 
     async def found(self, resume: Any, checkpoint_id: str | None = None, **options: Any) -> list[Any]:
         return await find_answers(resume, self.graph, self.saver, "t", checkpoint_id, **options)
+
+    async def unanswered(self, interrupt_id: str) -> list[str]:
+        found = await find_unanswered([interrupt_id], self.graph, self.saver, "t")
+        return [each.id for interrupts in found.values() for each in interrupts]
 
     async def answer(self, resume: Any) -> list[tuple[str, Any]]:
         """Resume, and check that what was found is what LangGraph delivers to the pending interrupts."""
@@ -182,13 +185,14 @@ async def test_a_map_without_a_pending_id_answers_nothing(talk: Conversation, re
     assert list(talk.pending) == ["ok?"]
 
 
+@pytest.mark.needs("langgraph", "1.2.20")
 async def test_a_strict_map_with_an_unknown_id_answers_nothing(talk: Conversation) -> None:
     talk.of(node=talk.asks("ok?"))
     await talk.run({"told": []})
     resume = {talk.pending["ok?"]: "yes", "0" * 32: "no"}
     assert await talk.found(resume, strict=True) == []
-    talk.config["configurable"][STRICT_RESUME] = True
-    with pytest.raises(UnknownInterruptError):
+    talk.config["configurable"][strict_resume_key()] = True
+    with pytest.raises(Exception, match="Unknown or already-consumed interrupt"):
         await talk.run(Command(resume=resume))
 
 
@@ -203,7 +207,8 @@ async def test_a_value_after_a_breakpoint_answers_no_interrupt_that_was_asked(ta
     assert await talk.answer("yes") == []
 
 
-async def test_an_interrupt_whose_node_failed_after_its_answer_takes_no_other(talk: Conversation) -> None:
+@pytest.mark.needs("langgraph", "1.2.20")
+async def test_an_interrupt_whose_node_failed_after_its_answer_cannot_be_answered_again(talk: Conversation) -> None:
     def node(state: State) -> State:
         if talk.ask("ok?") != "fine":
             raise LookupError
@@ -214,6 +219,7 @@ async def test_an_interrupt_whose_node_failed_after_its_answer_takes_no_other(ta
     interrupt_id = talk.pending["ok?"]
     with suppress(LookupError):
         await talk.answer("bad")
+    assert await talk.unanswered(interrupt_id) == []
 
     for resume in ("fine", {interrupt_id: "fine"}):
         assert await talk.found(resume) == []
@@ -222,6 +228,7 @@ async def test_an_interrupt_whose_node_failed_after_its_answer_takes_no_other(ta
         assert ("ok?", "bad") in talk.delivered
 
 
+@pytest.mark.needs("langgraph", "1.2.12")
 async def test_an_answer_that_the_schema_rejects_can_be_given_again(talk: Conversation) -> None:
     """6.16"""
 
@@ -233,6 +240,7 @@ async def test_an_answer_that_the_schema_rejects_can_be_given_again(talk: Conver
     interrupt_id = talk.pending["ok?"]
     with pytest.raises(ValidationError):
         await talk.answer({"ok": "perhaps"})
+    assert await talk.unanswered(interrupt_id) == [interrupt_id]
     assert await talk.found({"ok": True}) == [{"id": interrupt_id, "response": {"ok": True}}]
 
 

@@ -1,7 +1,7 @@
 import pytest
 
 from threadwire.errors import ConfigError
-from threadwire.graphs.code_source import CodeSource
+from threadwire.graphs.code_reference import CodeReference
 from threadwire.graphs.http_config import HeaderChoice, HttpConfig, read_http
 
 PATHS = [
@@ -74,7 +74,7 @@ def test_disabled_routes_are_not_served(flag, disabled):
 
 def test_app_prefix_and_cors_are_read():
     section = read_http({"app": "./routes.py:app", "mount_prefix": "/api/v1/", "cors": {"allow_origins": ["a"]}})
-    assert section.app == CodeSource("./routes.py", "app")
+    assert section.app == CodeReference("./routes.py", "app")
     assert section.mount_prefix == "/api/v1"
     assert section.cors is not None
     assert (section.cors.allow_origins, section.cors.allow_methods) == (("a",), ("*",))

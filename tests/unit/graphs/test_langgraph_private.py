@@ -9,9 +9,7 @@ from langgraph.graph import START, StateGraph
 from langgraph.pregel.protocol import StreamProtocol
 from langgraph.pregel.remote import RemoteGraph
 
-from threadwire.graphs.langgraph_private import patch_langgraph
-
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.every_version]
 
 
 class State(TypedDict):
@@ -27,7 +25,6 @@ class Text(str):
 
 
 async def test_strings_are_not_searched_for_messages() -> None:
-    patch_langgraph()
 
     async def write(state: State) -> State:
         return {"text": Text("long"), "said": [AIMessage("hello", id="m")]}
@@ -38,8 +35,6 @@ async def test_strings_are_not_searched_for_messages() -> None:
 
 
 def test_the_mode_tools_is_not_requested_from_other_servers() -> None:
-    patch_langgraph()
-    patch_langgraph()
     remote = RemoteGraph("g", url="http://127.0.0.1:1")
     caller = {"configurable": {"__pregel_stream": StreamProtocol(lambda _: None, {"custom", "tools"})}}
     modes, requested, *_ = remote._get_stream_modes("values", caller)  # type: ignore[arg-type]

@@ -13,7 +13,7 @@ from threadwire.core.entries import Kind
 from threadwire.core.json import native
 from threadwire.graphs.registry import GraphRegistry
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.every_version]
 
 # -- real streams -----------------------------------------------------------------------------------------------------
 

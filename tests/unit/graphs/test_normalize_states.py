@@ -15,7 +15,7 @@ from threadwire.core.entries import Draft, Kind
 from threadwire.core.json import dumps, native
 from threadwire.core.state_fold import JsonState
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.every_version]
 
 leaves = st.none() | st.booleans() | st.integers(-3, 3) | st.sampled_from([0.5, 1.0]) | st.text("ab", max_size=2)
 values = st.recursive(

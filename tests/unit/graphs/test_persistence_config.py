@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pytest
 
 from threadwire.errors import ConfigError
-from threadwire.graphs.code_source import CodeSource
+from threadwire.graphs.code_reference import CodeReference
 from threadwire.graphs.config import load_config
 from threadwire.graphs.persistence_config import (
     CheckpointerConfig,
@@ -49,9 +49,9 @@ def test_store_index_and_ttl_are_read(read):
 @pytest.mark.parametrize(
     ("embed", "expected"),
     [
-        ("./embed.py:texts", CodeSource("./embed.py", "texts")),
-        ("src/app.py:embeddings", CodeSource("src/app.py", "embeddings")),
-        ("my_agent.vectors:embed", CodeSource("my_agent.vectors", "embed")),
+        ("./embed.py:texts", CodeReference("./embed.py", "texts")),
+        ("src/app.py:embeddings", CodeReference("src/app.py", "embeddings")),
+        ("my_agent.vectors:embed", CodeReference("my_agent.vectors", "embed")),
         ("cohere:embed-english-v3.0", "cohere:embed-english-v3.0"),
         ("ollama:nomic", "ollama:nomic"),
         ("bedrock:amazon.titan-embed-text-v2:0", "bedrock:amazon.titan-embed-text-v2:0"),
@@ -63,8 +63,8 @@ def test_embed_is_code_or_a_provider_model(read, embed, expected):
 
 def test_project_may_provide_its_own(read):
     config = read(store={"path": "./custom.py:store"}, checkpointer={"path": "custom.savers:make"})
-    assert config.store.source == CodeSource("./custom.py", "store")
-    assert config.checkpointer.source == CodeSource("custom.savers", "make")
+    assert config.store.source == CodeReference("./custom.py", "store")
+    assert config.checkpointer.source == CodeReference("custom.savers", "make")
 
 
 def test_allowed_types_are_listed_or_all(read):
@@ -111,6 +111,7 @@ class Nested:
     n: int
 
 
+@pytest.mark.needs("langgraph-checkpoint", "4.0.1")
 def test_type_is_constructed_only_if_allowed():
     by_name = checkpoint_serializer(CheckpointerConfig(msgpack_modules=((Nested.__module__, "Nested"),)))
     data = by_name.dumps_typed(Nested(3))

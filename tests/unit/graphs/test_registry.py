@@ -6,12 +6,12 @@ from types import SimpleNamespace
 import pytest
 
 from threadwire.errors import GraphUnavailable
-from threadwire.graphs.code_source import CodeSource
+from threadwire.graphs.code_reference import CodeReference
 from threadwire.graphs.config import load_config, prepare_environment
-from threadwire.graphs.modules import ProjectModules
+from threadwire.graphs.project_modules import ProjectModules
 from threadwire.graphs.registry import draw, load_registry
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.every_version]
 
 PRELUDE = """
 import contextlib
@@ -352,8 +352,8 @@ def test_installed_copy_of_the_projects_own_module_is_noted(tmp_path, monkeypatc
     monkeypatch.setattr(sys, "path", [str(installed.parents[1]), *sys.path])
     modules = ProjectModules(tmp_path)
     try:
-        modules.load(CodeSource("copied_package.agent", "graph"))
-        modules.load(CodeSource("json.decoder", "JSONDecoder"))
+        modules.load(CodeReference("copied_package.agent", "graph"))
+        modules.load(CodeReference("json.decoder", "JSONDecoder"))
     finally:
         for name in ("copied_package.agent", "copied_package"):
             sys.modules.pop(name, None)
@@ -487,6 +487,7 @@ def test_options_of_a_failed_graph_are_available(project):
         "description": "Does it.",
         "stream_models": False,
         "interrupt_outcome": False,
+        "raw_events": ["updates", "custom"],
     }
     registry = project.load({"bad": entry, "plain": "./missing.py:graph"})
     options = [
@@ -497,6 +498,8 @@ def test_options_of_a_failed_graph_are_available(project):
     with pytest.raises(GraphUnavailable, match="Graph 'other' does not exist"):
         registry.description("other")
     assert registry.interrupt_outcome("other"), "its threads still exist"
+    raw = [registry.raw_events(each) for each in ("bad", "plain", "other")]
+    assert raw == [("updates", "custom"), False, False]
 
 
 # -- drawing and reloading --------------------------------------------------------------------------------------------

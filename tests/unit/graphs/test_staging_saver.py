@@ -5,7 +5,7 @@ from typing import Annotated, Any, TypedDict
 
 import pytest
 from langchain_core.runnables import RunnableConfig
-from langgraph.channels import DeltaChannel
+from langgraph import channels
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import Send, interrupt
@@ -13,7 +13,7 @@ from langgraph.types import Send, interrupt
 from threadwire.core.records import CheckpointPut
 from threadwire.graphs.staging_saver import StagingSaver
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.every_version]
 
 AT: RunnableConfig = {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}
 
@@ -23,10 +23,17 @@ def in_place(before: list[str], more: list[str]) -> list[str]:
     return before
 
 
+def delta_channel() -> Any:
+    """LangGraph has had this channel since 1.2."""
+    if not hasattr(channels, "DeltaChannel"):
+        return operator.add
+    return channels.DeltaChannel(lambda base, writes: base + [one for each in writes for one in each])
+
+
 class State(TypedDict, total=False):
     added: Annotated[list[str], operator.add]
     changed: Annotated[list[str], in_place]
-    delta: Annotated[list[str], DeltaChannel(lambda base, writes: base + [one for each in writes for one in each])]
+    delta: Annotated[list[str], delta_channel()]
     plain: str
 
 
@@ -110,6 +117,7 @@ async def test_update_can_be_staged_and_written_later(values: Any, as_node: str 
     assert len([each async for each in later.alist(AT)]) == len([each async for each in direct.alist(AT)])
 
 
+@pytest.mark.needs("langgraph", "1.2.16")
 async def test_update_inside_a_subgraph_can_be_staged() -> None:
     saver = InMemorySaver()
     await run(saver)

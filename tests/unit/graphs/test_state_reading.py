@@ -11,7 +11,7 @@ from langgraph.graph import START, MessagesState, StateGraph
 from threadwire.errors import NotFound
 from threadwire.graphs import state
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.every_version]
 
 THREAD = {"thread_id": "t", "checkpoint_ns": ""}
 MALFORMED = {"role": "nonsense", "content": "hi"}

@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncIterator, Iterator, MutableMapping
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,13 @@ from structlog.testing import capture_logs
 
 from threadwire.errors import LoopAbandoned, LoopFailed
 from threadwire.graphs import user_loop
-from threadwire.graphs.user_loop import UserLoop, WorkCancelled, WorkExited
+from threadwire.graphs.user_loop import LoopBlocked, UserLoop, WorkCancelled, WorkExited
 
 pytestmark = pytest.mark.anyio
 
 SOON = 5.0
+
+caller: ContextVar[str] = ContextVar("caller")
 
 
 @pytest.fixture
@@ -92,6 +95,22 @@ async def test_work_runs_concurrently(loop: UserLoop) -> None:
 
 
 # -- stopping ---------------------------------------------------------------------------------------------------------
+
+
+async def test_short_calls_that_start_together_have_the_context_of_their_own_callers(loop: UserLoop) -> None:
+    seen: dict[str, str] = {}
+
+    async def call(name: str) -> None:
+        async def work() -> None:
+            seen[name] = caller.get()
+
+        caller.set(name)
+        await loop.run_within(SOON, work)
+
+    async with anyio.create_task_group() as tasks:
+        for name in ("ada", "bob", "eve"):
+            tasks.start_soon(call, name)
+    assert seen == {"ada": "ada", "bob": "bob", "eve": "eve"}
 
 
 async def test_cancelling_the_caller_cancels_the_work_and_waits_for_it(loop: UserLoop) -> None:
@@ -428,6 +447,65 @@ async def test_long_block_is_logged_once(watchdog: WatchdogLog) -> None:
     assert [line["event"] for line in watchdog.lines] == ["loop_blocked", "loop_unblocked"]
 
 
+class Blocker:
+    """Work that blocks the loop until it is released."""
+
+    def __init__(self) -> None:
+        self.started = threading.Event()
+        self.released = threading.Event()
+
+    async def __call__(self) -> None:
+        self.started.set()
+        self.released.wait(SOON)
+
+
+async def test_work_is_withdrawn_if_the_loop_is_blocked_before_it_starts(watchdog: WatchdogLog) -> None:
+    blocker, late = Blocker(), Work()
+    with UserLoop("test") as loop:
+        blocking = asyncio.create_task(loop.run(blocker, unless_blocked=True))
+        assert await asyncio.to_thread(blocker.started.wait, SOON)
+        with pytest.raises(LoopBlocked):
+            await loop.run(late, unless_blocked=True)
+        blocker.released.set()
+        await blocking
+        assert await loop.run(_nothing) is None  # behind the withdrawn work, which would have started by now
+    assert not late.started.is_set()
+
+
+async def test_work_that_has_started_is_not_withdrawn(watchdog: WatchdogLog) -> None:
+    blocker, work = Blocker(), Work()
+    work.may_end.set()
+    with UserLoop("test") as loop:
+        task = asyncio.create_task(loop.run(work, unless_blocked=True))
+        await work.started.wait()
+        blocking = asyncio.create_task(loop.run(blocker))
+        assert await asyncio.to_thread(watchdog.blocked.wait, SOON)
+        await asyncio.sleep(3 * BLOCKED_AFTER)
+        assert not task.done()
+        blocker.released.set()
+        await blocking
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+
+async def test_work_that_is_cancelled_before_it_starts_does_not_wait_for_a_blocked_loop(watchdog: WatchdogLog) -> None:
+    blocker, late = Blocker(), Work()
+    with UserLoop("test") as loop:
+        blocking = asyncio.create_task(loop.run(blocker))
+        assert await asyncio.to_thread(blocker.started.wait, SOON)
+        task = asyncio.create_task(loop.run(late))
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert not blocking.done()
+        blocker.released.set()
+        await blocking
+        assert await loop.run(_nothing) is None
+    assert not late.started.is_set()
+
+
 async def test_sync_node_does_not_block_the_loop(loop: UserLoop) -> None:
     here, started, may_return = asyncio.get_running_loop(), asyncio.Event(), threading.Event()
 
@@ -445,3 +523,18 @@ async def test_sync_node_does_not_block_the_loop(loop: UserLoop) -> None:
             await started.wait()
             assert await loop.run(another) == "served"
             may_return.set()
+
+
+async def test_a_node_that_consists_of_library_code_is_named_without_a_line(watchdog: WatchdogLog) -> None:
+    library: dict[str, Any] = {}
+    source = "async def library_node(state): release.wait()"
+    exec(compile(source, "/anywhere/site-packages/library.py", "exec"), library)
+    release = library["release"] = threading.Event()
+    graph = StateGraph(dict).add_node("blocking", library["library_node"]).add_edge(START, "blocking").compile()
+    with UserLoop("test") as loop:
+        assert loop.blocked_at() is None
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(loop.run(lambda: graph.ainvoke({})))
+            assert await asyncio.to_thread(watchdog.blocked.wait, SOON)
+            assert loop.blocked_at() == ("blocking", None)
+            release.set()

@@ -10,10 +10,10 @@ from recordings import AT, HELLO, Recording, normalizer
 from threadwire.core.entries import Draft, Kind, Namespace
 from threadwire.core.json import native
 from threadwire.graphs.config import ProjectConfig
-from threadwire.graphs.normalize import LARGE_UPDATE
 from threadwire.graphs.registry import GraphRegistry
+from threadwire.graphs.stream_normalizer import LARGE_UPDATE
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.every_version]
 
 INPUTS: dict[str, Any] = {
     "echo": {"text": [1, {"a": None}]},
@@ -26,6 +26,7 @@ INPUTS: dict[str, Any] = {
     "slow": {"seconds": 0},
     "slow_sync": {"seconds": 0},
     "slow_below": {"seconds": 0},
+    "slow_approval": {"seconds": 0},
     "stubborn": {"seconds": 0},
     "blocking": {"seconds": 0},
     "steps": {"count": 5},
@@ -84,6 +85,25 @@ async def test_entries_of_one_step_are_in_order(registry: GraphRegistry) -> None
     assert native(recording.normalizer.last_values) == {"text": "hello", "echoed": "hello"}
 
 
+@pytest.mark.parametrize(
+    ("task_input", "call_id"),
+    [
+        ({"__type": "tool_call_with_context", "tool_call": {"id": "call-1", "name": "add"}, "state": {}}, "call-1"),
+        ([{"id": "call-1", "name": "add"}], "call-1"),
+        ([{"id": "call-1", "name": "add"}, {"id": "call-2", "name": "add"}], None),
+        ({"tool_call": {"id": 1}}, None),
+        ({"tool_call": "add"}, None),
+        ([], None),
+        ("call-1", None),
+    ],
+)
+def test_a_task_names_the_tool_call_that_it_executes(task_input: Any, call_id: str | None) -> None:
+    part = {"id": "t", "name": "tools", "input": task_input, "triggers": ["__pregel_push"]}
+    (entry,) = normalizer().feed((), "tasks", part, AT)
+    assert entry.data.get("tool_call_id") == call_id
+    assert ("tool_call_id" in entry.data) == (call_id is not None)
+
+
 @pytest.mark.parametrize("mode", ["tasks", "checkpoints"])
 async def test_tasks_and_checkpoints_are_recorded_in_full_only_on_request(mode: str, registry: GraphRegistry) -> None:
     default = await Recording().run_graph(registry, "echo", {"text": "hello"})
@@ -109,6 +129,7 @@ async def test_custom_data_is_recorded_with_its_namespace(registry: GraphRegistr
     assert [part.split(":")[0] for part in inside.ns] == ["inner"]
 
 
+@pytest.mark.needs("langgraph", "1.2")
 async def test_tool_entries_contain_the_id_of_the_call(registry: GraphRegistry) -> None:
     recording = await Recording().run_graph(registry, "tools", HELLO)
 

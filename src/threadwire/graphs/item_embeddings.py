@@ -1,7 +1,7 @@
 """Embeddings of store items: the project's embedding function, or a provider's model.
 
-Embedding functions are user code. Async ones run on the user loop, because projects keep async clients at module level;
-sync ones called from a node's thread run on that thread.
+Embedding functions are the project's code. Async ones run on the worker loop, because projects keep async clients at
+module level; sync ones called from a node's thread run on that thread.
 """
 
 from collections.abc import Sequence
@@ -12,18 +12,18 @@ from langgraph.store.base.embed import EmbeddingsLambda, ensure_embeddings, get_
 
 from threadwire.core.vectors import unit_vector
 from threadwire.errors import ConfigError, GraphFailed
-from threadwire.graphs.code_source import CodeSource
+from threadwire.graphs.code_reference import CodeReference
 from threadwire.graphs.custom_persistence import load
-from threadwire.graphs.modules import ProjectModules, name_and_message
 from threadwire.graphs.persistence_config import IndexConfig
+from threadwire.graphs.project_modules import ProjectModules, name_and_message
 from threadwire.graphs.user_loop import UserLoop
 
 _KEY = "store.index.embed"
 
 
-def load_embeddings(embed: CodeSource | str, modules: ProjectModules) -> Embeddings:
+def load_embeddings(embed: CodeReference | str, modules: ProjectModules) -> Embeddings:
     """Raises `ConfigError` if the source does not exist or is not an embedding."""
-    if isinstance(embed, CodeSource):
+    if isinstance(embed, CodeReference):
         target = load(_KEY, embed, modules)
         if not isinstance(target, Embeddings) and not callable(target):
             raise ConfigError(f'"{_KEY}": {embed} is neither a function nor an Embeddings object.')

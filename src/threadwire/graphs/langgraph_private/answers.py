@@ -1,17 +1,23 @@
 """Which pending interrupts a run's `resume` answers (spec/log.md, 6.12).
 
-LangGraph decides this while it executes the run; the log needs it when the run starts. So this module applies
+**For:** LangGraph decides this while it executes the run; the log needs it when the run starts. So this module applies
 LangGraph's rules to the checkpoint that the run starts from: its pending writes contain, per task, the interrupts it
 raised, the answers it has received, and its output once it has finished.
 
-The id of an interrupt is a hash of its task's namespace and of the number of answers the task had before. That tells
-which subgraph raised it, and whether a task that failed after it was answered still shows an interrupt that can no
-longer be answered.
+The id of an interrupt is a hash of its task's namespace and, since LangGraph 1.2.20, of the number of answers the task
+had before. So the id shows which subgraph raised the interrupt. It also shows whether the interrupt was already
+answered: a task that failed after an answer still shows the interrupt, but takes no other answer.
+
+**Changed LangGraph:** the function that computes the ids is missing, as before 1.2.20. Then all interrupts of a task
+are expected to have the same id. If ids do not match, an interrupt is assigned to the root graph, and one that was
+answered before its node failed counts as pending. The run itself is not affected: LangGraph decides what is answered.
 """
 
+import importlib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 from langgraph.checkpoint.base import BaseCheckpointSaver, PendingWrite
@@ -20,6 +26,8 @@ from langgraph.types import Interrupt
 
 from threadwire.core.entries import Json, Namespace
 from threadwire.core.interrupts import INTERRUPT
+from threadwire.graphs.langgraph_private.fallbacks import report_fallback
+from threadwire.graphs.langgraph_private.strict_resume import check_answers
 
 Graph = Pregel[Any, Any, Any, Any]
 Saver = BaseCheckpointSaver[str]
@@ -45,9 +53,13 @@ class _Task:
     """What a step's writes say about a task."""
 
     task_id: str
-    interrupt_ids: list[str] = field(default_factory=list)
+    interrupts: list[Interrupt] = field(default_factory=list)
     answer_count: int = 0
     finished: bool = False
+
+    @property
+    def interrupt_ids(self) -> list[str]:
+        return [each.id for each in self.interrupts]
 
 
 async def find_answers(
@@ -65,6 +77,8 @@ async def find_answers(
     paused = await search.paused_tasks((), checkpoint_id)
     shown = {interrupt_id for task in paused for interrupt_id in task.interrupt_ids}
     by_id = is_answer_map(resume)
+    if strict and by_id:
+        check_answers(resume, shown)
     if (strict and not resume.keys() <= shown) if by_id else len(shown) != 1:
         return []  # nothing is pending, or LangGraph rejects the run
     answers: list[Json] = []
@@ -74,6 +88,21 @@ async def find_answers(
             answer = {"id": each.interrupt_id, "response": resume[named[0]] if by_id else resume}
             answers.append({**answer, "ns": list(each.ns)} if each.ns else answer)
     return answers
+
+
+async def find_unanswered(
+    interrupt_ids: Collection[str], graph: Graph, saver: Saver, thread_id: str
+) -> dict[str, list[Interrupt]]:
+    """Return those of the interrupts that still wait for an answer, by task. A task keeps an answer that it has
+    accepted, even if it fails or is cancelled afterwards, but not one that the response schema rejected."""
+    search = _Search(saver, thread_id)
+    paused = await search.paused_tasks(())
+    waiting = {each.interrupt_id for each in await search.locate(graph, (), paused) if each.accepted_ids}
+    wanted = waiting.intersection(interrupt_ids)
+    # If ids do not show which interrupt of a task was answered, those of a task with an answer count as answered.
+    certain = [task for task in paused if _interrupt_id() is not _shared_id or task.answer_count == 0]
+    found = {task.task_id: [each for each in task.interrupts if each.id in wanted] for task in certain}
+    return {task_id: interrupts for task_id, interrupts in found.items() if interrupts}
 
 
 def is_answer_map(resume: Json) -> bool:
@@ -94,11 +123,11 @@ class _Search:
             configurable["checkpoint_id"] = checkpoint_id
         saved = await self._saver.aget_tuple({"configurable": configurable})
         tasks = _tasks(saved.pending_writes or ()) if saved is not None else ()
-        return [task for task in tasks if task.interrupt_ids and not task.finished]
+        return [task for task in tasks if task.interrupts and not task.finished]
 
     async def locate(self, graph: Graph, ns: Namespace, paused: Iterable[_Task]) -> list[_Interrupt]:
-        """The interrupts of these tasks: those of the graph's own nodes, else those of its subgraphs. One that neither
-        explains, such as that of a functional task, is assigned to the graph itself."""
+        """The interrupts of these tasks: those of the graph's own nodes, else those of its subgraphs. An interrupt that
+        comes from neither, such as that of a functional task, is assigned to the graph itself."""
         located: dict[str, _Interrupt] = {}
         for task in paused:
             unexplained = [_Interrupt(each, ns, (each,)) for each in task.interrupt_ids]
@@ -124,7 +153,7 @@ def _tasks(writes: Sequence[PendingWrite]) -> Iterable[_Task]:
             continue
         task = tasks.setdefault(task_id, _Task(task_id))
         if channel == INTERRUPT:
-            task.interrupt_ids += [each.id for each in (value if isinstance(value, Sequence) else (value,))]
+            task.interrupts += value if isinstance(value, Sequence) else (value,)
         elif channel == _RESUME:
             task.answer_count = len(value) if isinstance(value, list) else 1
         elif channel not in _CONTROL:
@@ -145,8 +174,29 @@ def _own_interrupts(graph: Graph, ns: Namespace, task: _Task) -> list[_Interrupt
 def _ids_in_sequence(task_ns: Namespace, answer_count: int) -> list[str]:
     """The ids of a task's interrupts: those that have been answered, and the next one."""
     ns = _SEPARATOR.join(task_ns)
-    numbered = (f"{ns}{_SEPARATOR}{number}" if number else ns for number in range(answer_count + 1))
-    return [Interrupt.from_ns(None, each).id for each in numbered]
+    return [_interrupt_id()(ns, number) for number in range(answer_count + 1)]
+
+
+@cache
+def _interrupt_id() -> Callable[[str, int], str]:
+    """LangGraph's function that computes the id of a task's next interrupt from the task's namespace and the number of
+    answers it has."""
+    try:
+        known: Callable[[str, int], str] = importlib.import_module("langgraph.types")._interrupt_id
+        known("node:task", 1)
+    except Exception as error:  # a private name may fail in any way once it has changed
+        effect = "All interrupts of a task are expected to have the same id."
+        report_fallback("interrupt ids", reason=str(error) or repr(error), effect=effect)
+        return _shared_id
+    return known
+
+
+def _shared_id(ns: str, answers: int) -> str:
+    """The id of every interrupt of a task before LangGraph 1.2.20."""
+    try:
+        return Interrupt.from_ns(None, ns).id
+    except Exception:  # not a documented method
+        return ""
 
 
 def _namespace_of(subgraph: Graph, ns: Namespace) -> Namespace:

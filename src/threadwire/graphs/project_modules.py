@@ -10,7 +10,7 @@ import traceback
 from pathlib import Path
 from types import ModuleType
 
-from threadwire.graphs.code_source import SCRIPT_SUFFIXES, CodeSource
+from threadwire.graphs.code_reference import SCRIPT_SUFFIXES, CodeReference
 from threadwire.graphs.own_code import is_own_code
 from threadwire.graphs.tracebacks import fits_one_line, render_traceback
 
@@ -44,7 +44,7 @@ class ProjectModules:
         self.notes: list[str] = []
         """What the operator should know about the modules that were imported."""
 
-    def load(self, source: CodeSource) -> ModuleType:
+    def load(self, source: CodeReference) -> ModuleType:
         return self._load_file(source.location) if source.is_file else self._load_module(source.location)
 
     def _load_module(self, name: str) -> ModuleType:
@@ -56,7 +56,7 @@ class ProjectModules:
         return module
 
     def _note_installed_copy(self, name: str, module: ModuleType) -> None:
-        """Note that a module of the project was imported from another place, so that edits have no effect."""
+        """Note that a module of the project was imported from an installed copy, so that edits have no effect."""
         file = getattr(module, "__file__", None) or ""
         relative = Path(*name.split("."))
         sources = (

@@ -12,7 +12,7 @@ _FILE_SUFFIXES = SCRIPT_SUFFIXES | {".py"}
 
 
 @dataclass(frozen=True)
-class CodeSource:
+class CodeReference:
     """`location` is `./file.py` or `package.module`, `attribute` a name in it."""
 
     location: str

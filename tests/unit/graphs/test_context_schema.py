@@ -4,7 +4,7 @@ from typing import TypedDict
 import pytest
 from pydantic import BaseModel, ConfigDict, Field
 
-from threadwire.graphs.context import build_context, matching_context
+from threadwire.graphs.context_schema import build_context, matching_context
 
 
 @dataclass

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Callable, Iterator
 from typing import Any, TypedDict
 
 import pytest
@@ -9,12 +10,11 @@ from langchain_core.callbacks import AsyncCallbackHandler, AsyncCallbackManager,
 from langchain_core.messages import AIMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.graph import END, START, StateGraph
-from langgraph.pregel import _messages, main
+from langgraph.pregel import _messages
 
-from threadwire.graphs.callbacks import Callbacks, ChainCallbacks
-from threadwire.graphs.langgraph_private import patch_langgraph
+from threadwire.graphs.langgraph_private.direct_callbacks import DIRECT_CALLBACKS, Callbacks, ChainCallbacks
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.every_version]
 
 MODES = ["values", "updates", "messages", "tools", "tasks"]
 
@@ -37,10 +37,11 @@ def build_graph() -> Any:
     return outer.compile()
 
 
-def undo_patch(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Use LangChain's own callback manager."""
-    patched = main.get_async_callback_manager_for_config
-    monkeypatch.setattr(main, "get_async_callback_manager_for_config", patched.args[0])
+@pytest.fixture
+def undo_patch() -> Iterator[Callable[[], None]]:
+    """Use LangChain's own callback manager for the rest of the test."""
+    yield DIRECT_CALLBACKS.undo
+    DIRECT_CALLBACKS.apply()
 
 
 async def parts(*handlers: BaseCallbackHandler) -> list[Any]:
@@ -56,8 +57,9 @@ def _stable(mode: str, part: Any) -> Any:
     return part.get("name") if mode == "tasks" else sorted(part)
 
 
-async def test_langgraph_handlers_are_called_directly(monkeypatch: pytest.MonkeyPatch) -> None:
-    patch_langgraph()
+async def test_langgraph_handlers_are_called_directly(
+    monkeypatch: pytest.MonkeyPatch, undo_patch: Callable[[], None]
+) -> None:
     handled: list[str] = []
     original = manager.ahandle_event
 
@@ -68,16 +70,15 @@ async def test_langgraph_handlers_are_called_directly(monkeypatch: pytest.Monkey
     monkeypatch.setattr(manager, "ahandle_event", recording)
     await parts()
     assert handled == []
-    undo_patch(monkeypatch)
+    undo_patch()
     await parts()
     assert {"on_chain_start", "on_chain_end"} <= set(handled)
 
 
-async def test_stream_is_the_same_on_the_fast_path(monkeypatch: pytest.MonkeyPatch) -> None:
-    patch_langgraph()
+async def test_stream_is_the_same_on_the_fast_path(undo_patch: Callable[[], None]) -> None:
     fast = await parts()
     assert ("messages", "hello") in [(mode, content) for _, mode, content in fast]
-    undo_patch(monkeypatch)
+    undo_patch()
     assert fast == await parts()
 
 
@@ -116,25 +117,22 @@ class RecordingHandler(AsyncCallbackHandler):
         self.events.append((f"error {self._names[run_id]}", str(error)))
 
 
-async def test_project_handler_gets_every_event(monkeypatch: pytest.MonkeyPatch) -> None:
-    patch_langgraph()
+async def test_project_handler_gets_every_event(undo_patch: Callable[[], None]) -> None:
     one, other = RecordingHandler(), RecordingHandler()
     streamed = await parts(one)
     assert ("start speak", "LangGraph") in one.events
-    undo_patch(monkeypatch)
+    undo_patch()
     assert streamed == await parts(other)
     assert one.events == other.events
 
 
 async def test_handler_added_twice_gets_each_event_once() -> None:
-    patch_langgraph()
     handler = RecordingHandler()
     await build_graph().with_config(callbacks=[handler]).ainvoke({}, {"callbacks": [handler]})
     assert [event for event, _ in handler.events].count("start speak") == 1
 
 
 async def test_project_handler_gets_errors() -> None:
-    patch_langgraph()
     handler = RecordingHandler()
 
     async def fail(state: State) -> State:

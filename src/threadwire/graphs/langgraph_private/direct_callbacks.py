@@ -1,25 +1,35 @@
 """A fast path for LangChain callbacks when LangGraph's own stream handlers are the only ones.
 
-Every node, and every function an edge calls, reports its start and its end. LangChain wraps each report in a task,
-shields it from cancellation and gathers the asynchronous handlers, even if there are none; in a small step this is a
-tenth of the work. LangGraph's stream handlers are synchronous, so calling them directly is enough. As soon as there is
-any other handler (a tracer, or one from the project), all handlers are called through LangChain.
+**For:** every node, and every function an edge calls, reports its start and its end. LangChain wraps each report in a
+task, shields it from cancellation and gathers the asynchronous handlers, even if there are none; in a small step this
+is a tenth of the work. LangGraph's stream handlers and ours are synchronous, so calling them directly is enough. As
+soon as there is any other handler (a tracer, or one from the project), all handlers are called through LangChain.
+
+The graph's callback manager is replaced; those of its nodes derive from it.
+
+**Changed LangGraph:** the function that creates the manager or the class of the stream handler is missing. Then
+LangChain calls all handlers: steps are slower, and nothing else changes.
 """
 
+import importlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, ClassVar, Self
 from uuid import UUID
 
 from langchain_core.callbacks import AsyncCallbackManager, AsyncCallbackManagerForChainRun, BaseCallbackHandler
 from langchain_core.utils.uuid import uuid7
 
+from threadwire.graphs.langgraph_private.callback_events import CallbackEvents
+from threadwire.graphs.langgraph_private.process_patch import ProcessPatch
+
 logger = logging.getLogger(__name__)
 
 
 class Callbacks(AsyncCallbackManager):
     direct_handlers: ClassVar[frozenset[type]] = frozenset()
-    """Handler types that may be called directly: LangGraph's own, if the installed version has them."""
+    """Handler types that may be called directly: ours, and LangGraph's own that the installed version has."""
 
     @classmethod
     def from_manager(cls, manager: AsyncCallbackManager) -> Self:
@@ -97,3 +107,24 @@ def _notify(handlers: Sequence[BaseCallbackHandler], event: str, *args: Any, **k
                 logger.warning("Error in %s.%s callback: %r", type(handler).__name__, event, error)
                 if handler.raise_error:
                     raise
+
+
+def _direct_manager(original: Callable[[Any], AsyncCallbackManager]) -> Callable[[Any], Callbacks]:
+    handlers = {importlib.import_module("langgraph.pregel._messages").StreamMessagesHandler, CallbackEvents}
+    try:
+        handlers.add(importlib.import_module("langgraph.pregel._tools").StreamToolCallHandler)
+    except (ImportError, AttributeError):  # before LangGraph 1.2
+        pass
+    Callbacks.direct_handlers = frozenset(handlers)
+    return partial(_direct_callbacks, original)
+
+
+def _direct_callbacks(manager_for_config: Callable[[Any], AsyncCallbackManager], config: Any) -> Callbacks:
+    return Callbacks.from_manager(manager_for_config(config))
+
+
+DIRECT_CALLBACKS = ProcessPatch(
+    "direct callbacks",
+    "Steps are about a tenth slower.",
+    {"langgraph.pregel.main:get_async_callback_manager_for_config": _direct_manager},
+)

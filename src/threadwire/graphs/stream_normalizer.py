@@ -3,7 +3,7 @@
 One normalizer serves one attempt. It remembers just enough to store only what changed: the last chunk of each message,
 and the last values of each active namespace. It does no I/O and reads no clock.
 
-Changes of a state are detected by identity first, because comparing or serialising a large state at every step would
+Changes of a state are detected by identity first, because comparing or serializing a large state at every step would
 cost more than the step. Identity alone would miss a node that mutates a value in place and returns the same object, so
 everything that an `updates` part has mentioned since the last values counts as changed.
 """
@@ -17,8 +17,10 @@ from threadwire.core.entries import Draft, Json, Kind, Namespace
 from threadwire.core.interrupts import INTERRUPT
 from threadwire.core.json import dumps, loads, native
 from threadwire.core.namespaces import ByNamespace
-from threadwire.graphs.dispatched_events import DispatchedEvent
 from threadwire.graphs.error_messages import ErrorMessages
+from threadwire.graphs.langgraph_private.callback_events import DispatchedEvent, ToolEvent
+from threadwire.graphs.langgraph_private.message_streams import same_stream
+from threadwire.graphs.langgraph_private.root_metadata import node_metadata
 
 LARGE_UPDATE = 2048
 """Size in bytes above which an update is stored as its keys only, unless the client requested updates."""
@@ -56,6 +58,23 @@ class _State:
         self.values: dict[str, Any] | None = None
         self.touched: dict[str, set[int]] = {}
 
+    def changes(self, values: dict[str, Any]) -> dict[str, Any]:
+        """The changes since the last call, or everything the first time."""
+        if self.values is None:
+            data: dict[str, Any] = {"full": True, "set": native(values), "keys": list(values)}
+        else:
+            data = _difference(self.values, values, self.touched)
+        self.values = {key: list(item) if type(item) is list else item for key, item in values.items()}
+        self.touched = {}
+        return data
+
+    def note_touched(self, update: Any) -> None:
+        for each in update if isinstance(update, (list, tuple)) else (update,):
+            if isinstance(each, Mapping):
+                for key, value in each.items():
+                    items = value if isinstance(value, (list, tuple)) else (value,)
+                    self.touched.setdefault(key, set()).update(map(id, items))
+
 
 class Normalizer:
     def __init__(
@@ -65,12 +84,16 @@ class Normalizer:
         self._base_metadata = base_metadata
         self._errors = messages or ErrorMessages()
         self._messages: dict[str | None, _Message] = {}
+        self._same_stream = same_stream()
         self._message_count = 0
         self._states = ByNamespace(_State)
         self._seen_at_root: set[str | None] = set()
         self._seen_below: set[str | None] = set()
         self._root_tasks: dict[str, dict[str, Any]] = {}
         self._root_step = 0
+        self._unstreamed = _State()
+        self.narrow = False
+        """Whether the graph's output omits channels, so that its `values` parts do not show the whole state."""
         self.last_values: Any = None
         """The root's channels as of its newest checkpoint, not yet converted to JSON."""
         self.next: tuple[str, ...] = ()
@@ -88,7 +111,7 @@ class Normalizer:
             case "custom":
                 return (self._custom(ns, part, at),)
             case "tools":
-                return (Draft(Kind.TOOL, native(part), ns, at),)
+                return (Draft(Kind.TOOL, native(self._errors.redact_tool_event(part)), ns, at),)
             case "tasks":
                 return self._task(ns, self._redacted(part), at)
             case "checkpoints":
@@ -108,6 +131,8 @@ class Normalizer:
     def _custom(ns: Namespace, part: Any, at: int) -> Draft:
         if isinstance(part, DispatchedEvent):
             return Draft(Kind.DISPATCHED, {"name": part.name, "data": part.data}, ns, at)
+        if isinstance(part, ToolEvent):
+            return Draft(Kind.TOOL, native(part.data), ns, at)
         return Draft(Kind.CUSTOM, {"value": native(part)}, ns, at)
 
     # -- messages ------------------------------------------------------------------------------------------------
@@ -115,7 +140,7 @@ class Normalizer:
     def _message(self, ns: Namespace, message: BaseMessage, meta: Any, at: int) -> Draft:
         known = self._messages.get(message.id)
         fields = message.__dict__
-        if known is not None and known.meta is meta:
+        if known is not None and self._same_stream(known.meta, meta):
             return Draft(Kind.MESSAGES, self._delta(known, fields), ns, at)
         (self._seen_below if ns else self._seen_at_root).add(message.id)
         index = self._message_count
@@ -153,14 +178,10 @@ class Normalizer:
     def _node_metadata(self, node: str) -> Json:
         """The metadata that LangGraph adds to messages returned by a root node."""
         task = self._root_tasks.get(node, {})
-        return {
-            **native(dict(self._base_metadata)),
-            "langgraph_step": self._root_step + 1,
-            "langgraph_node": node,
-            "langgraph_triggers": list(task.get("triggers", ())),
-            "langgraph_path": ["__pregel_pull", node],
-            "langgraph_checkpoint_ns": f"{node}:{task.get('id', '')}",
-        }
+        added = node_metadata(
+            node, step=self._root_step + 1, task_id=task.get("id", ""), triggers=task.get("triggers", ())
+        )
+        return {**native(dict(self._base_metadata)), **added}
 
     # -- state ---------------------------------------------------------------------------------------------------
 
@@ -169,13 +190,17 @@ class Normalizer:
         if not isinstance(values, dict) or any(type(key) is not str for key in values):
             state.values = None  # an entrypoint may return anything, even a dict whose keys are not strings
             return Draft(Kind.STATE, {"full": True, "value": native(values)}, ns, at)
-        if state.values is None:
-            data: dict[str, Any] = {"full": True, "set": native(values), "keys": list(values)}
-        else:
-            data = _difference(state.values, values, state.touched)
-        state.values = {key: list(item) if type(item) is list else item for key, item in values.items()}
-        state.touched = {}
+        data = state.changes(values)
+        if not ns and self.narrow and self._unstreamed.values is None:
+            data["partial"] = True
         return Draft(Kind.STATE, data, ns, at)
+
+    def _unstreamed_changes(self, values: Any) -> dict[str, Any]:
+        """The changes of those values of a root checkpoint that `values` parts do not show (spec 6.8a)."""
+        if not isinstance(values, dict):
+            return {}
+        shown = self._states.at(()).values or {}
+        return self._unstreamed.changes({key: value for key, value in values.items() if key not in shown})
 
     # -- updates, tasks, checkpoints -----------------------------------------------------------------------------
 
@@ -186,7 +211,7 @@ class Normalizer:
             return self._interrupted(ns, part, at)
         drafts: list[Draft] = []
         for node, update in part.items():
-            self._note_touched(ns, update)
+            self._states.at(ns).note_touched(update)
             if not ns and self._seen_below:
                 drafts.extend(self._whole_messages(node, update, at))
         encoded = dumps(part)
@@ -204,19 +229,13 @@ class Normalizer:
             return (update,)
         return (Draft(Kind.INPUT_REQUESTED, {"interrupts": value[INTERRUPT]}, ns, at), update)
 
-    def _note_touched(self, ns: Namespace, update: Any) -> None:
-        touched = self._states.at(ns).touched
-        for each in update if isinstance(update, (list, tuple)) else (update,):
-            if isinstance(each, Mapping):
-                for key, value in each.items():
-                    items = value if isinstance(value, (list, tuple)) else (value,)
-                    touched.setdefault(key, set()).update(map(id, items))
-
     def _task(self, ns: Namespace, part: dict[str, Any], at: int) -> Sequence[Draft]:
         full = (Draft(Kind.TASKS, {"value": native(part)}, ns, at),) if "tasks" in self._requested else ()
         slim: dict[str, Any] = {"id": part["id"], "name": part["name"]}
         if "input" in part:
             slim["triggers"] = list(part.get("triggers", ()))
+            if (call_id := _tool_call_of(part["input"])) is not None:
+                slim["tool_call_id"] = call_id
             if not ns:
                 self._root_tasks[part["name"]] = part
         else:
@@ -227,6 +246,7 @@ class Normalizer:
                 slim["interrupts"] = native(part["interrupts"])
             if not ns:
                 self._note_pending(part["id"], slim.get("interrupts"))
+                self._unstreamed.note_touched(part.get("result"))  # `updates` parts omit what the output omits
             self._states.task_ended(ns, part["name"], part["id"])
         return (Draft(Kind.TASK, slim, ns, at), *full)
 
@@ -238,7 +258,7 @@ class Normalizer:
 
     def _checkpoint(self, ns: Namespace, part: dict[str, Any], at: int) -> Sequence[Draft]:
         metadata = part.get("metadata") or {}
-        slim = {
+        slim: dict[str, Any] = {
             "id": part["config"]["configurable"].get("checkpoint_id"),
             "parent": ((part.get("parent_config") or {}).get("configurable") or {}).get("checkpoint_id"),
             "step": metadata.get("step"),
@@ -250,8 +270,22 @@ class Normalizer:
             self.next = tuple(part.get("next", ()))
             self._root_step = metadata.get("step") or 0
             self.pending.clear()
+            # Before the input is applied, the state is that of the previous run.
+            if self.narrow and slim["source"] != "input" and (unstreamed := self._unstreamed_changes(part["values"])):
+                slim["unstreamed"] = unstreamed
         full = (Draft(Kind.CHECKPOINTS, {"value": native(part)}, ns, at),) if "checkpoints" in self._requested else ()
         return (Draft(Kind.CHECKPOINT, slim, ns, at), *full)
+
+
+def _tool_call_of(task_input: Any) -> str | None:
+    """The tool call that a task executes, if its input is exactly one: a call with its context, or a list of one call,
+    which is how LangGraph starts the tasks of a `ToolNode`."""
+    if isinstance(task_input, list):
+        call = task_input[0] if len(task_input) == 1 else None
+    else:
+        call = task_input.get("tool_call") if isinstance(task_input, dict) else None
+    call_id = call.get("id") if isinstance(call, dict) else None
+    return call_id if isinstance(call_id, str) else None
 
 
 def _difference(before: dict[str, Any], after: dict[str, Any], touched: dict[str, set[int]]) -> dict[str, Any]:
@@ -281,7 +315,7 @@ _NONE_TOUCHED: set[int] = set()
 
 
 def _debug(part: Json) -> Json:
-    """A debug part. A checkpoint's part also identifies it in the form used by the rest of the API."""
+    """A debug part. For a checkpoint, it also identifies the checkpoint in the form used by the rest of the API."""
     if part.get("type") != "checkpoint":
         return part
     payload = part["payload"]
@@ -316,9 +350,9 @@ def _same(before: Any, after: Any, touched: bool) -> bool:
 def _splice(before: list[Any], after: list[Any], touched: set[int]) -> list[Any] | None:
     """The single replacement that turns `before` into `after`, or None if they are equal."""
 
-    # A reducer that did not store the very objects of the update may have merged them into existing elements in place.
-    # The message reducer never does, but often receives dicts; without the exception, every such update would store
-    # the whole list again.
+    # If the list does not contain the update's own objects, the reducer may have merged them into existing elements in
+    # place. The message reducer never does so, but often receives dicts; without this exception, every such update
+    # would store the whole list again.
     merged = bool(touched) and not touched.issubset(map(id, after))
 
     def same(old: Any, new: Any) -> bool:
