@@ -8,7 +8,7 @@ Clock = Callable[[], int]
 
 MIN_SLEEP = 0.005
 IDLE_POLL = 5.0
-"""Seconds between polls without a hint. Hints are in-process, so this is only a safety net."""
+"""Seconds between polls while no hint arrives. Hints may be lost, especially those from other processes."""
 
 
 def system_clock() -> int:
@@ -16,5 +16,5 @@ def system_clock() -> int:
 
 
 def seconds_until(due: int | None, now: int) -> float:
-    """How long to sleep before polling again. If something became due since the last poll, the sleep is minimal."""
+    """How long to sleep before polling again. If something has become due since the last poll, the sleep is minimal."""
     return IDLE_POLL if due is None else min(IDLE_POLL, max(MIN_SLEEP, (due - now) / 1000))

@@ -1,7 +1,7 @@
 """Crons: storing them, and starting one run per slot.
 
 A slot is a time in a cron's schedule. One transaction claims the slot and accepts its run, so a crash neither loses nor
-repeats a run. Slots missed while no scheduler was running start a single run when one is running again.
+repeats a run. Slots that were missed while no scheduler was running start a single run, when the next scheduler starts.
 """
 
 import asyncio
@@ -10,19 +10,23 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, tzinfo
 from functools import lru_cache, partial
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import anyio
 import structlog
 
+from threadwire.core.access_filter import EVERYTHING, AccessFilter
 from threadwire.core.configuration import merge_run_configuration
 from threadwire.core.ids import CronId
-from threadwire.core.records import Accepted, Cron, CronQuery, Fired, NewRun
+from threadwire.core.records import Accepted, Cron, CronQuery, Fired, Lease, NewRun
 from threadwire.core.schedule import parse_schedule
+from threadwire.core.users import User
+from threadwire.engine.access import Authorization, acting_as, allowed, current_owner, current_user
 from threadwire.engine.assistants import Assistants
 from threadwire.engine.clock import Clock, seconds_until
-from threadwire.engine.runs import Runs, StartClaimed, StartRun
-from threadwire.errors import Invalid, NotFound, StorageError
+from threadwire.engine.runs import Runs, StartRun
+from threadwire.errors import AuthFailed, Forbidden, Invalid, NotFound, Rejected, StorageError
 from threadwire.storage.abc import Storage
 
 logger = structlog.get_logger("threadwire.crons")
@@ -30,19 +34,22 @@ logger = structlog.get_logger("threadwire.crons")
 RETRY_DELAY = 1.0
 BATCH = 100
 MAX_CORRECTION = 3_600_000
-"""Milliseconds. A slot that was taken further in the future than this was taken by a clock that was wrong. Within it,
-no slot is taken twice."""
+"""Milliseconds. A claimed slot that lies further in the future than this was claimed while the clock was wrong, and may
+be claimed again. Within this limit, no slot is claimed twice."""
+_CREATOR = "auth_user"
+"""The key of a cron's `kwargs` for the user who created it. Clients cannot set it: `kwargs` has fixed keys."""
 _TOLERANCE = 1000
-"""Milliseconds that the clock may move back without a check of all crons."""
+"""Milliseconds by which the clock may move back before all crons are checked."""
 
 
 class Scheduler:
     """Fires due crons. One per process."""
 
-    def __init__(self, storage: Storage, runs: Runs, clock: Clock) -> None:
+    def __init__(self, storage: Storage, runs: Runs, clock: Clock, authorization: Authorization | None = None) -> None:
         self._storage = storage
         self._runs = runs
         self._clock = clock
+        self._authorization = authorization or Authorization()
         self._wake = asyncio.Event()
         self._last_poll: int | None = None
 
@@ -64,8 +71,9 @@ class Scheduler:
                 await self._wake.wait()
 
     async def correct_slots(self) -> None:
-        """If the clock was set back, or may have been while no scheduler was running: compute the next slot of every
-        cron again that would otherwise wait until the clock has caught up."""
+        """After the clock was set back, recompute the next slot of every cron that would otherwise wait until the clock
+        has caught up. The first call always does so: the clock may have been set back while no scheduler was
+        running."""
         now, last_poll = self._clock(), self._last_poll
         if last_poll is None or now < last_poll - _TOLERANCE:
             await self._correct_all(now)
@@ -94,7 +102,8 @@ class Scheduler:
             next_run_at = next_slot(cron, now)
             is_over = cron.end_time is not None and now > cron.end_time
             fired = await (self._skip(cron, next_run_at) if is_over else self._start_run(cron, next_run_at))
-        except (Invalid, NotFound) as error:  # it was valid when stored, so its time zone or assistant no longer exists
+        except (Invalid, NotFound, Forbidden, Rejected, AuthFailed) as error:
+            # It was valid when stored. Its time zone or assistant no longer exists, or its creator lost access.
             fired = await self._skip(cron, next_run_at, error.message)
         if fired is not None and fired.rejected is not None:
             logger.warning("cron_run_rejected", cron_id=cron.cron_id, reason=fired.rejected)
@@ -102,12 +111,13 @@ class Scheduler:
     async def _start_run(self, cron: Cron, next_run_at: int | None) -> Fired | None:
         fired: Fired | None = None
 
-        async def accept(new: NewRun, start: StartClaimed | None) -> Accepted | None:
+        async def accept(new: NewRun, claim: Lease | None) -> Accepted | None:
             nonlocal fired
-            fired = await self._storage.crons.fire(cron, new, next_run_at, start=start)
+            fired = await self._storage.crons.fire(cron, new, next_run_at, claim=claim)
             return None if fired is None else fired.accepted
 
-        await self._runs.accept_with(_run_request(cron), accept)
+        with acting_as(creator_of(cron), self._authorization.rules):
+            await self._runs.accept_with(await self._runs.authorize(_run_request(cron)), accept)
         return fired
 
     async def _skip(self, cron: Cron, next_run_at: int | None, reason: str | None = None) -> Fired | None:
@@ -120,7 +130,7 @@ def _run_request(cron: Cron) -> StartRun:
     return StartRun(
         assistant=cron.assistant_id,
         thread_id=cron.thread_id,
-        kwargs=cron.kwargs,
+        kwargs={name: value for name, value in cron.kwargs.items() if name != _CREATOR},
         metadata=cron.metadata,
         thread_metadata=cron.metadata if cron.thread_id is None else {},
         multitask_strategy=cron.multitask_strategy,
@@ -147,57 +157,135 @@ class Crons:
             resolved = await self._assistants.resolve(assistant)
         except (Invalid, NotFound):
             raise NotFound(f"Assistant '{assistant[:200]}' not found") from None
+        cron = replace(cron, owner=cron.owner or current_owner(), kwargs=_with_creator(cron.kwargs, current_user.get()))
+        cron, thread_access = await self._authorize(cron)
         await self._check(cron)
         payload = {**cron.payload, "assistant_id": resolved.assistant_id}
         now = self._clock()
         cron = replace(cron, assistant_id=resolved.assistant_id, payload=payload, created_at=now, updated_at=now)
         cron = replace(cron, next_run_at=next_slot(cron, now))
         try:
-            await self._storage.crons.create(cron)
+            await self._storage.crons.create(cron, thread_access=thread_access)
         except NotFound:
-            raise NotFound(
-                f"Thread with ID '{cron.thread_id}' not found. Please verify the ID is correct and the thread hasn't"
-                " been deleted or expired."
-            ) from None
+            raise _thread_missing(cron) from None
         self._scheduler.hint()
         return cron
 
+    async def _authorize(self, cron: Cron) -> tuple[Cron, AccessFilter]:
+        """Return the cron with the metadata that it may be created with, and the filter for its thread."""
+        value: dict[str, Any] = {
+            "payload": cron.payload,
+            "schedule": cron.schedule,
+            "cron_id": cron.cron_id,
+            "thread_id": cron.thread_id,
+            "user_id": cron.owner,
+            "end_time": cron.end_time,
+            "metadata": dict(cron.metadata),
+        }
+        await allowed("crons", "create", value)
+        cron = replace(cron, metadata=value["metadata"])
+        if cron.thread_id is None:
+            return cron, EVERYTHING
+        access = await allowed("threads", "read", {"thread_id": cron.thread_id, "metadata": dict(cron.metadata)})
+        if access and await self._storage.threads.get(cron.thread_id, with_state=False, access=access) is None:
+            raise _thread_missing(cron)  # before any check that reads the thread
+        return cron, access
+
     async def _check(self, cron: Cron) -> None:
-        """Reject a cron whose every run would be rejected."""
+        """Reject a cron if all its runs would be rejected."""
         merge_run_configuration(cron.kwargs.get("config") or {}, cron.kwargs.get("context") or {}, {}, {})
         await self._runs.check(_run_request(cron))
 
     async def get(self, cron_id: CronId) -> Cron:
-        if (cron := await self._storage.crons.get(cron_id)) is None:
+        access = await allowed("crons", "read", {"cron_id": cron_id})
+        if (cron := await self._storage.crons.get(cron_id, access=access)) is None:
             raise NotFound("Not Found")
         return cron
 
-    async def update(self, cron_id: CronId, change: Callable[[Cron], Cron]) -> Cron:
-        """Change a cron. If its slots move, the next one is the first after now, and never one already claimed."""
+    async def update(
+        self, cron_id: CronId, change: Callable[[Cron], Cron], fields: dict[str, Any] | None = None
+    ) -> Cron:
+        """Change a cron. `fields` are the fields that the client sent. The access rules of the caller receive them.
+
+        If the change moves the cron's slots, its next slot is the first one after both now and the last claimed slot.
+        """
 
         def changed(cron: Cron) -> Cron:
             updated, now = change(cron), self._clock()
+            updated = replace(updated, metadata={**updated.metadata, **value.get("metadata", {})})
             if _timing(updated) != _timing(cron):
                 updated = replace(updated, next_run_at=next_slot(updated, max(now, cron.last_run_at or 0)))
-            return replace(updated, updated_at=now)
+            return replace(updated, updated_at=now, kwargs=_with_creator(updated.kwargs, creator_of(cron)))
 
-        if (cron := await self._storage.crons.get(cron_id)) is not None:
+        value = {"cron_id": cron_id, **_described(fields or {})}
+        access = await allowed("crons", "update", value)
+        if (cron := await self._storage.crons.get(cron_id, access=access)) is not None:
             await self._check(change(cron))
-        updated = await self._storage.crons.update(cron_id, changed)
+        updated = await self._storage.crons.update(cron_id, changed, access=access)
         self._scheduler.hint()
         return updated
 
     async def delete(self, cron_id: CronId) -> None:
+        access = await allowed("crons", "delete", {"cron_id": cron_id})
         try:
-            await self._storage.crons.delete(cron_id)
+            await self._storage.crons.delete(cron_id, access=access)
         except NotFound:
             raise NotFound("Not Found") from None
 
     async def search(self, query: CronQuery) -> list[Cron]:
-        return await self._storage.crons.search(query)
+        query, access, thread_access = await _authorize_search(query)
+        return await self._storage.crons.search(query, access=access, thread_access=thread_access)
+
+    async def page(self, query: CronQuery) -> tuple[list[Cron], int]:
+        """Return one page of search results and the total count."""
+        query, access, thread_access = await _authorize_search(query)
+        found = await self._storage.crons.search(query, access=access, thread_access=thread_access)
+        return found, await self._storage.crons.count(query, access=access, thread_access=thread_access)
 
     async def count(self, query: CronQuery) -> int:
-        return await self._storage.crons.count(query)
+        query, access, thread_access = await _authorize_search(replace(query, limit=0))
+        return await self._storage.crons.count(query, access=access, thread_access=thread_access)
+
+
+async def _authorize_search(query: CronQuery) -> tuple[CronQuery, AccessFilter, AccessFilter]:
+    """Return the query, the filter for crons and the one for their threads."""
+    value: dict[str, Any] = {
+        "assistant_id": query.assistant_id,
+        "thread_id": query.thread_id,
+        "limit": query.limit,
+        "offset": query.offset,
+        "metadata": dict(query.metadata),
+    }
+    access = await allowed("crons", "search", value)
+    if query.thread_id is None:
+        thread_access = await allowed("threads", "search", {})
+    else:
+        thread_access = await allowed("threads", "read", {"thread_id": query.thread_id})
+    return replace(query, metadata=value["metadata"]), access, thread_access
+
+
+def creator_of(cron: Cron) -> User | None:
+    """The user who created a cron, and on whose behalf its runs are executed; None if the server had no auth then."""
+    stored = cron.kwargs.get(_CREATOR)
+    return User(stored) if isinstance(stored, dict) else None
+
+
+def _with_creator(kwargs: dict[str, Any], user: User | None) -> dict[str, Any]:
+    return kwargs if user is None else {**kwargs, _CREATOR: dict(user)}
+
+
+def _described(fields: dict[str, Any]) -> dict[str, Any]:
+    """An update as the project's auth handlers see it."""
+    shown = {name: fields.get(name) for name in ("schedule", "end_time", "enabled", "on_run_completed")}
+    metadata = {"metadata": dict(fields["metadata"])} if fields.get("metadata") else {}
+    return {**shown, "payload": fields, **metadata}
+
+
+def _thread_missing(cron: Cron) -> NotFound:
+    return NotFound(
+        f"Thread with ID '{cron.thread_id}' not found. Please verify the ID is correct and the thread hasn't been"
+        " deleted or expired."
+    )
 
 
 def next_slot(cron: Cron, after: int) -> int | None:
@@ -207,10 +295,11 @@ def next_slot(cron: Cron, after: int) -> int | None:
 
 
 def _corrected(cron: Cron, now: int) -> Cron:
-    """The cron with its first slot after `now` that was not taken, or the same cron if its stored slot is no later."""
-    taken = cron.last_run_at or 0
+    """Return the cron with its first unclaimed slot after `now`, or unchanged if its stored slot is not later than
+    that."""
+    claimed = cron.last_run_at or 0
     try:
-        slot = next_slot(cron, now if taken > now + MAX_CORRECTION else max(now, taken))
+        slot = next_slot(cron, now if claimed > now + MAX_CORRECTION else max(now, claimed))
     except Invalid:  # its time zone no longer exists
         return cron
     stored = cron.next_run_at

@@ -10,10 +10,11 @@ import anyio
 import structlog
 
 from threadwire.core.ids import ThreadId
-from threadwire.core.records import Ttl
+from threadwire.core.records import ExpiryStrategy, Ttl
 from threadwire.engine.checkpoints import ThreadCheckpoints
 from threadwire.engine.clock import Clock
-from threadwire.engine.follow import Followers
+from threadwire.engine.followers import Followers
+from threadwire.engine.thread_deletions import ThreadDeletions
 from threadwire.errors import BadRequest, StorageError
 from threadwire.storage.abc import Storage
 
@@ -22,7 +23,7 @@ logger = structlog.get_logger("threadwire.expiry")
 
 @dataclass(frozen=True, slots=True)
 class Expiry:
-    """The TTL of threads that have none of their own, and how often and how many expired threads are swept."""
+    """The default TTL of threads, how often expired threads are swept, and how many at a time."""
 
     default_ttl: Ttl | None = None
     sweep_minutes: float = 5.0
@@ -31,11 +32,18 @@ class Expiry:
 
 class ExpirySweeper:
     def __init__(
-        self, storage: Storage, checkpoints: ThreadCheckpoints, followers: Followers, expiry: Expiry, clock: Clock
+        self,
+        storage: Storage,
+        checkpoints: ThreadCheckpoints,
+        followers: Followers,
+        deletions: ThreadDeletions,
+        expiry: Expiry,
+        clock: Clock,
     ) -> None:
         self._storage = storage
         self._checkpoints = checkpoints
         self._followers = followers
+        self._deletions = deletions
         self._expiry = expiry
         self._clock = clock
 
@@ -50,19 +58,36 @@ class ExpirySweeper:
             await anyio.sleep(self._expiry.sweep_minutes * 60)
 
     async def sweep(self) -> int:
-        """Expire due threads, up to the limit. Return their number."""
+        """Expire due threads, up to the limit. Return their number. Raises `BadRequest`, after all others have expired,
+        if a custom checkpointer cannot do what the strategy of a thread needs."""
         swept = 0
+        unsupported: BadRequest | None = None
         for thread_id in await self._storage.threads.due(self._clock(), self._expiry.sweep_limit):
-            swept += await self._expire(thread_id)
+            try:
+                swept += await self._expire(thread_id)
+            except BadRequest as error:
+                unsupported = error
+        if unsupported is not None:
+            raise unsupported
         return swept
 
     async def _expire(self, thread_id: ThreadId) -> bool:
-        self._checkpoints.require_deletion()
+        thread = await self._storage.threads.get(thread_id, with_state=False)
+        if thread is None or thread.ttl is None:
+            return False
+        self._require(thread.ttl.strategy)
         strategy = await self._storage.threads.expire(thread_id, self._clock())
         if strategy == "delete":
             self._followers.forget_thread(thread_id)
             await self._checkpoints.forget_thread(thread_id)
+            await self._deletions.report(thread_id)
         elif strategy == "keep_latest":
-            self._checkpoints.require_pruning()
             await self._checkpoints.prune(thread_id)
         return strategy is not None
+
+    def _require(self, strategy: ExpiryStrategy) -> None:
+        """Raise `BadRequest` if a custom checkpointer cannot do what the strategy needs, before anything changes."""
+        if strategy == "delete":
+            self._checkpoints.require_deletion()
+        else:
+            self._checkpoints.require_pruning()

@@ -1,16 +1,17 @@
 """Calling a graph outside a run: to read or update its state, and for its schemas and its drawing."""
 
 import asyncio
+import inspect
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 import structlog
 from langgraph_sdk.runtime import AccessContext
 
+from threadwire.engine.graph_operations import GraphOperation, GraphTools
 from threadwire.errors import GraphFailed, ThreadwireError
-from threadwire.graphs.error_messages import ErrorMessages, new_error_id
-from threadwire.graphs.registry import AnyGraph, GraphRegistry
-from threadwire.graphs.store import StoreProvider
+from threadwire.graphs.error_messages import new_error_id
+from threadwire.graphs.registry import GraphRegistry
 from threadwire.graphs.tracebacks import render_traceback
 from threadwire.graphs.user_loop import UserLoop, WorkCancelled
 
@@ -24,36 +25,47 @@ class GraphAccess:
         self,
         registry: GraphRegistry,
         loop: UserLoop,
-        store: StoreProvider,
-        messages: ErrorMessages | None = None,
+        tools: GraphTools,
     ) -> None:
         self._registry = registry
         self._loop = loop
-        self._store = store
-        self.messages = messages or ErrorMessages()
+        self._tools = tools
 
     async def call(
         self,
         graph_id: str,
         config: dict[str, Any],
         access: AccessContext,
-        operation: Callable[[AnyGraph], Coroutine[Any, Any, T]],
+        operation: GraphOperation[T],
     ) -> T:
         """Call a graph on the reads loop, so that a run that blocks its own loop does not delay the call. `config` and
         `access` are passed to a graph factory. Raises `GraphFailed`."""
 
         async def run_operation() -> T:
-            store = self._store.for_owner(None)
+            store = self._tools.store.for_owner(None)
             async with self._registry.open(graph_id, config, store=store, access=access) as graph:
-                return await operation(graph)
+                return await operation.run(graph, self._tools)
 
+        return await self._run(run_operation, graph_id=graph_id, access=access)
+
+    async def call_function(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Call a function of the project, sync or async, on the reads loop. Raises `GraphFailed`."""
+
+        async def run_function() -> Any:
+            if inspect.iscoroutinefunction(function):
+                return await function(*arguments)
+            return await asyncio.to_thread(function, *arguments)
+
+        return await self._run(run_function, function=getattr(function, "__qualname__", repr(function)))
+
+    async def _run(self, work: Callable[[], Coroutine[Any, Any, T]], **fields: object) -> T:
         async def translating_errors() -> T:
             try:
-                return await run_operation()
+                return await work()
             except (ThreadwireError, asyncio.CancelledError):
                 raise
             except BaseException as error:  # raised by the project's code: a factory, a schema, a reducer
-                described = self._report(error, graph_id=graph_id, access=access)
+                described = self._report(error, **fields)
                 raise GraphFailed("{error}: {message}".format(**described)) from error
 
         try:
@@ -65,4 +77,4 @@ class GraphAccess:
         """Log an error of the project's code. Return what the client receives."""
         error_id = new_error_id()
         logger.warning("graph_call_failed", error_id=error_id, stack=render_traceback(error), **fields)
-        return self.messages.describe(error, error_id)
+        return self._tools.messages.describe(error, error_id)

@@ -1,12 +1,14 @@
-"""Queries over a thread for clients that join or resume: its active run, who wrote an entry, and what comes next."""
+"""Queries over a thread for clients that join or resume: its active run, which run wrote an entry, and what comes
+next."""
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from typing import TypeVar
 
 from anyio.lowlevel import checkpoint
 
-from threadwire.core.encoding import Encoder
-from threadwire.core.entries import Entry, Kind
+from threadwire.core.access_filter import EVERYTHING, AccessFilter
+from threadwire.core.encoder import Encoder
+from threadwire.core.entries import START, Entry, Kind
 from threadwire.core.ids import RunId, Seq, ThreadId
 from threadwire.core.records import Run
 from threadwire.core.run_state import startable_runs
@@ -16,11 +18,11 @@ from threadwire.storage.abc import Storage
 T = TypeVar("T")
 
 
-async def active_run(storage: Storage, thread_id: ThreadId, now: int) -> Run | None:
+async def active_run(storage: Storage, thread_id: ThreadId, now: int, access: AccessFilter = EVERYTHING) -> Run | None:
     """The run that is running on a thread, or else the next one to run."""
     # Pending runs first: a run that starts between the two reads must not be missing from both.
-    pending = await storage.runs.list(thread_id, status="pending", limit=1000)
-    for run in await storage.runs.list(thread_id, status="running", limit=1):
+    pending = await storage.runs.list(thread_id, status="pending", limit=1000, access=access)
+    for run in await storage.runs.list(thread_id, status="running", limit=1, access=access):
         return run
     candidates = startable_runs(pending[::-1])
     return next((run for run in candidates if run.is_due(now)), candidates[0] if candidates else None)
@@ -39,14 +41,29 @@ class LogQueries:
             return None if entry.kind == Kind.RUN_ENDED else entry.run_id
         return None
 
+    async def newest_checkpoint(self, thread_id: ThreadId, upto: Seq) -> str | None:
+        """The newest root checkpoint that the log records up to a position. Usually in one of the last few entries."""
+        window = SMALL_PAGE
+        while upto > START:
+            after = Seq(max(START, upto - window))
+            entries = await self._storage.log.read(thread_id, after, limit=upto - after)
+            for entry in reversed(entries):
+                if not entry.ns and _names_newest_checkpoint(entry):
+                    checkpoint_id: str | None = entry.data.get(
+                        "id" if entry.kind == Kind.CHECKPOINT else "checkpoint_id"
+                    )
+                    return checkpoint_id
+            upto, window = after, PAGE
+        return None
+
     async def next_of_run(self, thread_id: ThreadId, run_id: RunId, position: Seq) -> Entry | None:
         """The first entry of a run after `position`."""
         entries = await self._storage.log.read(thread_id, position, limit=1, run_id=run_id)
         return entries[0] if entries else None
 
     async def next_effective(self, thread_id: ThreadId, position: Seq, upto: Seq | None = None) -> Entry | None:
-        """The first entry after `position`, and not after `upto`, that was written by a run that has started or that
-        changes the state outside a run."""
+        """The first entry after `position`, and not after `upto`, that has an effect: an entry of a run that has
+        started, or a change of the state outside a run."""
         while entries := await self._storage.log.read(thread_id, position, limit=SMALL_PAGE):
             for entry in entries:
                 if upto is not None and entry.seq > upto:
@@ -83,12 +100,16 @@ class LogQueries:
         return False
 
     async def replay(
-        self, thread_id: ThreadId, feed: Callable[[Entry], T], consume: Callable[[T], None], after: Seq, upto: Seq
-    ) -> None:
-        """Feed the entries after `after`, up to `upto`, and pass each result to `consume`. Runs that started before
+        self, thread_id: ThreadId, feed: Callable[[Entry], T], after: Seq, upto: Seq
+    ) -> AsyncIterator[list[T]]:
+        """Feed the entries after `after`, up to `upto`, and yield the results page by page. Runs that started before
         `after` are primed (4.5a)."""
         entries = ThreadEntries(self._storage, thread_id, feed, after, upto=upto)
         while not entries.ended and (page := await entries.read(SMALL_PAGE)):
-            for entry in page:
-                consume(feed(entry))
+            yield [feed(entry) for entry in page]
             await checkpoint()  # a long thread must not block other clients
+
+
+def _names_newest_checkpoint(entry: Entry) -> bool:
+    """Whether the entry names the newest checkpoint. A fork names the older one that its run starts from."""
+    return entry.kind == Kind.CHECKPOINT or (entry.kind == Kind.STATE_RESET and entry.data["cause"] != "fork")

@@ -4,9 +4,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
+from uuid import UUID
 
-from threadwire.core.configuration import base_checkpoint_of, merge_run_configuration
-from threadwire.core.entries import Json
+from threadwire.core.access_filter import EVERYTHING, AccessFilter
+from threadwire.core.configuration import AUTH_KEYS, base_checkpoint_of, merge_run_configuration, with_user
+from threadwire.core.entries import Draft, Json
 from threadwire.core.ids import RunId, ThreadId, uuid7
 from threadwire.core.records import (
     Accepted,
@@ -14,6 +16,7 @@ from threadwire.core.records import (
     CancelAction,
     Cancelled,
     Durability,
+    Lease,
     LogCounters,
     MultitaskStrategy,
     NewRun,
@@ -24,16 +27,17 @@ from threadwire.core.records import (
     Ttl,
 )
 from threadwire.core.run_state import queue_full
+from threadwire.engine.access import allowed, current_owner, current_user, is_restricted
 from threadwire.engine.assistants import Assistants
 from threadwire.engine.checkpoints import ThreadCheckpoints
 from threadwire.engine.clock import Clock
-from threadwire.engine.follow import Followers
+from threadwire.engine.followers import Followers
 from threadwire.engine.log_queries import active_run
-from threadwire.engine.outcomes import wait_for_outcome
 from threadwire.engine.request_context import request_configurable
+from threadwire.engine.run_outcome import wait_for_outcome
 from threadwire.engine.shielding import run_to_completion
 from threadwire.engine.webhook_delivery import Webhooks
-from threadwire.engine.worker import Worker
+from threadwire.engine.workers import Workers
 from threadwire.errors import KeyReused, NotFound
 from threadwire.storage.abc import Storage
 
@@ -54,14 +58,14 @@ class StartRun:
     """None creates a thread for the run."""
     kwargs: dict[str, Any]
     answers_if_pending: dict[str, Any] = field(default_factory=dict)
-    """Answers to interrupts by id. If the thread has one of these interrupts, the run resumes instead of starting with
-    its input."""
+    """Answers to interrupts by id. If one of these interrupts is pending on the thread, the run resumes instead of
+    starting with its input."""
     metadata: dict[str, Any] = field(default_factory=dict)
     multitask_strategy: MultitaskStrategy = "enqueue"
     create_thread: bool = False
     thread_metadata: dict[str, Any] = field(default_factory=dict)
     temporary: bool = False
-    """Whether the thread is deleted when the run ends."""
+    """Whether the thread is discarded when the run ends."""
     webhook: str | None = None
     after_seconds: float = 0
     idempotency_key: str | None = None
@@ -71,13 +75,19 @@ class StartRun:
     """Whether fsync may be deferred, because the client receives nothing before the run's first output."""
     owner: str | None = None
     via: str | None = None
-    """The protocol that the request came by, or `cron`."""
+    """The protocol over which the request arrived, or `cron`."""
+    preceding: tuple[Draft, ...] = ()
+    """Entries outside the run that are written in the transaction that accepts it, or not at all."""
+    access: AccessFilter = EVERYTHING
+    """Which threads the run may use. Set by the engine."""
+    created_metadata: dict[str, Any] = field(default_factory=dict)
+    """Metadata that the thread gets in addition if it is created. Set by the engine."""
+    run_id: RunId | None = None
+    """The id of the run, if it is known already. Set by the engine."""
 
 
-StartClaimed = Callable[[Run], None]
-"""Starts a run that was claimed when it was accepted."""
-Accept = Callable[[NewRun, StartClaimed | None], Awaitable[Accepted | None]]
-"""Accepts a run in a transaction of the caller's choice. `StartClaimed` is passed if a slot is reserved for the run."""
+Accept = Callable[[NewRun, Lease | None], Awaitable[Accepted | None]]
+"""Accepts a run in a transaction of the caller's choice, and claims it with the lease if there is one."""
 
 
 def run_kwargs(
@@ -96,10 +106,18 @@ def run_kwargs(
     resumable: bool = False,
     durability: Durability = "async",
     strict_resume: bool = False,
+    complete_tool_calls: bool = False,
     langsmith_tracer: Json = None,
 ) -> dict[str, Any]:
-    """A run's `kwargs`, the same for every protocol, with the keys that clients see when they read the run."""
-    optional = {"strict_resume": strict_resume, "langsmith_tracer": langsmith_tracer}
+    """A run's `kwargs`, the same for every protocol, with the keys that clients see when they read the run.
+
+    With `complete_tool_calls`, tool calls without a result get one before the input's messages are added.
+    """
+    optional = {
+        "strict_resume": strict_resume,
+        "complete_tool_calls": complete_tool_calls,
+        "langsmith_tracer": langsmith_tracer,
+    }
     return {
         "input": input,
         "command": command,
@@ -120,7 +138,7 @@ def run_kwargs(
 
 
 RunList = list[Run]
-"""`Runs.list` would hide the built-in type."""
+"""Inside `Runs`, the method `list` hides the built-in type."""
 
 
 class Runs:
@@ -129,7 +147,7 @@ class Runs:
         storage: Storage,
         assistants: Assistants,
         followers: Followers,
-        worker: Worker,
+        worker: Workers,
         checkpoints: ThreadCheckpoints,
         webhooks: Webhooks,
         clock: Clock,
@@ -148,11 +166,52 @@ class Runs:
         self.follow = followers.follow
 
     async def start(self, request: StartRun) -> Run:
-        """Accept a run. On return it is durable, and will be executed whatever happens to the caller."""
+        """Accept a run. On return it is durable, and will be executed even if the caller disconnects."""
+        return await self._start(await self.authorize(request))
+
+    async def _start(self, request: StartRun) -> Run:
         await self.check(request)
         accepted = await self.accept_with(request, partial(self._accept, defer_sync=request.defer_sync))
         assert accepted is not None
         return accepted
+
+    async def authorize(self, request: StartRun) -> StartRun:
+        """Apply the caller's rules. Return the request with the changes that they made."""
+        if not is_restricted():
+            return request
+        config = request.kwargs.get("config") or {}
+        configurable = with_user(config.get("configurable") or {}, current_user.get())
+        value: dict[str, Any] = {
+            "thread_id": None if request.temporary else request.thread_id,
+            "assistant_id": self._assistants.id_of(request.assistant),
+            "run_id": (run_id := RunId(uuid7())),
+            "status": "pending",
+            "metadata": dict(request.metadata),
+            "prevent_insert_if_inflight": request.multitask_strategy == "reject",
+            "multitask_strategy": request.multitask_strategy,
+            "if_not_exists": "create" if request.create_thread or request.thread_id is None else "reject",
+            "after_seconds": request.after_seconds,
+            "kwargs": {**request.kwargs, "config": {**config, "configurable": configurable}},
+        }
+        access = await allowed("threads", "create_run", value)
+        if access and request.thread_id is not None:
+            may_create = request.create_thread or request.temporary
+            await self._reject_foreign(request.thread_id, access, may_create=may_create)
+        metadata = value["metadata"]
+        added = {key: each for key, each in metadata.items() if request.metadata.get(key) != each}
+        return replace(
+            request, run_id=run_id, kwargs=value["kwargs"], metadata=metadata, created_metadata=added, access=access
+        )
+
+    async def _reject_foreign(self, thread_id: ThreadId, access: AccessFilter, *, may_create: bool) -> None:
+        """Accepting the run would reject a foreign thread too, but only after checks that read the thread. A missing
+        thread that may not be created is rejected here as well, so that rejecting it takes as long as rejecting a
+        foreign one."""
+        threads = self._storage.threads
+        if await threads.get(thread_id, with_state=False, access=access) is None and (
+            not may_create or await threads.get(thread_id, with_state=False) is not None
+        ):
+            raise NotFound(_NOT_FOUND)
 
     async def check(self, request: StartRun) -> None:
         """Reject a request that would fail later: its checkpoint does not exist, its webhook is not allowed, its thread
@@ -166,9 +225,9 @@ class Runs:
         if request.multitask_strategy == "rollback":
             self._checkpoints.require_rollback()
 
-    async def _accept(self, new: NewRun, start: StartClaimed | None, *, defer_sync: bool) -> Accepted:
+    async def _accept(self, new: NewRun, claim: Lease | None, *, defer_sync: bool) -> Accepted:
         try:
-            return await self._storage.runs.accept(new, start=start, defer_sync=defer_sync)
+            return await self._storage.runs.accept(new, claim=claim, defer_sync=defer_sync)
         except NotFound as error:
             raise NotFound(_NOT_FOUND) from error
 
@@ -180,10 +239,13 @@ class Runs:
         return await run_to_completion(self._accept_and_notify(new, replaced, accept))
 
     async def _accept_and_notify(self, new: NewRun, replaced: "Sequence[Run]", accept: Accept) -> Run | None:
-        with self._worker.reserve_slot(new.thread_id) as start:
-            accepted = await accept(new, start)
-        if accepted is None:
-            return None
+        with self._worker.reserve_slot(new.thread_id) as slot:
+            accepted = await accept(new, None if slot is None else slot.lease)
+            if accepted is None:
+                return None
+            if slot is not None and accepted.started:
+                slot.start(accepted.run)
+        await accepted.commit.wait()
         if accepted.started:
             return replace(accepted.run, status="pending")
         if accepted.repeated:
@@ -200,7 +262,7 @@ class Runs:
         now = self._clock()
         origin = {"graph_id": assistant.graph_id, "assistant_id": assistant.assistant_id}
         return NewRun(
-            run_id=RunId(uuid7()),
+            run_id=request.run_id or RunId(uuid7()),
             thread_id=request.thread_id or ThreadId(uuid7()),
             assistant_id=assistant.assistant_id,
             graph_id=assistant.graph_id,
@@ -217,16 +279,19 @@ class Runs:
             request_digest=request.request_digest,
             temporary=request.temporary,
             webhook=None if self._webhooks.disabled else request.webhook,
-            owner=request.owner,
+            owner=request.owner or current_owner(),
             via=request.via,
             limits=self._limits,
+            preceding=request.preceding,
+            access=request.access,
+            created_metadata=request.created_metadata,
         )
 
     async def _answering(self, request: StartRun) -> dict[str, Any]:
         """Return the run's kwargs, with those answers of `answers_if_pending` that the thread waits for."""
         if not request.answers_if_pending or request.thread_id is None or request.kwargs.get("command"):
             return request.kwargs
-        thread = await self._storage.threads.get(request.thread_id)
+        thread = await self._storage.threads.get(request.thread_id, access=request.access)
         interrupts = [each for task in (thread.interrupts if thread else {}).values() for each in task]
         given = request.answers_if_pending
         answers = {each["id"]: given[each["id"]] for each in interrupts if each.get("id") in given}
@@ -236,22 +301,25 @@ class Runs:
         """The pending runs that end when this one is accepted. Those released by a shutdown may have checkpoints."""
         if request.multitask_strategy != "rollback" or request.thread_id is None:
             return ()
-        return await self._storage.runs.list(request.thread_id, status="pending", limit=1000)
+        return await self._storage.runs.list(request.thread_id, status="pending", limit=1000, access=request.access)
 
     async def start_all(self, requests: Sequence[StartRun]) -> RunList:
         """Start several runs. If the assistant or the thread of one does not exist, or the queue has no room for all of
         them, none is started."""
         await self._require_room(requests)
+        requests = [await self.authorize(request) for request in requests]
         for request in requests:
             await self._assistants.resolve(request.assistant)
             await self.check(request)
             required = None if request.create_thread else request.thread_id
-            if required is not None and await self._storage.threads.get(required) is None:
+            if required is not None and (
+                await self._storage.threads.get(required, with_state=False, access=request.access) is None
+            ):
                 raise NotFound(_NOT_FOUND)
-        return [await self.start(request) for request in requests]
+        return [await self._start(request) for request in requests]
 
     async def _require_room(self, requests: Sequence[StartRun]) -> None:
-        # Requests with a key can be repeated: those that were started are recognized, and the others follow.
+        # Requests with a key can be repeated: those already started are recognized, and the others are started now.
         unkeyed = sum(request.idempotency_key is None for request in requests)
         if self._limits is None or not unkeyed:
             return
@@ -259,32 +327,44 @@ class Runs:
             raise queue_full(self._limits)
 
     async def get(self, thread_id: ThreadId | None, run_id: RunId, missing: str = "Not Found") -> Run:
-        """Return a run of the thread, or of any thread if None. A run on a discarded thread is found until it is swept.
-        Raises `NotFound` with the message `missing`."""
-        run = await self.find(run_id)
+        """Return a run of the thread, or of any thread if None. A run on a discarded thread is found until the thread
+        is swept. Raises `NotFound` with the message `missing`."""
+        access = await allowed("threads", "read", {"thread_id": thread_id})
+        return await self._get(thread_id, run_id, access, missing)
+
+    async def require_readable(self, run: Run) -> None:
+        """Reject a caller that may start a run, but not read its thread, before the run's output is sent. The thread of
+        a stateless run belongs to the request that created it, so no filter applies to it."""
+        access = await allowed("threads", "read", {"thread_id": run.thread_id})
+        if access and not run.temporary and await self._storage.runs.get(run.run_id, access=access) is None:
+            raise NotFound(_NOT_FOUND)
+
+    async def _get(self, thread_id: ThreadId | None, run_id: RunId, access: AccessFilter, missing: str) -> Run:
+        run = await self._storage.runs.get(run_id, access=access)
         if run is None or thread_id not in (None, run.thread_id):
             raise NotFound(missing)
         return run
 
-    async def find(self, run_id: RunId) -> Run | None:
-        return await self._storage.runs.get(run_id)
-
     async def list(
         self, thread_id: ThreadId, *, status: RunStatus | None = None, limit: int = 10, offset: int = 0
     ) -> list[Run]:
-        if await self._storage.threads.get(thread_id) is None:
+        access = await allowed("threads", "read", {"thread_id": thread_id})
+        if await self._storage.threads.get(thread_id, with_state=False, access=access) is None:
             raise NotFound(f"Thread with ID {thread_id} not found")
-        return await self._storage.runs.list(thread_id, status=status, limit=limit, offset=offset)
+        access = await allowed("threads", "search", {"thread_id": thread_id, "metadata": {}})
+        return await self._storage.runs.list(thread_id, status=status, limit=limit, offset=offset, access=access)
 
     async def active(self, thread_id: ThreadId) -> Run | None:
         """The run that is running on a thread, or else the next one to run."""
-        return await active_run(self._storage, thread_id, self._clock())
+        access = await allowed("threads", "read", {"thread_id": thread_id})
+        return await active_run(self._storage, thread_id, self._clock(), access)
 
     async def all_active(self, thread_id: ThreadId) -> RunList:
         """The runs of a thread that have not ended, in the order in which they were accepted."""
-        # Pending runs first, as above.
-        pending = await self._storage.runs.list(thread_id, status="pending", limit=1000)
-        running = await self._storage.runs.list(thread_id, status="running", limit=1)
+        # Pending runs first, as in `active_run`: a run that starts between the two reads must not be missing from both.
+        access = await allowed("threads", "read", {"thread_id": thread_id})
+        pending = await self._storage.runs.list(thread_id, status="pending", limit=1000, access=access)
+        running = await self._storage.runs.list(thread_id, status="running", limit=1, access=access)
         found = {run.run_id: run for run in (*running, *pending[::-1])}
         return [*found.values()]
 
@@ -296,16 +376,18 @@ class Runs:
 
     async def delete(self, thread_id: ThreadId | None, run_id: RunId) -> None:
         """Delete a run's row. An active run is stopped first."""
-        run = await self.get(thread_id, run_id, "Run not found")
+        access = await allowed("threads", "delete", {"thread_id": thread_id, "run_id": run_id})
+        run = await self._get(thread_id, run_id, access, "Run not found")
         if run.active and await self.stop_if_active(run, "interrupt"):  # False if it has ended meanwhile
             await self.outcome(run)
         try:
-            await self._storage.runs.delete(run_id)
+            await self._storage.runs.delete(run_id, access=access)
         finally:
             self._followers.forget(run_id)
 
     async def cancel(self, thread_id: ThreadId | None, run_id: RunId, action: CancelAction, *, wait: bool) -> None:
-        run = await self.get(thread_id, run_id, _NO_RUNS)
+        selection = RunSelection(thread_id=thread_id, run_ids=(run_id,))
+        run = await self._get(thread_id, run_id, await _authorize_cancelling(selection, action), _NO_RUNS)
         if not await self.stop_if_active(run, action):
             raise NotFound(_NOTHING_TO_CANCEL)
         if wait:
@@ -328,16 +410,17 @@ class Runs:
         """Request that all these runs stop, without waiting."""
         if action == "rollback":
             self._checkpoints.require_rollback()
-        await run_to_completion(self._cancel_many(selection, action))
+        access = await _authorize_cancelling(selection, action)
+        await run_to_completion(self._cancel_many(selection, action, access))
 
-    async def _cancel_many(self, selection: RunSelection, action: CancelAction) -> None:
-        cancelled = await self._storage.runs.cancel_many(selection, action, self._clock())
+    async def _cancel_many(self, selection: RunSelection, action: CancelAction, access: AccessFilter) -> None:
+        cancelled = await self._storage.runs.cancel_many(selection, action, self._clock(), access=access)
         if not cancelled:
-            raise NotFound(_NOTHING_TO_CANCEL if await self._any_exists(selection) else _NO_RUNS)
+            raise NotFound(_NOTHING_TO_CANCEL if await self._any_exists(selection, access) else _NO_RUNS)
         await self._stop_cancelled(cancelled, action)
 
-    async def _any_exists(self, selection: RunSelection) -> bool:
-        found = [await self._storage.runs.get(run_id) for run_id in selection.run_ids or ()]
+    async def _any_exists(self, selection: RunSelection, access: AccessFilter) -> bool:
+        found = [await self._storage.runs.get(run_id, access=access) for run_id in selection.run_ids or ()]
         return any(run is not None and run.thread_id == selection.thread_id for run in found)
 
     async def _stop_cancelled(self, cancelled: Sequence[Cancelled], action: CancelAction) -> None:
@@ -353,6 +436,16 @@ class Runs:
     async def outcome(self, run: Run) -> Json:
         """Wait for a run to end. Return its last values, an error, or `{}` if it was cancelled."""
         return await wait_for_outcome(self._storage, run)
+
+
+async def _authorize_cancelling(selection: RunSelection, action: CancelAction) -> AccessFilter:
+    if not is_restricted():
+        return EVERYTHING
+    run_ids = None if selection.run_ids is None else [UUID(run_id) for run_id in selection.run_ids]
+    selected = {"run_ids": run_ids, "status": selection.status}
+    return await allowed(
+        "threads", "update", {"thread_id": selection.thread_id, "action": action, "metadata": selected}
+    )
 
 
 def _same_request(new: NewRun, existing: Run) -> Run:
@@ -372,5 +465,6 @@ def _with_assistant(kwargs: dict[str, Any], assistant: Assistant) -> dict[str, A
     config, context = merge_run_configuration(
         kwargs.get("config") or {}, kwargs.get("context") or {}, assistant.config, assistant.context
     )
-    config["configurable"] = {**config["configurable"], **request_configurable.get()}
+    config["configurable"] = with_user({**config["configurable"], **request_configurable.get()}, current_user.get())
+    context = {key: value for key, value in context.items() if key not in AUTH_KEYS}
     return {**kwargs, "config": config, "context": context}

@@ -14,6 +14,6 @@ T = TypeVar("T")
 async def run_to_completion(work: Coroutine[Any, Any, T]) -> T:
     """Run the coroutine to completion and return its result. Cancelling the caller does not cancel the work.
 
-    The task is referenced only by what it awaits. That is enough, because what it awaits always completes.
+    No reference to the task is kept here. The future that it awaits keeps the task alive, and always completes.
     """
     return await asyncio.shield(asyncio.get_running_loop().create_task(work))

@@ -7,9 +7,11 @@ import anyio
 import anyio.lowlevel
 import structlog
 
-from threadwire.core.items import MINUTE
+from threadwire.core.access_filter import AccessFilter
+from threadwire.core.store_items import MINUTE
+from threadwire.engine.access import allowed, current_owner
 from threadwire.engine.clock import Clock
-from threadwire.errors import BadRequest, GraphFailed, StorageError, ThreadwireError
+from threadwire.errors import BadRequest, GraphFailed, InvalidAccessFilter, StorageError, ThreadwireError
 from threadwire.graphs.error_messages import ErrorMessages, new_error_id
 from threadwire.graphs.store import StoreProvider
 from threadwire.graphs.tracebacks import render_traceback
@@ -36,24 +38,53 @@ class Store:
         owner: str | None = None,
         **options: Any,
     ) -> None:
-        """`options` are `index`, and `ttl` in minutes: None never expires, and the store's default applies if it is
-        omitted."""
-        await self._call(lambda store: store.aput(tuple(namespace), key, value, **options), owner)
+        """`options` are `index`, and `ttl` in minutes. With a `ttl` of None the item never expires; without `ttl`, the
+        store's default applies."""
+        described = {"namespace": tuple(namespace), "key": key, "value": value, "index": None, "ttl": None, **options}
+        await allowed("store", "put", described)
+        options = {name: described[name] for name in options}
+        named, key, value = tuple(described["namespace"]), described["key"], described["value"]
+        await self._call(
+            lambda store: store.aput(named, key, value, **options), self._home.for_owner(owner or current_owner())
+        )
 
     async def get(self, namespace: list[str], key: str, *, refresh_ttl: bool | None = None) -> Any | None:
-        return await self._call(lambda store: store.aget(tuple(namespace), key, refresh_ttl=refresh_ttl))
+        described: dict[str, Any] = {"namespace": tuple(namespace), "key": key, "refresh_ttl": refresh_ttl}
+        await allowed("store", "get", described)
+        named, refresh = tuple(described["namespace"]), described["refresh_ttl"]
+        return await self._call(lambda store: store.aget(named, described["key"], refresh_ttl=refresh))
 
     async def delete(self, namespace: list[str], key: str) -> None:
-        await self._call(lambda store: store.adelete(tuple(namespace), key))
+        described: dict[str, Any] = {"namespace": tuple(namespace), "key": key}
+        await allowed("store", "delete", described)
+        await self._call(lambda store: store.adelete(tuple(described["namespace"]), described["key"]))
 
     async def search(self, prefix: list[str], **options: Any) -> list[Any]:
-        return await self._call(lambda store: store.asearch(tuple(prefix), **options))
+        described: dict[str, Any] = {"namespace": tuple(prefix), **options}
+        access = await allowed("store", "search", described)
+        options = {name: described[name] for name in options}
+        store = self._restricted(access) if access else None
+        return await self._call(lambda store: store.asearch(tuple(described["namespace"]), **options), store)
+
+    def _restricted(self, access: AccessFilter) -> Any:
+        if self._home.restricted is None:
+            raise InvalidAccessFilter(
+                "A filter cannot be applied to the project's own store. Change the namespace of the search instead."
+            )
+        return self._home.restricted(access)
 
     async def namespaces(self, **options: Any) -> list[tuple[str, ...]]:
+        described: dict[str, Any] = {"namespace": tuple(options.get("prefix") or ()) or None, **options}
+        described.pop("prefix", None)
+        described["suffix"] = described.get("suffix") or None
+        await allowed("store", "list_namespaces", described)
+        described["prefix"] = tuple(described["namespace"] or ())
+        described["suffix"] = tuple(described["suffix"] or ())
+        options = {name: described[name] for name in ("prefix", *options)}
         return await self._call(lambda store: store.alist_namespaces(**options))
 
-    async def _call(self, operation: Callable[[Any], Coroutine[Any, Any, T]], owner: str | None = None) -> T:
-        store = self._home.for_owner(owner)
+    async def _call(self, operation: Callable[[Any], Coroutine[Any, Any, T]], store: Any = None) -> T:
+        store = self._home.for_owner(None) if store is None else store
         try:
             if self._home.loop is None:
                 return await operation(store)
@@ -73,7 +104,7 @@ async def sweep_forever(items: Items, every_minutes: float, clock: Clock) -> Non
     while True:
         try:
             while await items.sweep(clock(), SWEEP_BATCH) == SWEEP_BATCH:
-                await anyio.lowlevel.checkpoint()  # let other writes in between batches
+                await anyio.lowlevel.checkpoint()  # let other writes run between two batches
         except StorageError as error:  # expired items are hidden, so they can wait for the next sweep
             logger.warning("store_sweep_failed", error=error.message)
         await anyio.sleep(every_minutes * MINUTE / 1000)

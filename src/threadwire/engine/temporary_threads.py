@@ -10,7 +10,7 @@ import structlog
 from threadwire.core.ids import ThreadId
 from threadwire.engine.checkpoints import ThreadCheckpoints
 from threadwire.engine.clock import Clock
-from threadwire.engine.follow import Followers
+from threadwire.engine.followers import Followers
 from threadwire.errors import StorageError
 from threadwire.storage.abc import Storage
 

@@ -4,13 +4,15 @@ A delivery stays in the outbox until it succeeds or is abandoned. A slow or dead
 nothing else: no run waits for it.
 """
 
+from contextlib import suppress
 from typing import Protocol
 
 import anyio
 import structlog
 from anyio.abc import TaskGroup
 
-from threadwire.core.records import Delivery
+from threadwire.core.ids import uuid7
+from threadwire.core.records import Delivery, Lease
 from threadwire.core.webhooks import retry_at
 from threadwire.engine.clock import Clock
 from threadwire.errors import DeliveryFailed, Invalid, StorageError
@@ -20,12 +22,14 @@ logger = structlog.get_logger("threadwire.webhooks")
 
 MAX_CONCURRENT = 32
 POLL_INTERVAL = 0.5
+CLAIM_MILLISECONDS = 60_000
+"""How long a delivery is claimed: longer than an attempt takes. If a process dies, another one repeats its attempt."""
 
 
 class Webhooks(Protocol):
     @property
     def disabled(self) -> bool:
-        """Whether webhooks are disabled, even if runs name one."""
+        """Whether no webhook is called, even if a run names one."""
 
     async def check(self, url: str) -> None:
         """Raise `Invalid` if clients may not use this URL."""
@@ -51,7 +55,13 @@ class Deliverer:
         self._storage = storage
         self._webhooks = webhooks
         self._clock = clock
+        self.lease = Lease(f"deliverer {uuid7()}", CLAIM_MILLISECONDS)
         self._in_progress: set[int] = set()
+
+    @property
+    def active(self) -> int:
+        """Number of deliveries in progress."""
+        return len(self._in_progress)
 
     async def work(self) -> None:
         async with anyio.create_task_group() as tasks:
@@ -63,9 +73,10 @@ class Deliverer:
                 await anyio.sleep(POLL_INTERVAL)
 
     async def _start_due(self, tasks: TaskGroup) -> None:
+        if self._storage.write_error is not None:  # a delivery that cannot be removed would be repeated
+            return
         if (free := MAX_CONCURRENT - len(self._in_progress)) > 0:
-            in_progress = frozenset(self._in_progress)
-            for delivery in await self._storage.deliveries.due(self._clock(), limit=free, exclude=in_progress):
+            for delivery in await self._storage.deliveries.claim(free, self.lease, now=self._clock()):
                 self._in_progress.add(delivery.delivery_id)
                 tasks.start_soon(self._deliver, delivery)
 
@@ -76,6 +87,8 @@ class Deliverer:
             logger.error("webhook_update_failed", run_id=delivery.run.run_id, error=error.message)
         finally:
             self._in_progress.discard(delivery.delivery_id)
+            with anyio.CancelScope(shield=True), suppress(StorageError):  # the lease expires anyway
+                await self._storage.deliveries.release(delivery.delivery_id, self.lease)
 
     async def deliver(self, delivery: Delivery) -> None:
         """Make one attempt and store its result."""
@@ -86,6 +99,6 @@ class Deliverer:
             retry = retry_at(delivery.tries + 1, self._clock())
             if retry is not None:
                 logger.info("webhook_failed", error=failure.message, **fields)
-                return await self._storage.deliveries.postpone(delivery.delivery_id, retry)
+                return await self._storage.deliveries.postpone(delivery.delivery_id, retry, self.lease)
             logger.error("webhook_abandoned", error=failure.message, **fields)
         await self._storage.deliveries.remove(delivery.delivery_id)

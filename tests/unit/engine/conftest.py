@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from threadwire.engine.follow import Followers
+from threadwire.engine.followers import Followers
 from threadwire.graphs.config import load_config, prepare_environment
 from threadwire.graphs.registry import GraphRegistry, load_registry
 from threadwire.storage.abc import Storage

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from threadwire.core.encoding import Message
+from threadwire.core.encoder import Message
 
 
 def data_only(messages: Sequence[Message], seq: int | None) -> bytes:

@@ -16,12 +16,12 @@ from langgraph.checkpoint.memory import InMemorySaver
 from threadwire.core.ids import ThreadId, uuid7
 from threadwire.engine.lifecycle import Engine, open_engine
 from threadwire.engine.runs import StartRun
-from threadwire.graphs.code_source import CodeSource
+from threadwire.graphs.code_reference import CodeReference
 from threadwire.graphs.config import load_config, prepare_environment
 from threadwire.graphs.custom_persistence import Provider
 from threadwire.graphs.project_persistence import ProjectPersistence
 from threadwire.graphs.registry import GraphRegistry, load_registry
-from threadwire.storage import checkpoint_ids
+from threadwire.storage.checkpoint_ids import ID_CLOCK
 from threadwire.storage.sqlite import open_sqlite_storage
 
 pytestmark = pytest.mark.anyio
@@ -84,7 +84,7 @@ class Process:
     def __init__(self, directory: Path, registry: GraphRegistry, saver: InMemorySaver | None) -> None:
         self._directory = directory
         self._registry = registry
-        custom = None if saver is None else Provider("checkpointer", CodeSource("test", "s"), saver, InMemorySaver)
+        custom = None if saver is None else Provider("checkpointer", CodeReference("test", "s"), saver, InMemorySaver)
         self._memory = ProjectPersistence(saver=custom)
         self.ahead = 0
 
@@ -93,7 +93,7 @@ class Process:
         self.ahead = ahead
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(langgraph_ids, "_last_v6_timestamp", None)
-            patch.setattr(checkpoint_ids._clock, "_offset", 0)
+            patch.setattr(ID_CLOCK, "_offset", 0)
             actual = time.time_ns
             patch.setattr(time, "time_ns", lambda: actual() + self.ahead)
             async with (
@@ -157,7 +157,7 @@ async def test_a_copy_of_a_thread_created_while_the_clock_was_ahead_can_be_conti
     async with process.serving(ahead=TWO_HOURS_NS) as engine:
         await run(engine, thread_id)
     async with process.serving() as engine:
-        copy = (await engine.seeded_threads.copy_of(thread_id)).thread_id
+        copy = (await engine.threads_with_history.copy_of(thread_id)).thread_id
         await run(engine, copy)
         assert await said(engine, copy) == ["said 0", "said 1"]
 
@@ -186,7 +186,7 @@ async def test_runs_pending_when_the_clock_is_set_back_start_in_the_order_they_w
         with anyio.fail_after(TIMEOUT):
             for each in runs:
                 await engine.runs.outcome(each)
-        ended = [(await engine.runs.find(each.run_id)).ended_seq for each in runs]
+        ended = [(await engine.runs.get(None, each.run_id)).ended_seq for each in runs]
         assert ended == sorted(ended)
 
 

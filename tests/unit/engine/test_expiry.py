@@ -6,13 +6,14 @@ import anyio
 import pytest
 from framing import data_only, joined
 
-from threadwire.core.encoding import Message
+from threadwire.core.encoder import Message
 from threadwire.core.entries import START
 from threadwire.core.ids import ThreadId
 from threadwire.core.records import ThreadQuery, Ttl
 from threadwire.engine.checkpoints import ThreadCheckpoints
 from threadwire.engine.expiry import Expiry, ExpirySweeper
-from threadwire.engine.follow import Followers
+from threadwire.engine.followers import Followers
+from threadwire.engine.thread_deletions import ThreadDeletions
 from threadwire.errors import StorageError
 from threadwire.storage.abc import Storage
 from threadwire.storage.memory import open_memory_storage
@@ -43,7 +44,8 @@ def clock() -> FakeClock:
 
 
 def sweeper(storage: Storage, clock: FakeClock, **expiry: object) -> ExpirySweeper:
-    return ExpirySweeper(storage, ThreadCheckpoints(storage), Followers(storage), Expiry(**expiry), clock)  # type: ignore[arg-type]
+    settings = Expiry(**expiry)  # type: ignore[arg-type]
+    return ExpirySweeper(storage, ThreadCheckpoints(storage), Followers(storage), ThreadDeletions(), settings, clock)
 
 
 async def remaining(storage: Storage) -> set[ThreadId]:
@@ -60,6 +62,26 @@ async def test_only_due_threads_are_deleted(storage: Storage, clock: FakeClock) 
     clock.now += 10**12
     assert await sweep() == 1
     assert await remaining(storage) == {forever}
+
+
+async def test_deleted_threads_are_reported_and_pruned_ones_are_not(storage: Storage, clock: FakeClock) -> None:
+    deleted = await store_thread(storage, ttl=Ttl(1))
+    await store_thread(storage, ttl=Ttl(1, "keep_latest"))
+    reported: list[ThreadId] = []
+    deletions = ThreadDeletions()
+
+    async def report(thread_id: ThreadId) -> None:
+        reported.append(thread_id)
+        raise OSError("the disk is gone")
+
+    deletions.on_delete("replaced", report)
+    deletions.on_delete("replaced", report)
+    clock.now += MINUTE
+
+    sweeper = ExpirySweeper(storage, ThreadCheckpoints(storage), Followers(storage), deletions, Expiry(), clock)
+
+    assert await sweeper.sweep() == 2
+    assert reported == [deleted]
 
 
 async def test_a_thread_with_an_active_run_does_not_expire(storage: Storage, clock: FakeClock) -> None:
@@ -94,7 +116,10 @@ async def test_followers_of_an_expired_thread_finish(storage: Storage, clock: Fa
     of_deleted = await followers.follow_thread(thread_id, "options", ConstantEncoder, data_only, START)
     of_pruned = await followers.follow_thread(pruned, "options", ConstantEncoder, data_only, START)
     clock.now += MINUTE
-    assert await ExpirySweeper(storage, ThreadCheckpoints(storage), followers, Expiry(), clock).sweep() == 2
+    assert (
+        await ExpirySweeper(storage, ThreadCheckpoints(storage), followers, ThreadDeletions(), Expiry(), clock).sweep()
+        == 2
+    )
     with of_deleted, of_pruned:
         assert joined(await of_deleted.next(5)) is None
         assert joined(await of_pruned.next(5)) == b"x"

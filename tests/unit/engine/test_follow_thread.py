@@ -5,15 +5,15 @@ from dataclasses import replace
 import pytest
 from framing import data_only, joined
 
-from threadwire.core.encoding import Message
+from threadwire.core.encoder import Message
 from threadwire.core.entries import START, Draft, Entry, Kind
 from threadwire.core.ids import RunId, Seq, ThreadId
 from threadwire.core.records import Ending, Run
-from threadwire.engine import entry_readers, follow
-from threadwire.engine.follow import Follower, Followers, Preamble
+from threadwire.engine import entry_readers
+from threadwire.engine.followers import Follower, Followers, Preamble
 from threadwire.errors import InvalidCursor
 from threadwire.storage.abc import Storage
-from threadwire.testing.conformance.samples import NOW, accept, note, start, store_thread, write
+from threadwire.testing.conformance.samples import LEASE, NOW, accept, note, start, store_thread, write
 
 pytestmark = pytest.mark.anyio
 
@@ -52,7 +52,7 @@ class EncoderFactory:
 
 
 async def finish(storage: Storage, run: Run) -> None:
-    assert await storage.runs.finish(run.fence, Ending("success"), NOW)
+    assert await storage.handle(run).finish(Ending("success"), NOW)
 
 
 async def all_available(follower: Follower) -> bytes:
@@ -154,7 +154,7 @@ async def test_a_rolled_back_run_is_fed_from_its_start_too(
     await write(storage, run, *"ab")
     position = await storage.log.last(thread_id)
     await write(storage, run, "c")
-    await storage.runs.finish(run.fence, Ending("interrupted", rollback=True), NOW)
+    await storage.handle(run).finish(Ending("interrupted", rollback=True), NOW)
 
     assert (
         await all_available(await followers.follow_thread(thread_id, OPTIONS, EncoderFactory(), data_only, position))
@@ -248,7 +248,7 @@ async def test_a_follower_detects_that_its_thread_was_deleted(
     storage: Storage, thread_id: ThreadId, followers: Followers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As if another process had deleted it."""
-    monkeypatch.setattr(follow, "POLL", SHORT)
+    monkeypatch.setattr("threadwire.engine.followers.POLL", SHORT)
     await storage.log.append(thread_id, [note("a")]).wait()
     with await followers.follow_thread(thread_id, OPTIONS, EncoderFactory(), data_only, START) as follower:
         assert joined(await follower.next(TIMEOUT)) == b"1:a#1\n"
@@ -385,7 +385,7 @@ async def test_following_can_end_at_a_position_or_with_a_run(
     await write(storage, first, *"ab")
     second = await accept(storage, thread_id)
     await finish(storage, first)
-    [second] = await storage.runs.claim(1, now=NOW)
+    [second] = await storage.runs.claim(1, LEASE, now=NOW)
     await write(storage, second, "c")
     await finish(storage, second)
     await storage.log.append(thread_id, [note("later")]).wait()
@@ -407,7 +407,7 @@ async def test_an_unshared_follower_detects_that_the_thread_was_deleted(
     storage: Storage, thread_id: ThreadId, followers: Followers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With and without entries."""
-    monkeypatch.setattr(follow, "POLL", SHORT)
+    monkeypatch.setattr("threadwire.engine.followers.POLL", SHORT)
     other = await store_thread(storage)
     await storage.log.append(thread_id, [note("a")]).wait()
     for each in (thread_id, other):
@@ -423,7 +423,7 @@ async def test_an_unshared_follower_detects_that_the_thread_was_deleted(
 async def test_an_unshared_follower_beyond_the_end_waits_for_later_entries(
     storage: Storage, thread_id: ThreadId, followers: Followers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(follow, "POLL", SHORT)
+    monkeypatch.setattr("threadwire.engine.followers.POLL", SHORT)
     with await followers.follow_thread_unshared(thread_id, CountingEncoder(), data_only, Seq(2)) as follower:
         await storage.log.append(thread_id, [note("a"), note("b")]).wait()
         assert joined(await follower.next(3 * SHORT)) == b""

@@ -7,12 +7,11 @@ import anyio
 import pytest
 from framing import data_only, joined
 
-from threadwire.core.encoding import Framing, Message
+from threadwire.core.encoder import Framing, Message
 from threadwire.core.entries import Entry, Json, Kind
 from threadwire.core.ids import RunId, Seq, ThreadId
-from threadwire.core.records import Ending, Run, Thread
-from threadwire.engine import follow
-from threadwire.engine.follow import Follower, Followers
+from threadwire.core.records import Ending, Run, StateSummary, Thread
+from threadwire.engine.followers import Follower, Followers
 from threadwire.engine.join import Joined, Joins
 from threadwire.errors import InvalidCursor
 from threadwire.storage.abc import Storage
@@ -63,6 +62,9 @@ class RunCounter:
     def reopened(self) -> Sequence[Message]:
         return [line(f"reopened after {self.count}")]
 
+    def deleted(self) -> Sequence[Message]:
+        return [line("deleted")]
+
 
 class ThreadCounter:
     """Numbers the custom entries of each run."""
@@ -91,8 +93,9 @@ class Counting:
     run_encoder: Callable[[], RunCounter] = RunCounter
     thread_encoder: Callable[[], ThreadCounter] = ThreadCounter
 
-    def idle(self, thread: Thread | None) -> Sequence[Message]:
-        return [line("no thread" if thread is None else f"idle with {thread.values}")]
+    def idle(self, thread: Thread | None, failed: Run | None = None) -> Sequence[Message]:
+        shown = "no thread" if thread is None else f"idle with {thread.values}"
+        return [line(shown if failed is None else f"{shown} after {failed.error}")]
 
     def up_to_date(self, thread: Thread) -> Sequence[Message]:
         return [line("up to date")]
@@ -109,7 +112,7 @@ async def thread_id(storage: Storage) -> ThreadId:
 
 
 async def finish(storage: Storage, run: Run) -> None:
-    assert await storage.runs.finish(run.fence, Ending("success"), NOW)
+    assert await storage.handle(run).finish(Ending("success"), NOW)
 
 
 async def finished_run(storage: Storage, thread_id: ThreadId, *values: str) -> Run:
@@ -307,7 +310,7 @@ async def test_a_thread_that_does_not_exist_yet_is_followed_from_its_creation(st
 async def test_a_stream_of_a_thread_that_did_not_exist_ends_only_when_the_thread_is_deleted(
     storage: Storage, joins: Joins, monkeypatch: pytest.MonkeyPatch, entries: int
 ) -> None:
-    monkeypatch.setattr(follow, "POLL", SHORT / 2)
+    monkeypatch.setattr("threadwire.engine.followers.POLL", SHORT / 2)
     thread_id = new_thread_id()
     with await joins.forever(thread_id, Counting()) as follower:
         assert await next_text(follower) == "no thread\n"
@@ -364,3 +367,59 @@ async def test_a_thread_can_be_inspected_while_a_run_is_active_and_after_it(
     await finish(storage, run)
     shown, encoder = await joins.now(thread, RunCounter)
     assert (shown, encoder) == (thread, None)
+
+
+# -- failed runs and deleted threads -----------------------------------------------------------------------------------
+
+
+async def test_an_idle_thread_is_shown_with_its_failed_run(storage: Storage, joins: Joins, thread_id: ThreadId) -> None:
+    run = await start(storage, thread_id)
+    await storage.handle(run).finish(Ending("error", error="kaboom", summary=StateSummary("error", VALUES)), NOW)
+
+    assert first_of(await joins.until_idle(thread_id, Counting())) == f"idle with {VALUES} after kaboom\n"
+    with await joins.forever(thread_id, Counting()) as follower:
+        assert await next_text(follower) == f"idle with {VALUES} after kaboom\n"
+
+
+async def test_a_failed_run_is_not_shown_once_another_has_succeeded(
+    storage: Storage, joins: Joins, thread_id: ThreadId
+) -> None:
+    run = await start(storage, thread_id)
+    await storage.handle(run).finish(Ending("error", error="kaboom", summary=StateSummary("error", VALUES)), NOW)
+    run = await start(storage, thread_id)
+    await storage.handle(run).finish(Ending("success", summary=StateSummary("idle", VALUES)), NOW)
+
+    assert first_of(await joins.until_idle(thread_id, Counting())) == f"idle with {VALUES}\n"
+
+
+async def test_deleting_the_thread_of_an_active_run_is_the_last_thing_its_subscriber_receives(
+    storage: Storage, followers: Followers, joins: Joins, thread_id: ThreadId
+) -> None:
+    await write(storage, await start(storage, thread_id), "a")
+    rest = (await joins.until_idle(thread_id, Counting())).rest
+    assert rest is not None
+
+    with rest:
+        await storage.threads.delete(thread_id)
+        followers.forget_thread(thread_id)
+
+        assert await next_text(rest) == "deleted\n"
+        assert rest.finished
+        assert await next_text(rest) is None
+
+
+async def test_deleting_a_thread_is_not_reported_after_the_end_of_its_run(
+    storage: Storage, followers: Followers, joins: Joins, thread_id: ThreadId
+) -> None:
+    run = await start(storage, thread_id)
+    rest = (await joins.until_idle(thread_id, Counting())).rest
+    assert rest is not None
+
+    with rest:
+        await finish(storage, run)
+        assert await next_text(rest) == "ended\n"
+        await storage.threads.delete(thread_id)
+        followers.forget_thread(thread_id)
+
+        assert rest.finished
+        assert await next_text(rest) is None

@@ -28,7 +28,9 @@ class Counter:
 
 async def replayed(storage: Storage, thread_id: ThreadId, after: int, upto: int) -> list[str]:
     shown: list[str] = []
-    await LogQueries(storage).replay(thread_id, Counter().feed, shown.extend, Seq(after), Seq(upto))
+    async for page in LogQueries(storage).replay(thread_id, Counter().feed, Seq(after), Seq(upto)):
+        for each in page:
+            shown.extend(each)
     return shown
 
 
@@ -38,7 +40,7 @@ async def test_entries_between_two_positions_are_replayed(storage: Storage, monk
     thread_id = await store_thread(storage)
     first = await start(storage, thread_id)
     await write(storage, first, *"abc")
-    assert await storage.runs.finish(first.fence, Ending("success"), NOW)
+    assert await storage.handle(first).finish(Ending("success"), NOW)
     second = await start(storage, thread_id)
     await write(storage, second, *"de")
     await storage.log.append(thread_id, [note("outside")]).wait()

@@ -35,7 +35,7 @@ async def test_a_run_that_ends_while_it_is_being_deleted_is_deleted(
     cancel = storage.runs.cancel
 
     async def end_first(*args: Any) -> Any:
-        await storage.runs.finish(run.fence, Ending("success"), NOW)
+        await storage.handle(run).finish(Ending("success"), NOW)
         return await cancel(*args)
 
     monkeypatch.setattr(storage.runs, "cancel", end_first)

@@ -14,9 +14,11 @@ from threadwire.core.records import Cron, Run
 from threadwire.engine.assistants import Assistants
 from threadwire.engine.checkpoints import ThreadCheckpoints
 from threadwire.engine.crons import Crons, Scheduler, zone_of
-from threadwire.engine.follow import Followers
+from threadwire.engine.followers import Followers
 from threadwire.engine.graph_access import GraphAccess
+from threadwire.engine.graph_operations import GraphTools
 from threadwire.engine.runs import Runs
+from threadwire.engine.thread_deletions import ThreadDeletions
 from threadwire.engine.threads import Threads
 from threadwire.engine.webhook_delivery import NoWebhooks
 from threadwire.engine.worker import Worker
@@ -91,9 +93,11 @@ async def harness(tmp_path: Path) -> AsyncIterator[Harness]:
                     capacity=1,
                     clock=lambda: 0,
                 )
-                graph_access = GraphAccess(registry, loop, store)
+                graph_access = GraphAccess(registry, loop, GraphTools(storage, checkpoints, store, lambda: 0))
                 followers = Followers(storage)
-                threads = Threads(storage, registry, graph_access, worker, checkpoints, store, followers, lambda: 0)
+                threads = Threads(
+                    storage, registry, graph_access, worker, checkpoints, followers, lambda: 0, ThreadDeletions()
+                )
             assistants = Assistants(storage, registry, graph_access, threads, lambda: 0)
             await assistants.ensure_graphs()
             yield Harness(storage, assistants, worker, checkpoints)
@@ -270,7 +274,7 @@ async def test_cron_of_a_clock_that_was_set_back_before_the_start_is_rescheduled
     assert (await harness.crons.get(cron.cron_id)).next_run_at == at("2026-11-15 12:01:00")
 
 
-async def test_small_correction_of_the_clock_takes_no_slot_twice(harness: Harness) -> None:
+async def test_small_correction_of_the_clock_claims_no_slot_twice(harness: Harness) -> None:
     cron = await harness.cron()
     await harness.fire_at("2026-11-15 12:05:00")
     harness.now = at("2026-11-15 11:50:00")

@@ -20,7 +20,7 @@ from threadwire.core.records import Run
 from threadwire.engine.lifecycle import Engine, open_engine
 from threadwire.engine.runs import StartRun
 from threadwire.errors import Conflict, StorageError
-from threadwire.graphs.code_source import CodeSource
+from threadwire.graphs.code_reference import CodeReference
 from threadwire.graphs.config import load_config, prepare_environment
 from threadwire.graphs.custom_persistence import Provider
 from threadwire.graphs.project_persistence import ProjectPersistence
@@ -55,14 +55,14 @@ class Gate:
         await asyncio.shield(asyncio.wrap_future(self.open))
 
 
-serialised_on = set()
+serialized_on = set()
 
 
 class Note(set):
-    "Runs code of the project when it is serialised."
+    "Runs code of the project when it is serialized."
 
     def __iter__(self):
-        serialised_on.add(threading.current_thread().name)
+        serialized_on.add(threading.current_thread().name)
         return super().__iter__()
 
 
@@ -134,7 +134,9 @@ async def serving(kind: str, registry: GraphRegistry, folder: Path) -> AsyncIter
     memory = ProjectPersistence()
     if kind in ("custom", "failing"):
         saver = InMemorySaver() if kind == "custom" else Failing()
-        memory = ProjectPersistence(saver=Provider("checkpointer", CodeSource("test", "saver"), saver, InMemorySaver))
+        memory = ProjectPersistence(
+            saver=Provider("checkpointer", CodeReference("test", "saver"), saver, InMemorySaver)
+        )
     opened = open_sqlite_storage(folder / "data") if kind == "sqlite" else open_memory_storage()
     async with opened as storage, open_engine(storage, registry, memory) as engine:
         yield storage, engine
@@ -251,14 +253,14 @@ async def test_no_acknowledged_run_or_update_is_lost(served: tuple[Storage, Engi
     assert sorted(await said(engine, thread_id)) == sorted(acknowledged)
 
 
-async def test_an_update_is_not_serialised_on_the_api_thread(
+async def test_an_update_is_not_serialized_on_the_api_thread(
     served: tuple[Storage, Engine],
 ) -> None:
     _, engine = served
     thread_id = await thread_with_a_run(engine)
     await engine.threads.update_state(thread_id, {"notes": ["a"]}, "say", None)
-    assert agent().serialised_on
-    assert {name.rpartition("-")[0] for name in agent().serialised_on} == {"threadwire"}
+    assert agent().serialized_on
+    assert {name.rpartition("-")[0] for name in agent().serialized_on} == {"threadwire"}
 
 
 async def test_an_error_of_a_custom_checkpointer_is_reported(registry: GraphRegistry, tmp_path: Path) -> None:

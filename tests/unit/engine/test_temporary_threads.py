@@ -7,11 +7,11 @@ import pytest
 from framing import data_only, joined
 from langgraph.checkpoint.memory import InMemorySaver
 
-from threadwire.core.encoding import Encoder, Message
+from threadwire.core.encoder import Encoder, Message
 from threadwire.core.entries import START, Entry
 from threadwire.core.records import Ending, Run
 from threadwire.engine.checkpoints import ThreadCheckpoints
-from threadwire.engine.follow import Followers
+from threadwire.engine.followers import Followers
 from threadwire.engine.temporary_threads import TemporaryThreadSweeper
 from threadwire.graphs.custom_persistence import CustomSaver
 from threadwire.graphs.user_loop import UserLoop
@@ -52,7 +52,7 @@ async def ended_run(storage: Storage) -> Run:
     await storage.runs.accept(new)
     run = await claim_run(storage, new.run_id)
     await write(storage, run, "said")
-    await storage.runs.finish(run.fence, Ending("success"), NOW)
+    await storage.handle(run).finish(Ending("success"), NOW)
     return run
 
 

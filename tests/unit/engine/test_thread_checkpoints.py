@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
+from structlog.testing import capture_logs
 
 from threadwire.core.ids import RunId
 from threadwire.core.records import Run
@@ -14,8 +15,9 @@ from threadwire.engine.checkpoints import ThreadCheckpoints
 from threadwire.engine.lifecycle import open_engine
 from threadwire.engine.runs import StartRun
 from threadwire.errors import BadRequest, StorageError
-from threadwire.graphs.code_source import CodeSource
+from threadwire.graphs.code_reference import CodeReference
 from threadwire.graphs.custom_persistence import CustomSaver, Provider
+from threadwire.graphs.error_messages import HIDDEN, ErrorMessages
 from threadwire.graphs.project_persistence import ProjectPersistence
 from threadwire.graphs.registry import GraphRegistry
 from threadwire.graphs.user_loop import UserLoop
@@ -39,7 +41,7 @@ class RecordingSaver(InMemorySaver):
 
 @asynccontextmanager
 async def serving(storage: Storage, registry: GraphRegistry, saver: InMemorySaver):
-    custom = Provider("checkpointer", CodeSource("test", "saver"), saver, InMemorySaver)
+    custom = Provider("checkpointer", CodeReference("test", "saver"), saver, InMemorySaver)
     async with open_engine(storage, registry, ProjectPersistence(saver=custom), clock=lambda: NOW) as engine:
         yield engine
 
@@ -127,6 +129,21 @@ async def test_an_error_of_a_custom_checkpointer_is_a_storage_error(loop):
         checkpoints = ThreadCheckpoints(storage, CustomSaver(Failing(), loop))
         with pytest.raises(StorageError, match="The project's checkpointer failed: OSError: unreachable"):
             await checkpoints.forget_run(RunId("a run"))
+
+
+async def test_the_message_of_a_custom_checkpointer_is_hidden_behind_an_id_that_the_log_has(loop):
+    class Failing(RecordingSaver):
+        async def adelete_for_runs(self, run_ids) -> None:
+            raise ConnectionRefusedError("postgres://user:secret@db")
+
+    async with open_memory_storage() as storage:
+        checkpoints = ThreadCheckpoints(storage, CustomSaver(Failing(), loop), ErrorMessages(frozenset()))
+        with capture_logs() as logs, pytest.raises(StorageError, match=rf"{HIDDEN} \(id (\w+)\)$") as raised:
+            await checkpoints.forget_run(RunId("a run"))
+        [entry] = logs
+        assert "secret" not in raised.value.message
+        assert (entry["event"], entry["error_id"] in raised.value.message) == ("checkpointer_failed", True)
+        assert "postgres://user:secret@db" in entry["stack"]
 
 
 async def test_runs_and_reads_use_a_custom_checkpointer_on_one_loop(registry):

@@ -1,14 +1,17 @@
 """Folds of whole threads: fed every entry once, shared by readers and subscribers, and cached within a limit."""
 
+import asyncio
+import threading
+
 import pytest
 from framing import data_only, joined
 
-from threadwire.core.encoding import Message
+from threadwire.core.encoder import Message
 from threadwire.core.entries import START, Entry, Kind
 from threadwire.core.ids import Seq, ThreadId
 from threadwire.core.records import FoldSnapshot
 from threadwire.engine import projections, thread_folds
-from threadwire.engine.follow import Follower, Followers
+from threadwire.engine.followers import Follower, Followers
 from threadwire.errors import InvalidCursor
 from threadwire.storage.abc import Storage
 from threadwire.testing.conformance.samples import note, store_thread
@@ -239,3 +242,173 @@ async def test_an_unknown_snapshot_is_ignored(storage: Storage, followers: Follo
     await add(storage, thread_id, "abc")
     await storage.fold_snapshots.put(thread_id, NAME, FoldSnapshot(Seq(2), b"unknown"))
     assert (await current(followers, thread_id)).fed == [1, 2, 3]
+
+
+@pytest.mark.usefixtures("snapshot_every_three")
+async def test_subscribers_store_snapshots_too(storage: Storage, followers: Followers, thread_id: ThreadId) -> None:
+    with await follow(followers, thread_id) as follower:
+        await add(storage, thread_id, "abc")
+        assert await available(follower) == b"1=a;2=ab;3=abc;"
+    stored = await storage.fold_snapshots.get(thread_id, NAME)
+    assert stored == FoldSnapshot(Seq(3), b"abc")
+
+
+async def test_a_fold_that_has_grown_much_is_stored_after_a_few_entries(
+    storage: Storage, followers: Followers, thread_id: ThreadId, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(thread_folds, "SNAPSHOT_BYTES", 4)
+    for text, stored in (("abc", None), ("d", b"abcd"), ("e", b"abcd"), ("fgh", b"abcdefgh")):
+        await add(storage, thread_id, text)
+        await current(followers, thread_id)
+        found = await storage.fold_snapshots.get(thread_id, NAME)
+        assert (None if found is None else found.data) == stored
+
+
+async def test_a_cancelled_reader_leaves_the_fold_whole(storage: Storage, thread_id: ThreadId) -> None:
+    """Loading runs in another thread, which cannot be cancelled. The next reader waits for it."""
+    await add(storage, thread_id, "abc")
+    followers = Followers(storage)
+    cancelled = asyncio.get_running_loop().create_task(current(followers, thread_id))
+    await asyncio.sleep(0)
+    cancelled.cancel()
+    assert (await current(followers, thread_id)).fed == [1, 2, 3]
+    assert cancelled.cancelled()
+
+
+# Functions of the project
+
+
+class SlowSum(Sum):
+    """A fold that calls a slow function for the entry `s`."""
+
+    started: threading.Event
+    finish: threading.Event
+
+    def calls_project_code(self, entry: Entry) -> bool:
+        return bool(entry.data["value"] == "s")
+
+    def feed(self, entry: Entry) -> list[Message]:
+        if self.calls_project_code(entry):
+            self.started.set()
+            assert self.finish.wait(TIMEOUT)
+        return super().feed(entry)
+
+
+@pytest.fixture
+def slow() -> type[SlowSum]:
+    SlowSum.created, SlowSum.started, SlowSum.finish = 0, threading.Event(), threading.Event()
+    return SlowSum
+
+
+async def until_started(fold: type[SlowSum]) -> None:
+    assert await asyncio.to_thread(fold.started.wait, TIMEOUT)
+
+
+async def test_the_loop_is_free_while_a_function_of_the_project_runs(
+    storage: Storage, followers: Followers, thread_id: ThreadId, slow: type[SlowSum]
+) -> None:
+    with await followers.follow_fold(thread_id, NAME, slow, data_only, START) as follower:
+        await add(storage, thread_id, "asb")
+        received = asyncio.get_running_loop().create_task(_received(follower, 3))
+        await until_started(slow)
+        read = asyncio.get_running_loop().create_task(followers.fold(thread_id, NAME, slow, data_only))
+        await asyncio.sleep(0)
+        assert not read.done()  # the fold belongs to the thread
+        slow.finish.set()
+        assert (await read).text == "asb"
+        assert await received == b"1=a;2=as;3=asb;"
+
+
+async def test_a_subscriber_that_leaves_meanwhile_takes_nothing_with_it(
+    storage: Storage, followers: Followers, thread_id: ThreadId, slow: type[SlowSum]
+) -> None:
+    with await followers.follow_fold(thread_id, NAME, slow, data_only, START) as follower:
+        await add(storage, thread_id, "asb")
+        leaving = asyncio.get_running_loop().create_task(_received(follower, 3))
+        await until_started(slow)
+        leaving.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await leaving
+    slow.finish.set()
+
+    fold = await followers.fold(thread_id, NAME, slow, data_only)
+    assert (fold.fed, slow.created) == ([1, 2, 3], 1)
+    with await followers.follow_fold(thread_id, NAME, slow, data_only, START) as follower:
+        assert await _received(follower, 3) == b"1=a;2=as;3=asb;"
+
+
+async def _received(follower: Follower, entries: int) -> bytes:
+    received = b""
+    while received.count(b";") < entries:
+        received += joined(await follower.next(TIMEOUT)) or b""
+    return received
+
+
+# Summaries
+
+
+class SummarizedSum(Sum):
+    def summary(self) -> bytes | None:
+        return None if self.text.endswith(" ") else self.text[-2:].encode()
+
+
+@pytest.fixture
+def summarize_from_two(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(thread_folds, "SUMMARIZE_FROM_ENTRIES", 2)
+
+
+async def summarized(followers: Followers, thread_id: ThreadId) -> SummarizedSum:
+    return await followers.fold(thread_id, NAME, SummarizedSum, data_only)
+
+
+async def summary_of(storage: Storage, thread_id: ThreadId) -> bytes | None:
+    """The summary that a restarted server finds."""
+    return await Followers(storage).fold_summary(thread_id, NAME, data_only)
+
+
+@pytest.mark.usefixtures("summarize_from_two")
+async def test_a_summary_is_valid_until_the_log_grows(
+    storage: Storage, followers: Followers, thread_id: ThreadId
+) -> None:
+    await add(storage, thread_id, "abc")
+    assert await summary_of(storage, thread_id) is None
+    await summarized(followers, thread_id)
+    assert await summary_of(storage, thread_id) == b"bc"
+    await add(storage, thread_id, "d")
+    assert await summary_of(storage, thread_id) is None
+    await summarized(followers, thread_id)
+    assert await summary_of(storage, thread_id) == b"cd"
+
+
+@pytest.mark.usefixtures("summarize_from_two")
+async def test_a_short_log_and_a_fold_that_returns_none_have_no_summary(
+    storage: Storage, followers: Followers, thread_id: ThreadId
+) -> None:
+    for text in ("a", "b "):
+        await add(storage, thread_id, text)
+        await summarized(followers, thread_id)
+        assert await summary_of(storage, thread_id) is None
+
+
+@pytest.mark.usefixtures("summarize_from_two")
+async def test_the_fold_itself_is_used_once_it_is_loaded(
+    storage: Storage, followers: Followers, thread_id: ThreadId
+) -> None:
+    await add(storage, thread_id, "abc")
+    await summarized(followers, thread_id)
+    assert await followers.fold_summary(thread_id, NAME, data_only) is None
+
+
+@pytest.mark.usefixtures("summarize_from_two")
+async def test_a_subscriber_that_waits_does_not_load_the_fold(
+    storage: Storage, followers: Followers, thread_id: ThreadId
+) -> None:
+    await add(storage, thread_id, "abc")
+    await summarized(followers, thread_id)
+    restarted = Followers(storage)
+    with await restarted.follow_fold(thread_id, NAME, SummarizedSum, data_only, Seq(3)) as follower:
+        assert await available(follower) == b""
+        assert await restarted.fold_summary(thread_id, NAME, data_only) == b"bc"
+        await add(storage, thread_id, "d")
+        assert await available(follower) == b"4=abcd;"
+    assert await summary_of(storage, thread_id) == b"cd"

@@ -13,7 +13,7 @@ from threadwire.engine.webhook_delivery import Deliverer
 from threadwire.errors import DeliveryFailed, StorageError
 from threadwire.storage.abc import Storage
 from threadwire.storage.memory import open_memory_storage
-from threadwire.testing.conformance.samples import NOW, start_on_new_thread
+from threadwire.testing.conformance.samples import LEASE, NOW, start_on_new_thread
 
 pytestmark = pytest.mark.anyio
 
@@ -58,17 +58,23 @@ async def storage() -> AsyncIterator[Storage]:
 
 async def enqueue(storage: Storage, url: str) -> None:
     run = await start_on_new_thread(storage, webhook=url)
-    await storage.runs.finish(run.fence, Ending("success"), NOW)
+    await storage.handle(run).finish(Ending("success"), NOW)
 
 
-async def the_delivery(storage: Storage) -> Delivery:
-    [delivery] = await storage.deliveries.due(2**53, limit=10)
+async def outbox(storage: Storage) -> list[Delivery]:
+    """The deliveries that are not claimed."""
+    return await storage.deliveries.claim(10, LEASE, now=2**53)
+
+
+async def the_delivery(storage: Storage, deliverer: Deliverer) -> Delivery:
+    """Claim the only delivery for the deliverer."""
+    [delivery] = await storage.deliveries.claim(10, deliverer.lease, now=2**53)
     return delivery
 
 
-async def wait_until_empty(storage: Storage) -> None:
+async def wait_until_idle(deliverer: Deliverer) -> None:
     with anyio.fail_after(TIMEOUT):
-        while await storage.deliveries.due(2**53, limit=1):  # noqa: ASYNC110 - the storage has no event to wait on
+        while deliverer.active:  # noqa: ASYNC110 - it has no event to wait on
             await anyio.sleep(0.01)
 
 
@@ -83,9 +89,12 @@ async def running(deliverer: Deliverer) -> AsyncIterator[None]:
 async def test_a_successful_delivery_is_removed(storage: Storage) -> None:
     await enqueue(storage, "https://a.example/")
     receiver = Receiver()
-    async with running(Deliverer(storage, receiver, lambda: NOW)):
-        await wait_until_empty(storage)
+    deliverer = Deliverer(storage, receiver, lambda: NOW)
+    async with running(deliverer):
+        await receiver.wait_for_calls(1)
+        await wait_until_idle(deliverer)
     assert receiver.received == ["https://a.example/"]
+    assert await outbox(storage) == []
 
 
 async def test_a_failed_delivery_is_retried_with_a_growing_delay(storage: Storage) -> None:
@@ -93,12 +102,12 @@ async def test_a_failed_delivery_is_retried_with_a_growing_delay(storage: Storag
     now = NOW
     deliverer = Deliverer(storage, Receiver(failures=100), lambda: now)
     for tries, seconds in enumerate(RETRY_AFTER, 1):
-        await deliverer.deliver(await the_delivery(storage))
-        postponed = await the_delivery(storage)
+        await deliverer.deliver(await the_delivery(storage, deliverer))
+        [postponed] = await outbox(storage)
         assert (postponed.tries, postponed.due_at) == (tries, now + seconds * 1000)
         now = postponed.due_at
-    await deliverer.deliver(await the_delivery(storage))
-    assert await storage.deliveries.due(2**53, limit=1) == [], "it is abandoned in the end"
+    await deliverer.deliver(await the_delivery(storage, deliverer))
+    assert await outbox(storage) == [], "it is abandoned in the end"
 
 
 async def test_a_receiver_that_recovers_gets_the_delivery(storage: Storage) -> None:
@@ -107,11 +116,11 @@ async def test_a_receiver_that_recovers_gets_the_delivery(storage: Storage) -> N
     receiver = Receiver(failures=2)
     deliverer = Deliverer(storage, receiver, lambda: now)
     for _ in range(3):
-        delivery = await the_delivery(storage)
+        delivery = await the_delivery(storage, deliverer)
         now = delivery.due_at
         await deliverer.deliver(delivery)
     assert len(receiver.received) == 3
-    assert await storage.deliveries.due(2**53, limit=1) == []
+    assert await outbox(storage) == []
 
 
 async def test_a_dead_receiver_does_not_delay_others(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,7 +134,7 @@ async def test_a_dead_receiver_does_not_delay_others(storage: Storage, monkeypat
         await enqueue(storage, "https://alive.example/")
         await receiver.wait_for_calls(4)
     assert receiver.received == ["https://dead.example/"] * 3 + ["https://alive.example/"]
-    assert len(await storage.deliveries.due(2**53, limit=10)) == 3, "undelivered ones stay in the outbox"
+    assert len(await outbox(storage)) == 3, "undelivered ones stay in the outbox"
 
 
 async def test_concurrent_deliveries_are_limited(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -154,6 +163,26 @@ async def test_a_storage_error_does_not_stop_the_deliverer(storage: Storage, mon
 
     monkeypatch.setattr(storage.deliveries, "remove", failing)
     receiver = Receiver()
-    async with running(Deliverer(storage, receiver, lambda: NOW)):
-        await wait_until_empty(storage)
+    deliverer = Deliverer(storage, receiver, lambda: NOW)
+    async with running(deliverer):
+        await receiver.wait_for_calls(3)
+        await wait_until_idle(deliverer)
     assert len(receiver.received) == 3, "at least once"
+    assert await outbox(storage) == []
+
+
+async def test_two_deliverers_send_a_webhook_once(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(webhook_delivery, "POLL_INTERVAL", 0.01)
+    receivers = [Receiver(), Receiver()]
+    deliverers = [Deliverer(storage, receiver, lambda: NOW) for receiver in receivers]
+    urls = [f"https://{number}.example/" for number in range(20)]
+    async with running(deliverers[0]), running(deliverers[1]):
+        for url in urls:
+            await enqueue(storage, url)
+        with anyio.fail_after(TIMEOUT):
+            while len(receivers[0].received + receivers[1].received) < len(urls):  # noqa: ASYNC110 - no event for both
+                await anyio.sleep(0.01)
+        for deliverer in deliverers:
+            await wait_until_idle(deliverer)
+    assert sorted(receivers[0].received + receivers[1].received) == sorted(urls)
+    assert await outbox(storage) == []

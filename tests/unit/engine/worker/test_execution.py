@@ -71,8 +71,8 @@ async def test_a_slot_reserved_for_a_run_being_accepted_is_not_given_to_another(
 ) -> None:
     async with running_worker(storage, registry, capacity=1) as worker:
         thread_id = await store_thread(storage)
-        with worker.reserve_slot(thread_id) as start, worker.reserve_slot(thread_id) as another:
-            assert start is not None
+        with worker.reserve_slot(thread_id) as slot, worker.reserve_slot(thread_id) as another:
+            assert slot is not None
             assert another is None
             waiting = await accept_run(storage, "hears", input={"said": []})
             worker.hint()
@@ -80,8 +80,9 @@ async def test_a_slot_reserved_for_a_run_being_accepted_is_not_given_to_another(
             assert await status_of(storage, waiting) == "pending"
 
             new = a_run(thread_id, graph_id="hears", kwargs={"input": {"said": []}})
-            accepted = await storage.runs.accept(new, start=start)
+            accepted = await storage.runs.accept(new, claim=slot.lease)
             assert accepted.started
+            slot.start(accepted.run)
         await ended(storage, accepted.run)
         await ended(storage, waiting)
 
@@ -91,10 +92,11 @@ async def test_a_run_that_has_started_occupies_one_slot_while_it_is_being_accept
 ) -> None:
     async with running_worker(storage, registry, capacity=2) as worker:
         thread_id = await store_thread(storage)
-        with worker.reserve_slot(thread_id) as start:
-            assert start is not None
+        with worker.reserve_slot(thread_id) as slot:
+            assert slot is not None
             new = a_run(thread_id, graph_id="hears", kwargs={"input": {"said": []}})
-            accepted = await storage.runs.accept(new, start=start)
+            accepted = await storage.runs.accept(new, claim=slot.lease)
+            slot.start(accepted.run)
             with worker.reserve_slot(await store_thread(storage)) as another:
                 assert another is not None
         await ended(storage, accepted.run)

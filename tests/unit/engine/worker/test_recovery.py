@@ -7,9 +7,11 @@ import pytest
 from worker_harness import HOLD_KWARGS, TIMEOUT, accept_run, ended, is_holding, running_worker, status_of, wait_for_log
 
 from threadwire.core.entries import Kind
+from threadwire.core.records import Lease
 from threadwire.graphs.registry import GraphRegistry
 from threadwire.storage.abc import Storage
 from threadwire.testing.conformance.samples import (
+    LEASE,
     NOW,
     a_run,
     accept,
@@ -69,14 +71,14 @@ async def test_a_run_accepted_while_a_drain_starts_is_released(
     """Its slot was reserved before the drain, so it is claimed as it is accepted, and must not stay claimed."""
     thread_id = await store_thread(storage)
     async with running_worker(storage, registry) as worker, anyio.create_task_group() as tasks:
-        with worker.reserve_slot(thread_id) as start:
-            assert start is not None
+        with worker.reserve_slot(thread_id) as slot:
+            assert slot is not None
             tasks.start_soon(worker.drain, 0)
             await anyio.wait_all_tasks_blocked()
-            accepted = await storage.runs.accept(
-                a_run(thread_id, graph_id="holds", kwargs=HOLD_KWARGS), start=worker.start
-            )
+            new = a_run(thread_id, graph_id="holds", kwargs=HOLD_KWARGS)
+            accepted = await storage.runs.accept(new, claim=slot.lease)
             assert accepted.started
+            slot.start(accepted.run)
     released = await the_run(storage, accepted.run.run_id)
     assert (released.status, released.attempt, released.crashes) == ("pending", 1, 0)
 
@@ -110,7 +112,7 @@ async def test_a_run_that_is_released_records_what_it_answers_once(
         storage, asking.thread_id, graph_id="holds_after_answer", kwargs=resume, owner="ada", via="langgraph"
     )
     for _ in range(attempts_before_the_start):
-        await storage.runs.release((await claim_run(storage, run.run_id)).fence, NOW)
+        await storage.handle(await claim_run(storage, run.run_id)).release(NOW)
     first = attempts_before_the_start + 1
     async with running_worker(storage, registry):
         await wait_for_log(storage, run, is_holding(first))
@@ -135,10 +137,11 @@ async def test_a_recovered_run_resumes_from_its_checkpoint_and_applies_its_input
 ) -> None:
     """5.2, 5.4 - 5.6, 2.5: the first worker counts as dead, and its writes are rejected"""
     run = await accept_run(storage, "holds", **HOLD_KWARGS)
-    async with running_worker(storage, registry):
+    async with running_worker(storage, registry) as worker:
         await wait_for_log(storage, run, is_holding())
         checkpoint = await storage.checkpoints.newest(run.thread_id)
-        [recovered] = await storage.runs.recover(NOW)
+        await storage.runs.renew(Lease(worker.lease.worker, 0))  # so that its lease has expired
+        [recovered] = await storage.runs.reclaim(NOW)
         assert (recovered.status, recovered.crashes) == ("pending", 1)
 
         async with running_worker(storage, registry):
@@ -164,7 +167,7 @@ async def test_a_run_that_crashed_before_its_first_checkpoint_gets_its_input(
 ) -> None:
     """5.5"""
     run = await start_on_new_thread(storage, graph_id="hears", kwargs={"input": {"said": ["hello"]}})
-    await storage.runs.recover(NOW)
+    await storage.runs.reclaim(NOW)
     async with running_worker(storage, registry):
         await ended(storage, run)
 
@@ -181,8 +184,8 @@ async def test_a_run_on_a_thread_with_history_gets_its_input_again_if_it_has_no_
     async with running_worker(storage, registry):
         await ended(storage, first)
     second = await accept(storage, first.thread_id, graph_id="hears", kwargs={"input": {"said": ["again"]}})
-    await storage.runs.claim(1, now=NOW)
-    await storage.runs.recover(NOW)
+    await storage.runs.claim(1, LEASE, now=NOW)
+    await storage.runs.reclaim(NOW)
     async with running_worker(storage, registry):
         await ended(storage, second)
 

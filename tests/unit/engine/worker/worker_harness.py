@@ -10,6 +10,7 @@ import anyio
 from threadwire.core.entries import START, Entry, Kind
 from threadwire.core.records import Run
 from threadwire.engine.checkpoints import ThreadCheckpoints
+from threadwire.engine.leases import LeaseKeeper
 from threadwire.engine.worker import Worker
 from threadwire.graphs.project_persistence import ProjectPersistence
 from threadwire.graphs.registry import GraphRegistry
@@ -64,6 +65,12 @@ async def hold_after_answer(state: State) -> State:
     return {"said": [answer]}
 
 
+async def block(state: State) -> State:
+    seen.append("blocking")
+    gates[state["gate"]].result(10)
+    return {"said": ["blocked"]}
+
+
 def hold_in_thread(state: State) -> State:
     seen.append("holding")
     gates[state["gate"]].result(10)
@@ -90,6 +97,7 @@ hears = chain(hear)
 holds = chain(hear, hold)
 holds_on = chain(hear, hold_on)
 holds_after_answer = chain(hold_after_answer)
+blocks = chain(block)
 holds_in_thread = chain(hear, hold_in_thread)
 leaves_behind = chain(leave_behind)
 
@@ -143,7 +151,7 @@ async def fails_to_close():
 
 
 NAMES = ("hears", "holds", "holds_on", "holds_after_answer", "holds_in_thread", "leaves_behind", "cancels", "unmade")
-NAMES += ("watches", "swallows", "translates", "fails_to_close")
+NAMES += ("blocks", "watches", "swallows", "translates", "fails_to_close")
 
 
 HOLD_KWARGS = {"input": {"said": ["hello"], "gate": "gate"}}
@@ -154,7 +162,9 @@ def graphs_module() -> ModuleType:
 
 
 @asynccontextmanager
-async def running_worker(storage: Storage, registry: GraphRegistry, *, capacity: int = 4) -> AsyncIterator[Worker]:
+async def running_worker(
+    storage: Storage, registry: GraphRegistry, *, capacity: int = 4, shares_queue: bool = False
+) -> AsyncIterator[Worker]:
     with UserLoop("test") as loop:
         async with ProjectPersistence().open_store(loop, storage.items, lambda: NOW) as store:
             worker = Worker(
@@ -165,6 +175,7 @@ async def running_worker(storage: Storage, registry: GraphRegistry, *, capacity:
                 store=store,
                 capacity=capacity,
                 clock=lambda: NOW,
+                shares_queue=shares_queue,
             )
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(worker.work)
@@ -174,6 +185,16 @@ async def running_worker(storage: Storage, registry: GraphRegistry, *, capacity:
             finally:
                 with anyio.CancelScope(shield=True):
                     await worker.drain(0)
+
+
+@asynccontextmanager
+async def keeping(leases: LeaseKeeper) -> AsyncIterator[None]:
+    """Pass on the hints of the storage to the worker."""
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(leases.work)
+        await anyio.wait_all_tasks_blocked()
+        yield
+        tasks.cancel_scope.cancel()
 
 
 async def wait_for_log(storage: Storage, run: Run, enough: Callable[[list[Entry]], bool]) -> list[Entry]:
@@ -200,11 +221,11 @@ def is_holding(attempt: int = 1) -> Callable[[list[Entry]], bool]:
     return holds
 
 
-async def wait_until_holding() -> None:
+async def wait_until_holding(node: str = "holding") -> None:
     """Return once the sync node that holds has started. Its task entry comes earlier, and a run cancelled in between
     never calls the node."""
     with anyio.fail_after(TIMEOUT):
-        while "holding" not in graphs_module().seen:  # noqa: ASYNC110 - the node runs on another loop
+        while node not in graphs_module().seen:  # noqa: ASYNC110 - the node runs on another loop
             await anyio.sleep(0.005)
 
 

@@ -13,7 +13,7 @@ import pytest
 from threadwire.core.entries import Draft, Kind
 from threadwire.core.ids import ThreadId, uuid7
 from threadwire.core.records import Run
-from threadwire.engine import outcomes
+from threadwire.engine import run_outcome
 from threadwire.engine.lifecycle import Engine, open_engine
 from threadwire.engine.runs import StartRun
 from threadwire.graphs.config import load_config
@@ -37,7 +37,7 @@ async def served(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[tuple[Storage, Engine]]:
     monkeypatch.setattr(sys, "path", list(sys.path))
-    monkeypatch.setattr(outcomes, "POLL", 3600.0)  # polling is not under test
+    monkeypatch.setattr(run_outcome, "POLL", 3600.0)  # polling is not under test
     (tmp_path / "agent.py").write_text(GRAPH)
     (tmp_path / "langgraph.json").write_text(json.dumps({"graphs": {"agent": "./agent.py:graph"}}))
     opened = open_sqlite_storage(tmp_path / "data") if request.param == "sqlite" else open_memory_storage()

@@ -13,16 +13,17 @@ from typing import Any, Literal
 
 import anyio
 
+from threadwire.core.access_filter import AccessFilter
 from threadwire.core.entries import Draft, Kind
 from threadwire.core.ids import ThreadId, uuid7
 from threadwire.core.records import RequestedTtl, StateSummary, Supersteps, Thread, Ttl
+from threadwire.engine.access import allowed
 from threadwire.engine.checkpoints import ThreadCheckpoints
 from threadwire.engine.clock import Clock
+from threadwire.engine.graph_operations import BuildState, NewestState
 from threadwire.engine.threads import Threads, already_exists, graph_not_assigned, graph_of
 from threadwire.errors import Conflict, GraphFailed, GraphUnavailable, NotFound
-from threadwire.graphs import state
 from threadwire.graphs.registry import GraphRegistry
-from threadwire.graphs.store import StoreProvider
 from threadwire.storage.abc import Storage
 
 
@@ -36,14 +37,13 @@ class _History:
     summary: StateSummary
 
 
-class SeededThreads:
+class ThreadsWithHistory:
     def __init__(
         self,
         storage: Storage,
         registry: GraphRegistry,
         threads: Threads,
         checkpoints: ThreadCheckpoints,
-        store: StoreProvider,
         clock: Clock,
         default_ttl: Ttl | None = None,
     ) -> None:
@@ -51,7 +51,6 @@ class SeededThreads:
         self._registry = registry
         self._threads = threads
         self._checkpoints = checkpoints
-        self._store = store
         self._clock = clock
         self._default_ttl = default_ttl
 
@@ -67,33 +66,40 @@ class SeededThreads:
         """Create a thread in the state these updates lead to. If the thread exists, raise `Conflict` or return it
         unchanged."""
         thread = self._threads.new(thread_id, metadata, self._default_ttl if ttl == "usual" else ttl, owner)
-        if (existing := await self._storage.threads.get(thread.thread_id)) is not None:
-            return _existing_or_conflict(existing, if_exists)
-        graph_id, store = self._graph(thread), self._store.for_owner(owner)
-        saver = self._checkpoints.saver(durability="sync")
+        thread, access = await self._threads.authorize_new(thread, if_exists)
+        if await self._storage.threads.get(thread.thread_id, with_state=False) is not None:
+            return await self._existing_or_conflict(thread.thread_id, access, if_exists)
+        graph_id = self._graph(thread)
         async with self._staging(thread) as staging_id:
             configurable = {"thread_id": staging_id, "checkpoint_ns": ""}
             checkpoint_id, summary = await self._threads.call_graph(
                 graph_id,
                 configurable,
-                lambda graph: state.build(graph, saver, store, configurable, supersteps),
+                BuildState(configurable, supersteps, owner),
                 "threads.update",
             )
             try:
                 return await self._create(thread, _History("supersteps", staging_id, checkpoint_id, summary))
             except Conflict:  # another request has created it meanwhile
-                return _existing_or_conflict(await self._threads.get(thread.thread_id), if_exists)
+                return await self._existing_or_conflict(thread.thread_id, access, if_exists)
 
     async def copy_of(self, thread_id: ThreadId) -> Thread:
         """Create a thread with the same history and state. A copy of a busy thread has its newest durable state."""
         self._checkpoints.require_copying()
         source = await self._threads.get(thread_id)
         thread = self._threads.new(None, source.metadata, source.ttl, source.owner)
+        await allowed("threads", "create", {"thread_id": thread.thread_id})  # may reject; the metadata is the source's
         async with self._staging(thread) as staging_id:
             await self._checkpoints.copy(thread_id, staging_id)
             source = await self._threads.get(thread_id)  # it may have been deleted before its checkpoints were copied
             thread = replace(thread, metadata=source.metadata, config=source.config, ttl=source.ttl)
             return await self._create(thread, await self._copied_history(source, staging_id))
+
+    async def _existing_or_conflict(self, thread_id: ThreadId, access: AccessFilter, if_exists: str) -> Thread:
+        existing = await self._storage.threads.get(thread_id, access=access)
+        if existing is None or if_exists != "do_nothing":
+            raise already_exists(thread_id)
+        return existing
 
     async def _copied_history(self, source: Thread, staging_id: ThreadId) -> _History:
         newest = await self._checkpoints.newest(staging_id)
@@ -103,12 +109,11 @@ class SeededThreads:
 
     async def _copied_state(self, source: Thread, staging_id: ThreadId) -> StateSummary:
         """The state of the copied checkpoints, or the source's last stored state if its graph cannot be called."""
-        saver = self._checkpoints.saver()
         try:
             _, summary = await self._threads.call_graph(
                 graph_of(source.metadata) or "",
                 {"thread_id": staging_id, "checkpoint_ns": ""},
-                lambda graph: state.newest(graph, saver, staging_id),
+                NewestState(staging_id),
                 config_from=source.thread_id,
             )
         except (GraphUnavailable, GraphFailed):
@@ -152,9 +157,3 @@ class SeededThreads:
 
 def _stored_state(source: Thread) -> StateSummary:
     return StateSummary("interrupted" if source.interrupts else "idle", source.values, source.interrupts)
-
-
-def _existing_or_conflict(existing: Thread, if_exists: str) -> Thread:
-    if if_exists == "do_nothing":
-        return existing
-    raise already_exists(existing.thread_id)

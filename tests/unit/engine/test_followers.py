@@ -6,17 +6,18 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 
 import anyio
+import anyio.lowlevel
 import pytest
 from framing import data_only, joined
 
-from threadwire.core.encoding import Message
+from threadwire.core.encoder import Message
 from threadwire.core.entries import START, Draft, Entry, Kind
 from threadwire.core.ids import RunId, Seq, ThreadId
 from threadwire.core.records import Ending, Run
-from threadwire.engine import follow, projections
-from threadwire.engine.follow import Follower, Followers
+from threadwire.engine import projections
+from threadwire.engine.followers import Follower, Followers
 from threadwire.storage.abc import Log, Storage, Wakeup
-from threadwire.testing.conformance.samples import NOW, accept, start_on_new_thread, write
+from threadwire.testing.conformance.samples import LEASE, NOW, accept, start_on_new_thread, write
 
 pytestmark = pytest.mark.anyio
 
@@ -51,7 +52,7 @@ def frame_of(entry: Entry) -> bytes:
 
 
 async def finish(storage: Storage, run: Run) -> None:
-    assert await storage.runs.finish(run.fence, Ending("success"), NOW)
+    assert await storage.handle(run).finish(Ending("success"), NOW)
 
 
 async def all_of(follower: Follower) -> bytes:
@@ -118,7 +119,7 @@ async def test_a_timeout_returns_empty_bytes_and_is_not_the_end(
 async def test_a_timeout_longer_than_the_poll_interval_is_respected(
     run: Run, followers: Followers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(follow, "POLL", SHORT / 2)
+    monkeypatch.setattr("threadwire.engine.followers.POLL", SHORT / 2)
     with anyio.fail_after(20 * SHORT), followers.follow(run, OPTIONS, CountingEncoder(), data_only, START) as follower:
         assert joined(await follower.next(SHORT)) == b""
 
@@ -130,7 +131,7 @@ async def test_entries_without_frames_do_not_extend_the_timeout(
 
     async def write_tokens() -> None:
         while True:
-            await storage.log.append(run.thread_id, [Draft(Kind.MESSAGES, [0, "x"])], run.fence).wait()
+            await storage.handle(run).append([Draft(Kind.MESSAGES, [0, "x"])]).wait()
             await anyio.sleep(0.005)
 
     with anyio.fail_after(1), followers.follow(run, OPTIONS, CountingEncoder(), data_only, START) as follower:
@@ -181,7 +182,7 @@ async def test_a_follower_sees_only_its_own_run(storage: Storage, run: Run, foll
     queued = await accept(storage, run.thread_id)
     await write(storage, run, "first")
     await finish(storage, run)
-    [second] = await storage.runs.claim(1, now=NOW)
+    [second] = await storage.runs.claim(1, LEASE, now=NOW)
     assert second.run_id == queued.run_id
     await write(storage, second, "second")
     await finish(storage, second)
@@ -460,7 +461,7 @@ async def test_a_follower_of_a_forgotten_run_continues(storage: Storage, run: Ru
 async def test_the_least_recently_used_projection_is_evicted(
     storage: Storage, followers: Followers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(follow, "MAX_PROJECTIONS", 2)
+    monkeypatch.setattr("threadwire.engine.followers.MAX_PROJECTIONS", 2)
     runs = [await start_on_new_thread(storage) for _ in range(3)]
     encoders: dict[str, CountingEncoder] = {run.run_id: CountingEncoder() for run in runs}
 
@@ -472,3 +473,63 @@ async def test_the_least_recently_used_projection_is_evicted(
         visit(each)
 
     assert [encoders[run.run_id].created for run in runs] == [1, 2, 1]
+
+
+async def test_projections_are_evicted_until_their_frames_fit(
+    storage: Storage, followers: Followers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("threadwire.engine.followers.MAX_CACHED_BYTES", 20)
+    runs, encoder = [await start_on_new_thread(storage) for _ in range(3)], CountingEncoder()
+    for run in runs:
+        await write(storage, run, "0123456")
+        with followers.follow(run, OPTIONS, encoder, data_only, START) as follower:
+            await follower.next(TIMEOUT)
+
+    for created, run in ((3, runs[2]), (3, runs[1]), (4, runs[0])):
+        with followers.follow(run, OPTIONS, encoder, data_only, START) as follower:
+            assert joined(await follower.next(TIMEOUT)) == b"2:0123456\n"
+        assert encoder.created == created
+
+
+# -- large entries, and unused projections ----------------------------------------------------------------------------
+
+
+async def test_others_run_between_two_large_entries(
+    storage: Storage, run: Run, followers: Followers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(projections, "MAX_ENCODED_BYTES", 100)
+    await write(storage, run, "small", "large" * 30, "large" * 30, "small", "large" * 30)
+    await finish(storage, run)
+    encoder = CountingEncoder()
+    fed: list[int] = []
+
+    async def observe() -> None:
+        while True:
+            fed.append(len(encoder.fed))
+            await anyio.lowlevel.checkpoint()
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(observe)
+        assert await all_of(followers.follow(run, OPTIONS, encoder, data_only, START)) == await log_of(storage, run)
+        tasks.cancel_scope.cancel()
+    assert {3, 4, 6} <= set(fed)
+
+
+async def test_projection_that_was_not_used_for_a_while_is_dropped(
+    storage: Storage, run: Run, followers: Followers
+) -> None:
+    encoder = CountingEncoder()
+    await write(storage, run, "one")
+    with followers.follow(run, OPTIONS, encoder, data_only, START) as follower:
+        await follower.next(TIMEOUT)
+        for _ in range(3):
+            followers.drop_unused()  # it has a subscriber
+        followers.follow(run, OPTIONS, encoder, data_only, START)
+        assert encoder.created == 1
+    followers.drop_unused()
+    followers.follow(run, OPTIONS, encoder, data_only, START)
+    assert encoder.created == 1
+    followers.drop_unused()
+    followers.drop_unused()
+    followers.follow(run, OPTIONS, encoder, data_only, START)
+    assert encoder.created == 2

@@ -5,7 +5,7 @@ from threadwire.core.ids import Seq
 from threadwire.core.records import Run
 from threadwire.core.state_fold import JsonState
 from threadwire.engine.entry_readers import PAGE
-from threadwire.engine.follow import POLL
+from threadwire.engine.followers import POLL
 from threadwire.storage.abc import Storage
 
 
@@ -31,7 +31,8 @@ async def wait_for_outcome(storage: Storage, run: Run) -> Json:
 
 
 async def _was_deleted(storage: Storage, run: Run, cursor: Seq) -> bool:
-    """Whether a run has neither a row nor entries after `cursor`. A rolled-back run has no row, but a final entry."""
+    """Whether a run has neither a row nor entries after `cursor`. A rolled-back run has no row, but it has a final
+    entry."""
     return await storage.runs.get(run.run_id) is None and not await storage.log.read(
         run.thread_id, cursor, limit=1, run_id=run.run_id
     )

@@ -10,15 +10,17 @@ from threadwire.core.ids import ThreadId, uuid7
 from threadwire.core.records import ThreadQuery, Ttl, Update
 from threadwire.engine.checkpoints import ThreadCheckpoints
 from threadwire.engine.expiry import Expiry, ExpirySweeper
-from threadwire.engine.follow import Followers
+from threadwire.engine.followers import Followers
 from threadwire.engine.lifecycle import open_engine
 from threadwire.engine.runs import StartRun
+from threadwire.engine.thread_deletions import ThreadDeletions
 from threadwire.errors import BadRequest, Conflict
-from threadwire.graphs.code_source import CodeSource
+from threadwire.graphs.code_reference import CodeReference
 from threadwire.graphs.custom_persistence import CustomSaver, Provider
 from threadwire.graphs.project_persistence import ProjectPersistence
 from threadwire.graphs.registry import GraphRegistry
 from threadwire.graphs.user_loop import UserLoop
+from threadwire.storage.abc import Storage
 from threadwire.storage.memory import open_memory_storage
 from threadwire.testing.conformance.samples import NOW, new_thread_id, store_thread
 
@@ -49,7 +51,9 @@ class CapableSaver(InMemorySaver):
 async def serving(registry: GraphRegistry, saver: InMemorySaver | None = None):
     memory = ProjectPersistence()
     if saver is not None:
-        memory = ProjectPersistence(saver=Provider("checkpointer", CodeSource("test", "saver"), saver, InMemorySaver))
+        memory = ProjectPersistence(
+            saver=Provider("checkpointer", CodeReference("test", "saver"), saver, InMemorySaver)
+        )
     async with open_memory_storage() as storage, open_engine(storage, registry, memory) as engine:
         yield storage, engine
 
@@ -69,7 +73,7 @@ async def thread_with_a_run(engine) -> ThreadId:
 async def test_the_log_of_a_copy_starts_with_its_state(registry, saver):
     async with serving(registry, saver) as (storage, engine):
         source = await thread_with_a_run(engine)
-        copy = await engine.seeded_threads.copy_of(source)
+        copy = await engine.threads_with_history.copy_of(source)
         newest = (await engine.threads.state(copy.thread_id))["checkpoint_id"]
         assert (copy.values, copy.status) == ({"n": 5}, "idle")
         (entry,) = await storage.log.read(copy.thread_id, START)
@@ -79,7 +83,7 @@ async def test_the_log_of_a_copy_starts_with_its_state(registry, saver):
 
 async def test_a_thread_from_supersteps_starts_with_their_final_state(registry, saver):
     async with serving(registry, saver) as (storage, engine):
-        created = await engine.seeded_threads.from_supersteps(STEPS, None, {"graph_id": "agent"})
+        created = await engine.threads_with_history.from_supersteps(STEPS, None, {"graph_id": "agent"})
         assert (created.values, created.status) == ({"n": 2}, "idle")
         (entry,) = await storage.log.read(created.thread_id, START)
         assert (entry.data["cause"], entry.data["values"]) == ("supersteps", {"n": 2})
@@ -91,7 +95,7 @@ async def test_a_failure_leaves_neither_a_thread_nor_checkpoints(registry, saver
         chosen = new_thread_id()
         invalid = [[Update("__start__", {"n": 1})], [Update("unknown", {})]]
         with pytest.raises(BadRequest, match="Node unknown does not exist"):
-            await engine.seeded_threads.from_supersteps(invalid, chosen, {"graph_id": "agent"})
+            await engine.threads_with_history.from_supersteps(invalid, chosen, {"graph_id": "agent"})
         assert await storage.threads.count(ThreadQuery()) == 0
         used_saver = saver or storage.checkpoints.saver()
         assert [found async for found in used_saver.alist(None)] == []
@@ -109,11 +113,11 @@ async def test_a_concurrent_creation_raises_a_conflict_and_leaves_the_other_thre
 
         monkeypatch.setattr(type(storage.threads), "create", lambda self, *a, **k: create_twice(*a, **k))
         with pytest.raises(Conflict):
-            await engine.seeded_threads.from_supersteps(STEPS, chosen, {"graph_id": "agent"})
+            await engine.threads_with_history.from_supersteps(STEPS, chosen, {"graph_id": "agent"})
         assert await storage.log.last(chosen) == 0
         assert [found async for found in storage.checkpoints.saver().alist(None)] == []
         chosen = new_thread_id()
-        existing = await engine.seeded_threads.from_supersteps(STEPS, chosen, {"graph_id": "agent"}, "do_nothing")
+        existing = await engine.threads_with_history.from_supersteps(STEPS, chosen, {"graph_id": "agent"}, "do_nothing")
         assert existing.thread_id == chosen
 
 
@@ -121,7 +125,7 @@ async def test_a_copy_of_a_thread_whose_graph_was_removed_has_the_last_stored_st
     async with serving(registry) as (storage, engine):
         source = await thread_with_a_run(engine)
         await engine.threads.update(source, {"graph_id": "removed"})
-        copy = await engine.seeded_threads.copy_of(source)
+        copy = await engine.threads_with_history.copy_of(source)
         assert (copy.values, copy.status) == ({"n": 5}, "idle")
         assert (await storage.checkpoints.newest(copy.thread_id)) == (await storage.checkpoints.newest(source))
 
@@ -130,7 +134,7 @@ async def test_operations_the_custom_checkpointer_lacks_are_rejected(registry):
     async with serving(registry, InMemorySaver()) as (_, engine):
         thread_id = await thread_with_a_run(engine)
         with pytest.raises(BadRequest, match="cannot be copied: the project's checkpointer has no `acopy_thread`"):
-            await engine.seeded_threads.copy_of(thread_id)
+            await engine.threads_with_history.copy_of(thread_id)
         with pytest.raises(BadRequest, match="cannot be pruned: the project's checkpointer has no `aprune`"):
             await engine.threads.prune([thread_id], "keep_latest")
         with pytest.raises(BadRequest, match="does not report the size of its checkpoints"):
@@ -152,21 +156,38 @@ async def test_expired_threads_are_deleted_from_a_custom_checkpointer():
             deleted = await store_thread(storage, ttl=Ttl(1))
             pruned = await store_thread(storage, ttl=Ttl(1, "keep_latest"))
             saver.storage[deleted][""]["c"] = (("", b""), ("", b""), None)
-            checkpoints = ThreadCheckpoints(storage, CustomSaver(saver, loop))
-            sweeper = ExpirySweeper(storage, checkpoints, Followers(storage), Expiry(), lambda: NOW + 60_000)
-            assert await sweeper.sweep() == 2
+            assert await sweeper_of(storage, ThreadCheckpoints(storage, CustomSaver(saver, loop))).sweep() == 2
             assert (deleted in saver.storage, saver.pruned) == (False, [pruned])
 
 
-async def test_threads_do_not_expire_if_the_custom_checkpointer_cannot_delete_them():
-    class Minimal(InMemorySaver):
-        adelete_thread = InMemorySaver.__base__.adelete_thread
+class CannotDelete(CapableSaver):
+    adelete_thread = InMemorySaver.__base__.adelete_thread
 
+
+@pytest.mark.parametrize(
+    ("saver", "strategy", "missing"),
+    [(CannotDelete(), "delete", "adelete_thread"), (InMemorySaver(), "keep_latest", "aprune")],
+)
+async def test_threads_do_not_expire_if_the_custom_checkpointer_cannot_do_it(saver, strategy, missing):
     async with open_memory_storage() as storage:
         with UserLoop("test") as loop:
-            thread_id = await store_thread(storage, ttl=Ttl(1))
-            checkpoints = ThreadCheckpoints(storage, CustomSaver(Minimal(), loop))
-            sweeper = ExpirySweeper(storage, checkpoints, Followers(storage), Expiry(), lambda: NOW + 60_000)
+            thread_id = await store_thread(storage, ttl=Ttl(1, strategy))
+            checkpoints = ThreadCheckpoints(storage, CustomSaver(saver, loop))
+            with pytest.raises(BadRequest, match=f"has no `{missing}`"):
+                await sweeper_of(storage, checkpoints).sweep()
+            assert (await storage.threads.get(thread_id)).ttl == Ttl(1, strategy)
+
+
+async def test_threads_are_pruned_by_a_custom_checkpointer_that_cannot_delete_others():
+    saver = CannotDelete()
+    async with open_memory_storage() as storage:
+        with UserLoop("test") as loop:
+            await store_thread(storage, ttl=Ttl(0.5))  # due before the other
+            thread_id = await store_thread(storage, ttl=Ttl(1, "keep_latest"))
             with pytest.raises(BadRequest, match="has no `adelete_thread`"):
-                await sweeper.sweep()
-            assert await storage.threads.get(thread_id) is not None
+                await sweeper_of(storage, ThreadCheckpoints(storage, CustomSaver(saver, loop))).sweep()
+            assert saver.pruned == [thread_id]
+
+
+def sweeper_of(storage: Storage, checkpoints: ThreadCheckpoints) -> ExpirySweeper:
+    return ExpirySweeper(storage, checkpoints, Followers(storage), ThreadDeletions(), Expiry(), lambda: NOW + 60_000)

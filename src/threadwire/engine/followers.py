@@ -1,29 +1,39 @@
 """Following a run, or a thread across many runs: replay, then live, from one cursor. There is no separate live path.
 
 A *follower* is one subscriber: a cursor into the frames of a shared projection. A subscriber whose cursor lies before
-the frames that are still retained gets a replay of its own until it has caught up. One that supplies its own encoder
-always does.
+the frames that are still retained gets a replay of its own until it has caught up. A subscriber that supplies its own
+encoder always gets its own replay.
 """
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from functools import partial
 from types import TracebackType
 from typing import NamedTuple
 
-from threadwire.core.encoding import Encoder, Framing
-from threadwire.core.entries import check_cursor
+import anyio
+
+from threadwire.core.access_filter import EVERYTHING, AccessFilter
+from threadwire.core.encoder import Encoder, Framing
+from threadwire.core.entries import START, check_cursor
 from threadwire.core.ids import RunId, Seq, ThreadId
 from threadwire.core.records import Run
 from threadwire.engine.entry_readers import RunEntries, ThreadEntries
 from threadwire.engine.projections import Projection, Reader, Replay
+from threadwire.engine.sized_cache import SizedCache
 from threadwire.engine.thread_folds import F, ThreadFolds, WholeThreadEntries
 from threadwire.storage.abc import Log, Storage, Wakeup
 
 MAX_PROJECTIONS = 64
-"""How many projections are cached for subscribers that may return. Those in use also live outside the cache."""
+"""How many projections are cached for subscribers that may return. Projections in use stay alive even outside the
+cache."""
+MAX_CACHED_BYTES = 32 * 1024 * 1024
+"""Bytes of frames that the cached projections retain together."""
+UNUSED_SECONDS = 15.0
+"""Seconds after which a projection without subscribers is dropped; it may take up to twice as long. Subscribers that
+reconnect usually do so sooner. Objects that stay longer prevent the memory around them from being returned to the
+operating system."""
 POLL = 5.0
 """Seconds after which a follower reads the log even without a wakeup (spec 3.3)."""
 
@@ -35,7 +45,7 @@ class Follower(ABC):
     """One subscriber of one run or thread: a context manager with a `next`. Kept small, because every open stream has
     one."""
 
-    __slots__ = ("_cursor", "_open", "_wakeup", "_watch", "thread_id")
+    __slots__ = ("_cursor", "_deletion_reported", "_open", "_wakeup", "_watch", "thread_id")
 
     def __init__(self, log: Log, thread_id: ThreadId, after: Seq, open_followers: "set[Follower]") -> None:
         self._cursor = after
@@ -43,6 +53,7 @@ class Follower(ABC):
         self.thread_id = thread_id
         self._watch = log.watch(thread_id)
         self._wakeup: Wakeup | None = None
+        self._deletion_reported = False
 
     def __enter__(self) -> "Follower":
         # Watch before the first read, or an entry written between the two would be missed (spec 3.2).
@@ -67,16 +78,41 @@ class Follower(ABC):
             if frames:
                 return frames
             if ended:
-                return None
+                return self._report_deletion()
             if (left := until - now()) <= 0:
                 return []
             if not await self._wakeup.wait(min(left, POLL)):
                 await self._check_deleted()
 
+    def _report_deletion(self) -> list[bytes] | None:
+        """Return the frames for a deleted thread, once. None if there are none: the stream has ended."""
+        frames = [] if self._deletion_reported else self._deletion_frames()
+        self._deletion_reported = True
+        return frames or None
+
     @property
-    @abstractmethod
+    def position(self) -> Seq:
+        """The entry up to which `next` has returned the frames."""
+        return self._cursor
+
+    @property
     def finished(self) -> bool:
         """Whether `next` has returned the last frames."""
+        return self._at_end and (self._deletion_reported or not self._deletion_frames())
+
+    @property
+    @abstractmethod
+    def _at_end(self) -> bool:
+        """Whether `next` has returned the frames of the last entry."""
+
+    @abstractmethod
+    def _deletion_frames(self) -> list[bytes]:
+        """Return what a subscriber receives if its thread was deleted; nothing otherwise."""
+
+    @property
+    def projection(self) -> Projection | None:
+        """The projection that it shares with others, if any."""
+        return None
 
     @abstractmethod
     async def _more(self) -> tuple[list[bytes], bool]:
@@ -107,9 +143,16 @@ class SharedFollower(Follower):
         self._replay: Replay | None = None
 
     @property
-    def finished(self) -> bool:
+    def projection(self) -> Projection:
+        return self._projection
+
+    @property
+    def _at_end(self) -> bool:
         source = self._replay or self._projection
         return source.ended and (self._replay is not None or self._projection.nothing_after(self._cursor))
+
+    def _deletion_frames(self) -> list[bytes]:
+        return self._projection.deletion_frames()
 
     async def _more(self) -> tuple[list[bytes], bool]:
         shared = self._projection
@@ -161,14 +204,17 @@ class UnsharedFollower(Follower):
         self._deleted = False
 
     @property
-    def finished(self) -> bool:
+    def _at_end(self) -> bool:
         return self._replay.ended or self._deleted
+
+    def _deletion_frames(self) -> list[bytes]:
+        return self._replay.deletion_frames() if self._deleted else []
 
     async def _more(self) -> tuple[list[bytes], bool]:
         if first := await self._first_frames():
             return first, False
         frames, self._cursor = await self._replay.after(self._cursor)
-        return frames, self.finished
+        return frames, self._at_end
 
     async def _first_frames(self) -> list[bytes]:
         if self._preamble is None:
@@ -180,6 +226,15 @@ class UnsharedFollower(Follower):
 
     async def _check_deleted(self) -> None:
         self._deleted = await self._entries.thread_was_deleted()
+
+
+class _SharedProjection(Projection):
+    """A projection whose subscribers also share the function that makes a reader for a replay. A separate function for
+    each subscriber would retain the run and the options of its request for as long as the stream is open."""
+
+    def __init__(self, make_reader: MakeReader, after: Seq, resized: Callable[[Projection], None]) -> None:
+        super().__init__(make_reader(after), resized)
+        self.make_reader = make_reader
 
 
 class _Key(NamedTuple):
@@ -195,9 +250,10 @@ class Followers:
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
         self._log = storage.log
-        self._projections: OrderedDict[_Key, Projection] = OrderedDict()
+        self._projections: SizedCache[_Key, _SharedProjection] = SizedCache(lambda: MAX_CACHED_BYTES)
         self._folds = ThreadFolds(storage)
         self.fold = self._folds.current
+        self.fold_summary = self._folds.summary
         self._of_runs: set[Follower] = set()
         self._of_threads: set[Follower] = set()
 
@@ -205,6 +261,10 @@ class Followers:
         """The threads with a run that is being followed now. Followers of whole threads do not count, because they
         never finish."""
         return frozenset(follower.thread_id for follower in self._of_runs)
+
+    def threads_followed_whole(self) -> frozenset[ThreadId]:
+        """The threads that are being followed across their runs."""
+        return frozenset(follower.thread_id for follower in self._of_threads)
 
     def follow(
         self, run: Run, options: Hashable, make_encoder: Callable[[], Encoder], framing: Framing, after: Seq
@@ -214,8 +274,8 @@ class Followers:
         def make_reader(after: Seq) -> Reader:
             return Reader(RunEntries(self._log, run), make_encoder(), framing)
 
-        projection = self._shared(_Key(run.thread_id, run.run_id, options, framing), partial(make_reader, after))
-        return SharedFollower(self._log, run.thread_id, projection, make_reader, after, self._of_runs)
+        projection = self._shared(_Key(run.thread_id, run.run_id, options, framing), make_reader, after)
+        return SharedFollower(self._log, run.thread_id, projection, projection.make_reader, after, self._of_runs)
 
     async def position(self, thread_id: ThreadId, cursor: Seq | None) -> Seq:
         """The position after which a client's stream starts: its cursor, or the end of the log if None. Raises
@@ -244,8 +304,8 @@ class Followers:
             return Reader(ThreadEntries(self._storage, thread_id, encoder.feed, after), encoder, framing)
 
         cursor = await self.position(thread_id, after)
-        projection = self._shared(_Key(thread_id, None, options, framing), partial(make_reader, cursor))
-        return SharedFollower(self._log, thread_id, projection, make_reader, cursor, self._of_threads)
+        projection = self._shared(_Key(thread_id, None, options, framing), make_reader, cursor)
+        return SharedFollower(self._log, thread_id, projection, projection.make_reader, cursor, self._of_threads)
 
     async def follow_thread_unshared(
         self,
@@ -258,11 +318,14 @@ class Followers:
         until: RunId | None = None,
         upto: Seq | None = None,
         exists: bool = True,
+        access: AccessFilter = EVERYTHING,
     ) -> Follower:
         """Follow a thread with the caller's own encoder, from `after` to the end described in `ThreadEntries`. If the
-        thread does not exist yet, wait for it."""
-        position = min(after, await self._log.last(thread_id))
-        entries = ThreadEntries(self._storage, thread_id, encoder.feed, position, until=until, upto=upto, exists=exists)
+        thread does not exist yet, wait for it. Once it exists, `access` decides whether the caller may read it."""
+        position = min(after, await self._log.last(thread_id)) if exists or not access else START
+        entries = ThreadEntries(
+            self._storage, thread_id, encoder.feed, position, until=until, upto=upto, exists=exists, access=access
+        )
         replay = Replay(Reader(entries, encoder, framing))
         return UnsharedFollower(self._log, thread_id, entries, replay, after, self._of_threads, preamble)
 
@@ -272,8 +335,8 @@ class Followers:
         """Follow an existing thread across all its runs with an encoder that is fed the whole thread. Raises
         `InvalidCursor`.
 
-        Followers with an equal `name` and framing share a fold with each other and with `fold`. One that is too far
-        behind has its own until it has caught up.
+        Followers with an equal `name` and framing share a fold with each other and with `Threads.fold`. A follower that
+        is too far behind gets its own fold until it has caught up.
         """
 
         def make_reader(after: Seq) -> Reader:
@@ -284,26 +347,41 @@ class Followers:
         projection = self._folds.projection(thread_id, name, make_fold, framing, after)
         return SharedFollower(self._log, thread_id, projection, make_reader, after, self._of_threads)
 
-    def _shared(self, key: _Key, make_reader: Callable[[], Reader]) -> Projection:
+    def _shared(self, key: _Key, make_reader: MakeReader, after: Seq) -> _SharedProjection:
         projection = self._projections.get(key)
         if projection is None or (projection.ended and key.run_id is None):  # the thread was deleted and created again
             self._make_room()
-            projection = self._projections[key] = Projection(make_reader())
-        self._projections.move_to_end(key)
+            projection = _SharedProjection(make_reader, after, partial(self._resized, key))
+            self._projections.put(key, projection, 0)
         return projection
+
+    def _resized(self, key: _Key, projection: Projection) -> None:
+        self._projections.resize(key, projection, projection.size)
+
+    async def drop_unused_forever(self) -> None:
+        while True:
+            await anyio.sleep(UNUSED_SECONDS)
+            self.drop_unused()
+
+    def drop_unused(self) -> None:
+        """Drop the projections that have no subscribers and have not been used since the last call."""
+        followed = {follower.projection for follower in (*self._of_runs, *self._of_threads)}
+        self._projections.drop_unused(except_for=followed.__contains__)
 
     def _make_room(self) -> None:
         """Drop the least recently used projections. Their current followers keep a reference."""
         while len(self._projections) >= MAX_PROJECTIONS:
-            self._projections.popitem(last=False)
+            self._projections.drop_oldest()
 
     def forget(self, run_id: RunId) -> None:
         """Drop the projections of a deleted run. Its current followers may still read to its end."""
-        for key in [key for key in self._projections if key.run_id == run_id]:
-            del self._projections[key]
+        for key in self._projections.keys():
+            if key.run_id == run_id:
+                self._projections.drop(key)
 
     def forget_thread(self, thread_id: ThreadId) -> None:
         """Drop the projections of a deleted thread. The followers of the thread and its runs finish."""
-        for key in [key for key in self._projections if key.thread_id == thread_id]:
-            self._projections.pop(key).deleted = True
+        for key in self._projections.keys():
+            if key.thread_id == thread_id and (projection := self._projections.drop(key)) is not None:
+                projection.deleted = True
         self._folds.forget_thread(thread_id)
