@@ -1,7 +1,7 @@
 """A limit on the size of request bodies.
 
 Like our other middlewares it forwards most requests with a plain call, not from a coroutine of its own: a stream may
-stay open for hours, and each coroutine around it would stay in memory as long.
+stay open for hours, and each coroutine around it would stay in memory for as long.
 """
 
 from collections.abc import Awaitable

@@ -26,7 +26,7 @@ def parse_json(body: bytes) -> Any:
 
 
 def _require_64_bits(digits: str) -> None:
-    """Reject an integer that orjson has turned into a float. The client would not learn that it lost digits."""
+    """Reject an integer that orjson has turned into a float. Otherwise it would silently lose digits."""
     if not fits_64_bits(digits):
         raise Invalid(f"The integer {digits[:40]} in the request body does not fit into 64 bits; send it as a string")
 

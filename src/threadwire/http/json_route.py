@@ -6,7 +6,6 @@ from typing import Any
 from urllib.parse import unquote
 
 from fastapi.routing import APIRoute
-from pydantic import BaseModel, ValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -15,6 +14,7 @@ from starlette.types import Scope
 
 from threadwire.errors import Invalid
 from threadwire.http.json_body import parse_json
+from threadwire.http.plain_endpoint import PlainEndpoint
 from threadwire.http.problems import Responses, error_responses
 
 
@@ -28,12 +28,11 @@ class JsonRequest(Request):
 class JsonRoute(APIRoute):
     """A route that parses its body as JSON within our limits, whatever the Content-Type.
 
-    `curl -d` labels JSON as a form. Ignoring the label does not help foreign pages, which can send forms but not JSON
-    without a preflight request: they are rejected by their Origin, whatever they send.
+    `curl -d` labels JSON as a form. Ignoring the label is safe: a foreign page could label JSON as a form to avoid a
+    preflight request, but its requests are rejected because of their Origin, whatever the label.
 
-    FastAPI takes longer to bind arguments than to parse and validate the body. So a route that takes only path
-    parameters and a body binds valid requests itself. Everything else, including every invalid request, goes through
-    FastAPI, so that errors have one form.
+    A plain request is bound without FastAPI; see `PlainEndpoint`. If the server is not mounted below a prefix, such a
+    request does not even get here: `DirectRoutes` handles it.
 
     An encoded slash in the path does not separate segments, although the web server decodes it before routing. A proxy
     may have checked the path as it was sent.
@@ -59,7 +58,7 @@ class JsonRoute(APIRoute):
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handle_with_fastapi = super().get_route_handler()
-        model = self._plain_body_model()
+        endpoint = PlainEndpoint.of(self)
         takes_body = self.body_field is not None
 
         async def handle(original: Request) -> Response:
@@ -68,9 +67,11 @@ class JsonRoute(APIRoute):
             request = JsonRequest(original.scope, original.receive)
             if takes_body and request.headers.get("content-type") != "application/json":
                 request = JsonRequest(_with_json_content_type(original.scope), original.receive)
-            if model is not None and (arguments := await self._bind(request, model)) is not None:
-                response: Response = await self.endpoint(**arguments)
-                return response
+            if endpoint is not None:
+                body = await request.body() if takes_body else b""
+                if (arguments := endpoint.bind(request.scope, request.path_params, body)) is not None:
+                    response: Response = await endpoint.call(**arguments)
+                    return response
             try:
                 return await handle_with_fastapi(request)
             except HTTPException as error:
@@ -85,34 +86,6 @@ class JsonRoute(APIRoute):
         path = scope["raw_path"].decode("latin-1").replace("%2f", "%252F").replace("%2F", "%252F")
         match, _ = self.matches({**scope, "path": unquote(path)})
         return match is not Match.NONE
-
-    def _plain_body_model(self) -> type[BaseModel] | None:
-        """The model of the body, if the route takes nothing but that, path parameters and optional headers."""
-        dependant = self.dependant
-        bound = {each.name for each in (*dependant.path_params, *dependant.header_params, *dependant.body_params)}
-        if len(dependant.body_params) != 1 or dependant.dependencies:
-            return None
-        if bound != set(signature(self.endpoint).parameters):
-            return None  # it takes query parameters, the request itself, or something else that FastAPI injects
-        if any(each.field_info.annotation is not str for each in dependant.path_params):
-            return None
-        if any(each.field_info.is_required() for each in dependant.header_params):
-            return None
-        model = dependant.body_params[0].field_info.annotation
-        return model if isinstance(model, type) and issubclass(model, BaseModel) else None
-
-    async def _bind(self, request: JsonRequest, model: type[BaseModel]) -> dict[str, Any] | None:
-        """The endpoint's arguments; None if FastAPI has to bind them."""
-        if any(each.alias in request.headers for each in self.dependant.header_params):
-            return None
-        if not await request.body():
-            return None
-        parsed = await request.json()
-        try:
-            body = model.model_validate(parsed)
-        except ValidationError:
-            return None
-        return {**request.path_params, self.dependant.body_params[0].name: body}
 
 
 def _with_json_content_type(scope: Scope) -> Scope:

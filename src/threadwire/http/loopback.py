@@ -4,7 +4,8 @@ Nodes run on other event loops than the API, or in threads. So a request is exec
 gets the response message by message. The next message is produced once the caller has taken the previous one: a caller
 that does not read holds the stream back, as over a socket.
 
-The application behind a loopback does not check Host and Origin. Only code in this process can reach it.
+The application behind a loopback does not check Host and Origin. Only code in this process and its worker processes can
+reach it.
 """
 
 import asyncio
@@ -16,12 +17,15 @@ from typing import Any
 import httpx
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from threadwire.core.users import User
+from threadwire.engine.access import current_user
+from threadwire.http.authentication import INSIDE_USER
 from threadwire.http.streaming import ABORT
 
 BASE_URL = "http://api"
 """The URL that the SDK's clients use for the server they run in."""
 
-_CUT_OFF = "The server ended the response before it was complete"
+CUT_OFF = "The server ended the response before it was complete"
 
 Outcome = Message | httpx.RemoteProtocolError | None
 """A message of the response, the error that ended it, or None after the last message."""
@@ -35,9 +39,16 @@ class Loopback:
         self._loop = loop
 
     def start(self, scope: Scope, body: bytes, deliver: Callable[[Outcome], object]) -> "Exchange":
-        """Execute a request. `deliver` is called on the API's loop."""
+        """Execute a request of the current user. `deliver` is called on the API's loop."""
+        return self.start_as(current_user.get(), scope, body, deliver)
+
+    def start_as(
+        self, user: User | None, scope: Scope, body: bytes, deliver: Callable[[Outcome], object]
+    ) -> "Exchange":
+        scope = {**scope, INSIDE_USER: user}
         exchange = Exchange(self._app, self._loop, scope, body, deliver)
-        # An empty context: a run that this request starts must not look like a part of the run that made it.
+        # An empty context: a run that this request starts must not look like a part of the run that made it. It only
+        # acts as the same user.
         self._loop.call_soon_threadsafe(exchange.run, context=Context())
         return exchange
 
@@ -103,7 +114,7 @@ class Exchange:
         self._taken.set()
 
     def _abort(self) -> None:
-        self._deliver(httpx.RemoteProtocolError(_CUT_OFF))
+        self._deliver(httpx.RemoteProtocolError(CUT_OFF))
         self._close()
 
     async def _respond(self) -> None:
@@ -111,7 +122,7 @@ class Exchange:
         try:
             await self._app(self._scope, self._receive, self._send)
         except Exception as error:  # unhandled; the server has already logged it
-            outcome = httpx.RemoteProtocolError(_CUT_OFF)
+            outcome = httpx.RemoteProtocolError(CUT_OFF)
             outcome.__cause__ = error
         finally:
             self._deliver(outcome)
@@ -291,12 +302,12 @@ def _read_timeout(request: httpx.Request) -> float | None:
 
 def _response(start: Message | None, body: httpx.AsyncByteStream | httpx.SyncByteStream) -> httpx.Response:
     if start is None:
-        raise httpx.RemoteProtocolError(_CUT_OFF)
+        raise httpx.RemoteProtocolError(CUT_OFF)
     return httpx.Response(start["status"], headers=start.get("headers", []), stream=body)
 
 
 def _body_part(message: Message | None) -> tuple[bytes, bool]:
     """The bytes of a message, and whether more follow."""
     if message is None:
-        raise httpx.RemoteProtocolError(_CUT_OFF)
+        raise httpx.RemoteProtocolError(CUT_OFF)
     return message.get("body", b""), message.get("more_body", False)

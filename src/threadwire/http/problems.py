@@ -1,6 +1,6 @@
 """The one mapping from errors to HTTP responses, in the format of LangGraph's clients: `{"detail": "a sentence"}`."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 from uuid import uuid4
@@ -23,7 +23,11 @@ STATUS: dict[type[errors.ThreadwireError], int] = {
     errors.Invalid: 422,
     errors.InvalidCursor: 400,
     errors.BadRequest: 400,
+    errors.TooLarge: 413,
     errors.NotFound: 404,
+    errors.Unauthenticated: 401,
+    errors.Forbidden: 403,
+    errors.AuthFailed: 500,
     errors.Conflict: 409,
     errors.Fenced: 409,
     errors.QueueFull: 429,
@@ -31,19 +35,28 @@ STATUS: dict[type[errors.ThreadwireError], int] = {
     errors.GraphFailed: 502,
     errors.LoopFailed: 503,
     errors.StorageError: 503,
+    errors.StorageFull: 507,
+    errors.WriteTooLarge: 507,
 }
 
 
 RETRY_AFTER_SECONDS = 10
-"""When a client that was rejected because the queue is full should retry. How long the pending runs take is unknown."""
+"""Seconds after which a client that was rejected for a temporary reason should retry. How long that reason lasts is
+unknown."""
+
+_TEMPORARY = (errors.QueueFull, errors.StorageUnavailable)
 
 
 def status_of(error: errors.ThreadwireError) -> int:
+    if isinstance(error, errors.Rejected):
+        return error.status
     return next((STATUS[kind] for kind in type(error).__mro__ if kind in STATUS), 500)
 
 
 def headers_of(error: errors.ThreadwireError) -> dict[str, str]:
-    return {"Retry-After": str(RETRY_AFTER_SECONDS)} if isinstance(error, errors.QueueFull) else {}
+    if isinstance(error, errors.Rejected):
+        return error.headers
+    return {"Retry-After": str(RETRY_AFTER_SECONDS)} if isinstance(error, _TEMPORARY) else {}
 
 
 class JsonResponse(JSONResponse):
@@ -51,6 +64,13 @@ class JsonResponse(JSONResponse):
 
     def render(self, content: object) -> bytes:
         return dumps(content)
+
+    def init_headers(self, headers: Mapping[str, str] | None = None) -> None:
+        if headers:
+            super().init_headers(headers)
+        else:  # what Starlette would compute
+            length = str(len(self.body)).encode("latin-1")
+            self.raw_headers = [(b"content-length", length), (b"content-type", b"application/json")]
 
 
 Responses = dict[int | str, dict[str, Any]]
@@ -66,9 +86,9 @@ class Problem(BaseModel):
 
 
 _MEANING = {
-    400: "Not valid in the current state, or not in this combination",
+    400: "Not valid in the current state or in this combination",
     404: "Not found",
-    409: "It already exists, or another operation is in progress",
+    409: "The resource already exists, or another operation is in progress",
     413: "The body, or a part of it, is too large",
     415: "The body is not JSON",
     422: "The request is invalid",
@@ -93,10 +113,8 @@ def problem(status: int, detail: str) -> JsonResponse:
 
 
 def install(app: FastAPI) -> None:
-    app.add_exception_handler(errors.ThreadwireError, _expected)
-    app.add_exception_handler(RequestValidationError, _malformed)
-    app.add_exception_handler(HTTPException, _http)
-    app.add_exception_handler(ClientDisconnect, _disconnected)
+    for kind, handler in _HANDLERS.items():
+        app.add_exception_handler(kind, handler)
     app.add_exception_handler(Exception, _unexpected)
     setattr(app, "openapi", partial(_openapi, app.openapi))  # noqa: B010 - FastAPI documents that it may be replaced
 
@@ -180,8 +198,24 @@ def _disconnected(request: Request, error: Exception) -> Response:
     return problem(400, "The request is incomplete")
 
 
+_HANDLERS: dict[type[Exception], Callable[[Request, Exception], Response]] = {
+    errors.ThreadwireError: _expected,
+    RequestValidationError: _malformed,
+    HTTPException: _http,
+    ClientDisconnect: _disconnected,
+}
+EXPECTED = tuple(_HANDLERS)
+"""The errors that a request may end in although the server is not at fault."""
+
+
+def response_to(request: Request, error: Exception) -> Response:
+    """The response to a request that ended in one of the expected errors."""
+    handler = next(_HANDLERS[kind] for kind in type(error).__mro__ if kind in _HANDLERS)
+    return handler(request, error)
+
+
 def _unexpected(request: Request, error: Exception) -> Response:
-    """A bug of ours. The client gets an id to quote; the traceback stays in the log."""
+    """A bug in Threadwire. The client gets an id to quote; the traceback stays in the log."""
     error_id = uuid4().hex[:12]
     logger.error("request_failed", error_id=error_id, path=request.url.path, exc_info=error)
     return problem(500, f"Internal server error (id {error_id})")

@@ -6,6 +6,7 @@ list: the routes, the settings, the OpenAPI document, the startup output and the
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Generic, NamedTuple, TypeVar
 
 from fastapi import APIRouter
@@ -28,6 +29,8 @@ class ProtocolContext(Generic[S]):
     settings: S
     http: HttpConfig
     """The `http` section of the project file. The server removes routes that it disables."""
+    data: Path | None = None
+    """The data directory, where a protocol may store files of its own; None if nothing is stored on disk."""
 
 
 class Announcement(NamedTuple):

@@ -5,7 +5,7 @@ A message's name and data contain no line breaks, so neither needs escaping.
 
 from collections.abc import Sequence
 
-from threadwire.core.encoding import Message
+from threadwire.core.encoder import Message
 from threadwire.core.ids import Seq
 
 NAMED_HEARTBEAT = b": heartbeat\r\n\r\n"

@@ -1,9 +1,9 @@
 """Responses that stream what a follower yields, over raw ASGI: everything pending goes out in one send, heartbeats fill
-the silence, and a disconnect is noticed immediately. (A response that only sends notices a client that left an idle
-stream at the next token, or never.)
+the silence, and a disconnect is noticed immediately. (A response that only sends would not notice that its client has
+left an idle stream until the next token, or ever.)
 
-A response that cannot be sent to its end aborts its connection: clients take a response that ends normally as complete,
-and reconnect for the rest of one that does not.
+A response that cannot be completed aborts its connection: clients treat a response that ends normally as complete, and
+reconnect if it does not.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from threadwire.http.sse import NAMED_HEARTBEAT
 logger = structlog.get_logger("threadwire.http")
 
 HEARTBEAT = 5.0
-"""Seconds between two comments on a silent stream: the official server's interval, which its clients rely on."""
+"""Seconds between two comments on a silent stream: the stock server's interval, which its clients rely on."""
 
 SEND_TIMEOUT = 30.0
 """Seconds a send may wait for the client to read before the connection is aborted; the client can resume."""
@@ -135,7 +135,7 @@ class LongResponse(Response):
         self._done = False
         self._client_left = False
         self._truncated = False
-        """A send is in progress or was abandoned: nothing may be sent after an abandoned one."""
+        """Whether a send is in progress or was abandoned. Nothing may be sent after an abandoned send."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
@@ -160,7 +160,7 @@ class LongResponse(Response):
                 with anyio.move_on_after(DRAIN_TIMEOUT):
                     await self._send_pending(send, DRAIN_SILENCE)
             if not self._done:
-                await _abort(scope, receive)
+                await abort(scope, receive)
         if self._client_left and self._on_disconnect is not None:
             with anyio.CancelScope(shield=True):
                 await self._on_disconnect()
@@ -195,7 +195,8 @@ class LongResponse(Response):
         sending.cancel()
 
 
-async def _abort(scope: Scope, receive: Receive) -> None:
+async def abort(scope: Scope, receive: Receive) -> None:
+    """Abort the connection of a response that cannot be completed."""
     if (abort := scope.get(ABORT)) is not None:
         abort()
         with anyio.move_on_after(DRAIN_TIMEOUT):  # returning earlier would make the web server log an error

@@ -1,7 +1,7 @@
 """Webhooks of runs: which addresses are allowed, and the POST itself.
 
 Each delivery resolves the host name again, checks the addresses again, and connects to the address that was checked.
-So changing what a name resolves to (DNS rebinding) gains nothing.
+So an attacker gains nothing by changing what a name resolves to (DNS rebinding).
 """
 
 import socket
@@ -136,8 +136,8 @@ class RunWebhooks:
             await self._calls.check(url)
 
     async def deliver(self, delivery: Delivery) -> None:
-        assert delivery.run.webhook is not None, "only runs with a webhook leave deliveries"
-        if not self.disabled:  # also drops deliveries from before webhooks were muted
+        assert delivery.run.webhook is not None, "only runs with a webhook have deliveries"
+        if not self.disabled:  # also drops deliveries from before webhooks were disabled
             await self._calls.post(delivery.run.webhook, self._body(delivery, self._clock()))
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from threadwire.core.encoding import Framing, Message
+from threadwire.core.encoder import Framing, Message
 from threadwire.core.ids import Seq
 from threadwire.http.sse import named_events, unnamed_events
 
@@ -32,5 +32,5 @@ def test_only_the_last_event_of_an_entry_has_its_id() -> None:
 
 
 @pytest.mark.parametrize("framing", [named_events, unnamed_events])
-def test_no_messages_are_no_bytes(framing: Framing) -> None:
+def test_no_messages_result_in_no_bytes(framing: Framing) -> None:
     assert framing([], Seq(7)) == b""
