@@ -11,7 +11,7 @@ def compacted(*events: Event) -> list[Event]:
     compaction = Compaction()
     for each in events:
         compaction.feed([each])
-    return compaction.events()
+    return compaction.rest()
 
 
 def text(message_id: str, *pieces: str) -> list[Event]:
@@ -83,11 +83,13 @@ def test_open_message_contains_its_text_so_far() -> None:
     assert compacted(STARTED, start, first, error) == [STARTED, start, first, error]
 
 
-def test_reading_the_events_twice_returns_the_same() -> None:
+def test_complete_events_are_returned_once() -> None:
     compaction = Compaction()
     start, first, _ = text("m", "so")
     compaction.feed([start, first, {"type": "STATE_SNAPSHOT", "snapshot": {}}])
-    assert compaction.events() == compaction.events()
+    assert compaction.take() == [start]
+    assert compaction.take() == []
+    assert compaction.rest() == compaction.rest() != []
 
 
 def test_compaction_does_not_change_the_events_it_is_fed() -> None:

@@ -11,7 +11,7 @@ from langchain_core.messages import AIMessageChunk, BaseMessageChunk, ChatMessag
 from threadwire.core.entries import Entry
 from threadwire.core.ids import RunId, Seq
 from threadwire.core.json import loads, native
-from threadwire.graphs.normalize import Normalizer
+from threadwire.graphs.stream_normalizer import Normalizer
 from threadwire.protocols.langgraph.encode import RunStreamEncoder, StreamOptions
 
 RUN = RunId("01a1e0f0-e5c3-7916-b07a-1eef68159e17")

@@ -13,12 +13,12 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import Command, Send, interrupt
 
-from threadwire.core.encoding import Message
+from threadwire.core.encoder import Message
 from threadwire.core.entries import Entry, Kind, Namespace
 from threadwire.core.ids import RunId, Seq
 from threadwire.core.json import dumps, native
 from threadwire.graphs.execution import RECORDED_MODES
-from threadwire.graphs.normalize import Normalizer
+from threadwire.graphs.stream_normalizer import Normalizer
 from threadwire.protocols.langgraph.encode import RunStreamEncoder, StreamOptions
 
 pytestmark = pytest.mark.anyio

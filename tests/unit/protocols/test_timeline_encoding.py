@@ -7,8 +7,10 @@ import pytest
 
 from threadwire.core.entries import Entry, Kind
 from threadwire.core.ids import RunId, Seq
+from threadwire.core.timeline.fold import VERSION
 from threadwire.http.sse import named_events
-from threadwire.protocols.timeline.encode import TimelineEncoder
+from threadwire.protocols.timeline import encode
+from threadwire.protocols.timeline.encode import TimelineEncoder, first_message, page_of_summary
 
 ONE, TWO = RunId("run-1"), RunId("run-2")
 
@@ -21,12 +23,12 @@ class Log:
         self._seq = 0
         self._messages: list[Any] = []
 
-    def add(self, run_id: RunId | None, kind: str, data: Any) -> Any:
+    def add(self, run_id: RunId | None, kind: str, data: Any, event: bytes = b"changes") -> Any:
         self._seq += 1
         messages = self.encoder.feed(Entry(Seq(self._seq), run_id, 0 if run_id is None else 1, 7, (), kind, data))
         assert len(messages) <= 1
         for name, encoded in messages:
-            assert name == b"changes"
+            assert name == event
             return json.loads(encoded)
         return None
 
@@ -82,6 +84,18 @@ def test_an_entry_that_changes_nothing_has_no_message(log: Log) -> None:
     assert log.add(None, Kind.STATE_RESET, {"cause": "prune"}) is None
 
 
+def test_custom_data_is_sent_and_is_not_part_of_the_timeline(log: Log) -> None:
+    log.add(ONE, Kind.RUN_STARTED, {"attempt": 1})
+    weight = log.encoder.weight
+    assert log.add(ONE, Kind.CUSTOM, {"value": {"step": 1}}) == {"changes": [], "custom": [{"step": 1}]}
+    assert log.encoder.weight == weight
+    widget = {"type": "ui", "id": "u", "name": "card", "props": {}, "metadata": {}}
+    both = log.add(ONE, Kind.CUSTOM, {"value": [widget, "two"]})
+    assert ([each["change"] for each in both["changes"]], both["custom"]) == (["insert"], ["two"])
+    assert "custom" not in log.add(ONE, Kind.CUSTOM, {"value": {**widget, "name": "other"}})
+    assert [block["id"] for block in log.encoder.page(10)["blocks"]] == ["u:u"]
+
+
 def test_all_changes_of_an_entry_are_one_message_with_its_position() -> None:
     messages = [{"type": "human", "id": each, "content": each} for each in "ab"]
     reset = {"cause": "update", "values": {"messages": messages, "n": 1}}
@@ -115,7 +129,7 @@ def test_an_exact_page_names_no_earlier_one(log: Log) -> None:
 
 def test_the_snapshot_is_the_last_page(log: Log) -> None:
     log.message(0)
-    name, data = log.encoder.first_message(10)
+    name, data = first_message(log.encoder.page(10))
     assert (name, json.loads(data)) == (b"snapshot", log.encoder.page(10))
 
 
@@ -131,9 +145,53 @@ def test_a_restored_timeline_continues_where_the_snapshot_was_taken(log: Log) ->
 
 
 def test_a_snapshot_of_another_version_is_rejected(log: Log) -> None:
-    snapshot = log.encoder.snapshot().replace(b'"version":1', b'"version":0')
+    snapshot = log.encoder.snapshot().replace(b'"version":%d' % VERSION, b'"version":0')
     with pytest.raises(ValueError, match="version"):
         TimelineEncoder().restore(snapshot)
+
+
+def test_a_snapshot_has_all_blocks_however_many_lines_they_take(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(encode, "_BLOCKS_PER_LINE", 2)
+    for number in range(5):
+        log.message(number)
+    snapshot = log.encoder.snapshot()
+    restored = TimelineEncoder()
+    restored.restore(snapshot)
+    assert snapshot.count(b"\n") == 3
+    assert restored.timeline.blocks() == log.encoder.timeline.blocks()
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3])
+def test_a_summary_serves_pages_up_to_its_length(log: Log, monkeypatch: pytest.MonkeyPatch, limit: int) -> None:
+    monkeypatch.setattr(encode, "SUMMARY_BLOCKS", 3)
+    for number in range(5):
+        log.message(number)
+    summary = log.encoder.summary()
+    assert summary is not None
+    assert page_of_summary(summary, limit) == log.encoder.page(limit)
+    assert page_of_summary(summary, 4) is None
+
+
+def test_a_summary_of_a_short_timeline_serves_every_page(log: Log) -> None:
+    log.message(0)
+    summary = log.encoder.summary()
+    assert summary is not None
+    assert page_of_summary(summary, 1000) == page_of_summary(summary, 1) == log.encoder.page(1)
+
+
+def test_a_summary_of_another_version_is_ignored(log: Log) -> None:
+    summary = log.encoder.summary()
+    assert summary is not None
+    assert page_of_summary(summary.replace(b'"version":%d' % VERSION, b'"version":0'), 1) is None
+
+
+def test_a_timeline_has_no_summary_while_a_run_is_active(log: Log) -> None:
+    log.add(ONE, Kind.RUN_QUEUED, {})
+    assert log.encoder.summary() is None
+    log.add(ONE, Kind.RUN_STARTED, {"attempt": 1})
+    assert log.encoder.summary() is None
+    log.add(ONE, Kind.RUN_ENDED, {"status": "success"})
+    assert log.encoder.summary() is not None
 
 
 def test_a_token_adds_only_its_text_to_the_weight(log: Log) -> None:
@@ -141,5 +199,5 @@ def test_a_token_adds_only_its_text_to_the_weight(log: Log) -> None:
     chunk = {"type": "AIMessageChunk", "id": "m", "content": ""}
     log.add(ONE, Kind.MESSAGES, {"i": 0, "chunk": chunk, "meta": {}})
     before = log.encoder.weight
-    assert log.add(ONE, Kind.MESSAGES, [0, "word"])["changes"][0]["text"] == "word"
+    assert log.add(ONE, Kind.MESSAGES, [0, "word"], event=b"append") == ["m:m", "word", 2, 7]
     assert log.encoder.weight == before + len("word")

@@ -73,12 +73,12 @@ def test_a_frozen_interrupt_can_be_answered() -> None:
 
 
 @pytest.mark.parametrize("outcome", ["abandoned", "cancelled"])
-def test_an_interrupt_that_no_longer_waits_takes_no_answer(outcome: str) -> None:
+def test_an_interrupt_that_no_longer_waits_cannot_be_answered(outcome: str) -> None:
     over = block(**{**COMPLETED, "outcome": outcome})
     assert isinstance(plan({"resume": True, "response": 1}, over, run(command={"resume": 1}), open_ids=()), Rejection)
 
 
-def test_a_run_with_input_takes_the_interrupt_away() -> None:
+def test_a_run_with_input_abandons_the_interrupt() -> None:
     assert isinstance(plan({"resume": True, "response": 1}, block(), run(input={"text": 1})), Rejection)
 
 

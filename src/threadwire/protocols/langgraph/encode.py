@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from langchain_core.messages import RemoveMessage
 
 from threadwire.core.accumulated_message import AccumulatedMessage
-from threadwire.core.encoding import Message
+from threadwire.core.encoder import Message
 from threadwire.core.entries import MESSAGES, Entry, Json, Kind, Namespace
 from threadwire.core.json import dumps
 from threadwire.core.message_fold import Change, MessageFold, StreamedMessage
@@ -38,7 +38,7 @@ class RunStreamEncoder:
         self._subgraphs = options.subgraphs
         self._states = ByNamespace(JsonState)
         self._messages: _TupleMessages | _AccumulatedMessages | None = None
-        if "messages-tuple" in self._modes:  # takes precedence over `messages`, as on the official server
+        if "messages-tuple" in self._modes:  # takes precedence over `messages`, as on the stock server
             self._messages = _TupleMessages(options.subgraphs)
         elif "messages" in self._modes:
             self._messages = _AccumulatedMessages(options.subgraphs)
@@ -91,7 +91,7 @@ _CONTENT = b'[{"content":'
 
 
 class _Chunk(StreamedMessage):
-    """A streamed message as of its last chunk. What follows its text is serialised once, not with every token."""
+    """A streamed message as of its last chunk. What follows its text is serialized once, not with every token."""
 
     __slots__ = ("after", "meta_json", "name")
 
@@ -101,7 +101,7 @@ class _Chunk(StreamedMessage):
         self.meta_json = dumps(meta)
         self.after = b""
 
-    def serialise_rest(self) -> None:
+    def serialize_rest(self) -> None:
         rest = {key: value for key, value in self.fields.items() if key != "content"}
         self.after = b"," + dumps(rest)[1:] + b"," + self.meta_json + b"]"
 
@@ -136,7 +136,7 @@ class _TupleMessages:
     def _messages(self, chunk: _Chunk) -> Sequence[Message]:
         if chunk.change == "whole":
             return [*self._removed(chunk), (chunk.name, dumps([chunk.fields, chunk.meta]))]
-        chunk.serialise_rest()
+        chunk.serialize_rest()
         shown = chunk.name, _CONTENT + dumps(chunk.content) + chunk.after
         return [*self._removed(chunk), shown] if chunk.change == "first" else [shown]
 

@@ -1,13 +1,13 @@
 """A thread's log as the LangGraph thread stream: run after run, for as long as the client stays connected.
 
 Like the run stream it is a function of the entries fed to it. Everything it needs about a run is in the run's own
-entries. So it must be fed a run from its first entry (spec/log.md, 4.5), and nothing from the runs before.
+entries. So it must be fed a run from its first entry (spec/log.md, 4.5), but nothing from earlier runs.
 """
 
 from collections.abc import Sequence
 from typing import Any
 
-from threadwire.core.encoding import Message
+from threadwire.core.encoder import Message
 from threadwire.core.entries import Entry, Json, Kind
 from threadwire.core.ids import RunId
 from threadwire.core.json import dumps

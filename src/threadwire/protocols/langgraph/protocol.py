@@ -23,6 +23,10 @@ LANGGRAPH = Protocol(
     tags=[
         Tag("assistants", "Graphs with a configuration, and the versions of that configuration."),
         Tag("threads", "Conversations: create, search, copy and follow them."),
+        Tag(
+            "thread wire",
+            "Events and commands of a thread, for `threads.stream` and `useStream` of `@langchain/react`.",
+        ),
         Tag("state", "The state of a thread, and its history."),
         Tag("runs", "Executions of an assistant on a thread."),
         Tag("stateless runs", "Runs without a thread of their own, and runs by their id alone."),

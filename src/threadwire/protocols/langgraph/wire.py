@@ -5,10 +5,13 @@ from typing import Any
 from threadwire.core.configuration import configurable_of
 from threadwire.core.entries import Json
 from threadwire.core.ids import ThreadId
+from threadwire.core.json import dumps, loads
 from threadwire.core.records import Assistant, AssistantVersion, CheckpointSizes, Cron, Delivery, Run, Size, Thread
+from threadwire.core.temporary_caches import temporary_cache
 from threadwire.core.timestamps import to_datetime
 
 
+@temporary_cache(maxsize=256)  # most objects have several equal timestamps
 def iso(at: int | None) -> str | None:
     return None if at is None else to_datetime(at).isoformat(timespec="microseconds")
 
@@ -43,7 +46,7 @@ def version_json(version: AssistantVersion) -> Json:
 
 
 def thread_json(thread: Thread, *, include_ttl: bool = False) -> Json:
-    """A thread. Before its first run has ended, the keys of an outcome are missing."""
+    """A thread. The keys that describe how a run ended are missing until the first run has ended."""
     shown: dict[str, Json] = {
         "thread_id": thread.thread_id,
         "created_at": iso(thread.created_at),
@@ -76,6 +79,11 @@ def storage_json(thread_id: ThreadId, sizes: CheckpointSizes) -> Json:
         "channel_values": {"count": stored.count, "bytes": stored.bytes, "by_channel": by_channel},
         "pending_writes": {"count": sizes.writes.count, "bytes": sizes.writes.bytes},
     }
+
+
+def encoded_state(state: bytes, fields: frozenset[str] | None) -> bytes:
+    """The JSON of a state with the selected fields."""
+    return state if fields is None else dumps(state_json(loads(state), fields))
 
 
 def state_json(state: Json, fields: frozenset[str] | None) -> Json:

@@ -31,7 +31,7 @@ def _require_string(value: Any) -> Any:
 
 
 def _representable_in_utc(time: datetime) -> datetime:
-    """A time at either end of the calendar may lie outside of it in UTC, where it cannot be represented."""
+    """Reject a time at either end of the calendar that UTC cannot represent."""
     if time.tzinfo is not None:
         try:
             time.astimezone(UTC)

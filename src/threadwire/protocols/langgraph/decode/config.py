@@ -5,6 +5,7 @@ from typing import Annotated
 from pydantic import AfterValidator
 
 from threadwire.core.bounded_list import MAX_LIST_LENGTH
+from threadwire.graphs.langgraph_private.remote_graphs import ANSWERS_OF_CALLER
 from threadwire.protocols.langgraph.decode.body import Object, OptionalObject
 
 
@@ -31,17 +32,16 @@ def _recursion_limit(config: Object) -> int:
 
 
 def _without_runtime_keys(configuration: Object) -> Object:
-    """Drop the keys that LangGraph sets while it executes a graph. A `RemoteGraph` that is a node sends some of those
-    of its own run, and as part of another run they would change how that one executes."""
+    """Drop the keys that LangGraph sets while it executes a graph. A `RemoteGraph` that is a node sends some keys of
+    the run that it belongs to. In this run they would change how the graph executes."""
     return {key: value for key, value in configuration.items() if not key.startswith("__")}
 
 
 def answers_of_caller(body: object) -> Object:
-    """Return the answers to interrupts, by id, in the body of a run that a `RemoteGraph` requested as a node.
-
-    Its caller was resumed with them. They are the only key of the runtime that concerns this run too."""
+    """Return the answers, by interrupt id, in the body of a run that a `RemoteGraph` node requests. The calling run was
+    resumed with them. They are the only runtime key that also applies to the requested run."""
     answers: object = body
-    for key in ("config", "configurable", "__pregel_resume_map"):
+    for key in ("config", "configurable", ANSWERS_OF_CALLER):
         answers = answers.get(key) if isinstance(answers, dict) else None
     return answers if isinstance(answers, dict) else {}
 

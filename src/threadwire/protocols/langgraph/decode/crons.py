@@ -31,7 +31,7 @@ class CronOptions(GraphCall):
 
     @field_serializer("end_time", when_used="json-unless-none")
     def _with_numeric_offset(self, end_time: datetime) -> str:
-        """Every other time has a numeric offset, not a Z."""
+        """Write a numeric offset instead of `Z`, as in every other time."""
         return end_time.isoformat()
 
     def options(self, cron: Cron) -> Cron:

@@ -1,4 +1,4 @@
-"""The `Idempotency-Key` of a request, with a digest that detects another request with the same key."""
+"""The `Idempotency-Key` of a request, with a digest that detects a different request with the same key."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -20,7 +20,7 @@ def decode_thread_modes(values: list[str]) -> frozenset[str]:
 
 
 def decode_include(values: list[str]) -> frozenset[str]:
-    """Names separated by commas, as one SDK sends them, or in any other format."""
+    """Names separated by commas, as one SDK sends them, or in the formats of `names_in_query`."""
     split = [name for each in values for name in ([each] if each.startswith("[") else each.split(","))]
     return frozenset(decode_query_list(split, "include", INCLUDABLE))
 

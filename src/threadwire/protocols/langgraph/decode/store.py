@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field
 
 from threadwire.core.bounded_list import BoundedList
-from threadwire.core.items import MAX_MINUTES
+from threadwire.core.store_items import MAX_MINUTES
 from threadwire.errors import Invalid
 from threadwire.protocols.langgraph.decode.body import (
     MAX_PAGE,

@@ -10,7 +10,7 @@ from threadwire.core.ids import ThreadId, parse_thread_id
 from threadwire.core.records import RequestedTtl, Supersteps, ThreadQuery, Ttl, Update
 from threadwire.errors import BadRequest
 from threadwire.protocols.langgraph.decode.body import MAX_PAGE, Integer, Number, OptionalObject, RequestBody
-from threadwire.protocols.langgraph.decode.paths import Path, limit_paths, parse_extract
+from threadwire.protocols.langgraph.decode.extract import Path, limit_paths, parse_extract
 from threadwire.protocols.langgraph.decode.runs import CommandBody
 
 MAX_TTL = 100 * 366 * 24 * 60.0

@@ -34,9 +34,7 @@ def assistant_routes(router: APIRouter, engine: Engine) -> None:
 
     @router.post("/assistants/search", tags=["assistants"])
     async def search_assistants(body: Annotated[AssistantSearch, Body()]) -> JsonResponse:
-        query = body.query()
-        rows = await assistants.search(query)
-        total = await assistants.count(query)
+        rows, total = await assistants.page(body.query())
         return page([selected(assistant_json(each), body.select) for each in rows], total, body.offset)
 
     @router.post("/assistants/count", tags=["assistants"])
@@ -69,7 +67,7 @@ def assistant_routes(router: APIRouter, engine: Engine) -> None:
 
     @router.get("/assistants/{assistant_id}/graph", tags=["assistants"], responses=GRAPH_ERRORS)
     async def get_graph(assistant_id: str, xray: Annotated[str | None, Query()] = None) -> JsonResponse:
-        assistant = assistants.of_graph(assistant_id) or await find(assistant_id)
+        assistant = await assistants.of_graph(assistant_id) or await find(assistant_id)
         return JsonResponse(await assistants.drawing(assistant, decode_xray(xray)))
 
     @router.get("/assistants/{assistant_id}/schemas", tags=["assistants"], responses=GRAPH_ERRORS)

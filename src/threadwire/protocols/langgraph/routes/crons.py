@@ -26,9 +26,7 @@ def cron_routes(router: APIRouter, engine: Engine) -> None:
 
     @router.post("/runs/crons/search", tags=["crons"])
     async def search_crons(body: Annotated[CronSearch, Body()]) -> JsonResponse:
-        query = body.query(engine.registry.ids())
-        found = await engine.crons.search(query)
-        total = await engine.crons.count(query)
+        found, total = await engine.crons.page(body.query(engine.registry.ids()))
         return page([selected(cron_json(each), body.select) for each in found], total, body.offset)
 
     @router.post("/runs/crons/count", tags=["crons"])
@@ -42,7 +40,8 @@ def cron_routes(router: APIRouter, engine: Engine) -> None:
     @router.patch("/runs/crons/{cron_id}", tags=["crons"], responses=error_responses(400))
     async def update_cron(cron_id: str, body: Annotated[CronPatch, Body()]) -> JsonResponse:
         body.reject_empty()
-        return JsonResponse(cron_json(await engine.crons.update(parse_cron_id(cron_id), body.change)))
+        fields = body.model_dump(mode="json", exclude_unset=True)
+        return JsonResponse(cron_json(await engine.crons.update(parse_cron_id(cron_id), body.change, fields)))
 
     @router.delete("/runs/crons/{cron_id}", tags=["crons"], status_code=204)
     async def delete_cron(cron_id: str) -> Response:

@@ -5,7 +5,7 @@ from functools import partial
 
 from threadwire.core.entries import START, parse_cursor
 from threadwire.core.records import Run
-from threadwire.engine.follow import Follower
+from threadwire.engine.followers import Follower
 from threadwire.engine.lifecycle import Engine
 from threadwire.http.sse import named_events
 from threadwire.http.streaming import LongResponse, OpenStreams, event_stream, slow_json
@@ -15,7 +15,7 @@ from threadwire.protocols.langgraph.encode import RunStreamEncoder, StreamOption
 
 
 class RunResponses:
-    """`path` is the path at which the client can find the run again: below its thread, or by its id alone."""
+    """`path` is where the client can find the run again: below its thread, or by its id alone."""
 
     def __init__(self, engine: Engine, streams: OpenStreams) -> None:
         self._engine = engine

@@ -47,7 +47,11 @@ def _start_runs(router: APIRouter, engine: Engine, run_responses: RunResponses) 
     async def start(operation: str, thread: str, body: RunBody, key: str | None) -> Run:
         thread_id = parse_thread_id(thread)
         idempotency = idempotent_request(key, operation, [body], thread_id)
-        return await engine.runs.start(body.start(thread_id, idempotency, defer_sync=operation != "create"))
+        follows = operation != "create"
+        run = await engine.runs.start(body.start(thread_id, idempotency, defer_sync=follows))
+        if follows:
+            await engine.runs.require_readable(run)
+        return run
 
     @router.post("/threads/{thread_id}/runs", tags=["runs"], responses=error_responses(400, 409, 429))
     async def create_run(

@@ -3,6 +3,7 @@
 from typing import Annotated
 
 from fastapi import APIRouter, Body, Query
+from starlette.responses import Response
 
 from threadwire.core.ids import parse_thread_id
 from threadwire.engine.lifecycle import Engine
@@ -16,17 +17,17 @@ from threadwire.protocols.langgraph.decode.state import (
     checkpoint_at,
     decode_state_fields,
 )
-from threadwire.protocols.langgraph.wire import state_json, update_json
+from threadwire.protocols.langgraph.wire import encoded_state, state_json, update_json
 
 Fields = Annotated[list[str] | None, Query()]
 
 
 def state_routes(router: APIRouter, engine: Engine) -> None:
     @router.get("/threads/{thread_id}/state", tags=["state"], responses=GRAPH_ERRORS)
-    async def get_state(thread_id: str, subgraphs: bool = False, select: Fields = None) -> JsonResponse:
+    async def get_state(thread_id: str, subgraphs: bool = False, select: Fields = None) -> Response:
         fields = decode_state_fields(names_in_query(select or [], "select"))
-        state = await engine.threads.state(parse_thread_id(thread_id), subgraphs=subgraphs)
-        return JsonResponse(state_json(state, fields))
+        state = await engine.threads.encoded_state(parse_thread_id(thread_id), subgraphs=subgraphs)
+        return Response(encoded_state(state, fields), media_type="application/json")
 
     @router.post("/threads/{thread_id}/state", tags=["state"], responses={**GRAPH_ERRORS, **error_responses(400, 409)})
     async def update_state(thread_id: str, body: Annotated[StateUpdate, Body()]) -> JsonResponse:
@@ -36,18 +37,18 @@ def state_routes(router: APIRouter, engine: Engine) -> None:
     @router.get("/threads/{thread_id}/state/{checkpoint_id}", tags=["state"], responses=GRAPH_ERRORS)
     async def get_state_at(
         thread_id: str, checkpoint_id: str, subgraphs: bool = False, select: Fields = None
-    ) -> JsonResponse:
+    ) -> Response:
         fields = decode_state_fields(names_in_query(select or [], "select"))
         at = checkpoint_at(None, checkpoint_id)
-        state = await engine.threads.state(parse_thread_id(thread_id), at, subgraphs=subgraphs)
-        return JsonResponse(state_json(state, fields))
+        state = await engine.threads.encoded_state(parse_thread_id(thread_id), at, subgraphs=subgraphs)
+        return Response(encoded_state(state, fields), media_type="application/json")
 
     @router.post("/threads/{thread_id}/state/checkpoint", tags=["state"], responses=GRAPH_ERRORS)
-    async def get_state_at_checkpoint(thread_id: str, body: Annotated[StateAtCheckpoint, Body()]) -> JsonResponse:
+    async def get_state_at_checkpoint(thread_id: str, body: Annotated[StateAtCheckpoint, Body()]) -> Response:
         fields = decode_state_fields(body.select)
         at = checkpoint_at(body.checkpoint, None)
-        state = await engine.threads.state(parse_thread_id(thread_id), at, subgraphs=body.subgraphs)
-        return JsonResponse(state_json(state, fields))
+        state = await engine.threads.encoded_state(parse_thread_id(thread_id), at, subgraphs=body.subgraphs)
+        return Response(encoded_state(state, fields), media_type="application/json")
 
     @router.get("/threads/{thread_id}/history", tags=["state"], responses=GRAPH_ERRORS)
     async def get_history(

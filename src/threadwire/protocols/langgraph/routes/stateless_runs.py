@@ -28,7 +28,11 @@ def stateless_run_routes(router: APIRouter, engine: Engine, streams: OpenStreams
 def _start_runs(router: APIRouter, engine: Engine, run_responses: RunResponses) -> None:
     async def start(operation: str, body: StatelessRunBody, key: str | None) -> Run:
         idempotency = idempotent_request(key, operation, [body])
-        return await engine.runs.start(body.start(None, idempotency, defer_sync=operation != "create"))
+        follows = operation != "create"
+        run = await engine.runs.start(body.start(None, idempotency, defer_sync=follows))
+        if follows:
+            await engine.runs.require_readable(run)
+        return run
 
     @router.post("/runs", tags=["stateless runs"], responses=error_responses(400, 404, 429))
     async def create_stateless_run(

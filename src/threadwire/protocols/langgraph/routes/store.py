@@ -3,10 +3,12 @@
 from typing import Annotated
 
 from fastapi import APIRouter, Body, Query
+from starlette.requests import Request
 from starlette.responses import Response
 
 from threadwire.engine.lifecycle import Engine
 from threadwire.http.problems import JsonResponse, error_responses
+from threadwire.http.trusted_source import is_foreign
 from threadwire.protocols.langgraph.decode.store import (
     ItemBody,
     ItemName,
@@ -25,9 +27,10 @@ def store_routes(router: APIRouter, engine: Engine) -> None:
 
     @router.get("/store/items", tags=["store"])
     async def get_item(
-        key: str, namespace: Annotated[list[str], Query()], refresh_ttl: bool | None = None
+        request: Request, key: str, namespace: Annotated[list[str], Query()], refresh_ttl: bool | None = None
     ) -> JsonResponse:
-        item = await engine.store.get(decode_query_namespace(namespace), key, refresh_ttl=refresh_ttl)
+        refresh = False if is_foreign(request) else refresh_ttl  # a foreign page may cause reads, but no change
+        item = await engine.store.get(decode_query_namespace(namespace), key, refresh_ttl=refresh)
         return JsonResponse(None if item is None else item_json(item))
 
     @router.delete("/store/items", tags=["store"], status_code=204)

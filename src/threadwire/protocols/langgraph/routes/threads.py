@@ -12,7 +12,7 @@ from threadwire.engine.lifecycle import Engine
 from threadwire.http.problems import JsonResponse, error_responses
 from threadwire.http.sse import named_events
 from threadwire.http.streaming import OpenStreams, event_stream
-from threadwire.protocols.langgraph.decode.paths import follow_path
+from threadwire.protocols.langgraph.decode.extract import follow_path
 from threadwire.protocols.langgraph.decode.query import decode_include, decode_thread_modes
 from threadwire.protocols.langgraph.decode.threads import (
     StatePatch,
@@ -41,7 +41,7 @@ def _many_threads(router: APIRouter, engine: Engine) -> None:
         thread_id = parse_thread_id(body.thread_id) if body.thread_id is not None else None
         arguments = (thread_id, body.metadata, body.if_exists, body.wanted_ttl())
         if steps := body.steps():
-            return JsonResponse(thread_json(await engine.seeded_threads.from_supersteps(steps, *arguments)))
+            return JsonResponse(thread_json(await engine.threads_with_history.from_supersteps(steps, *arguments)))
         return JsonResponse(thread_json(await engine.threads.create(*arguments)))
 
     @router.post("/threads/search", tags=["threads"])
@@ -94,7 +94,7 @@ def _one_thread(router: APIRouter, engine: Engine) -> None:
 
     @router.post("/threads/{thread_id}/copy", tags=["threads"])
     async def copy_thread(thread_id: str) -> JsonResponse:
-        return JsonResponse(thread_json(await engine.seeded_threads.copy_of(parse_thread_id(thread_id))))
+        return JsonResponse(thread_json(await engine.threads_with_history.copy_of(parse_thread_id(thread_id))))
 
     @router.get("/threads/{thread_id}/storage", tags=["threads"])
     async def get_storage(thread_id: str) -> JsonResponse:
@@ -112,7 +112,7 @@ def _follow_thread(router: APIRouter, engine: Engine, streams: OpenStreams) -> N
     ) -> Response:
         modes = decode_thread_modes([*(stream_mode or []), *(stream_modes or [])])
         cursor = _cursor(last_event_id)
-        thread = await engine.threads.get(parse_thread_id(thread_id))
+        thread = await engine.threads.get(parse_thread_id(thread_id), with_state=False)
         follower = await engine.joins.thread(
             thread.thread_id, ("langgraph", modes), partial(ThreadStreamEncoder, modes), named_events, cursor
         )
@@ -120,7 +120,7 @@ def _follow_thread(router: APIRouter, engine: Engine, streams: OpenStreams) -> N
 
 
 def _cursor(last_event_id: str | None) -> Seq | None:
-    """The position to stream from; None for now. On this stream `-` also means from the start."""
+    """The position to stream from; None to stream only what follows. On this stream `-` also means the start."""
     if last_event_id is None:
         return None
     return START if last_event_id == "-" else parse_cursor(last_event_id)

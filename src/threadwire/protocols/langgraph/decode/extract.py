@@ -1,4 +1,5 @@
-"""Paths into a thread, like `values.messages[-1].content`: parsed once, then followed in every row."""
+"""The field `extract` of a thread search: paths like `values.messages[-1].content`. A path is parsed once and then
+followed in every row."""
 
 import re
 from typing import Any

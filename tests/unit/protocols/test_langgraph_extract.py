@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from threadwire.errors import Invalid
-from threadwire.protocols.langgraph.decode.paths import Path, follow_path, parse_extract, parse_path
+from threadwire.protocols.langgraph.decode.extract import Path, follow_path, parse_extract, parse_path
 
 THREAD = {"values": {"messages": [{"content": "a"}, {"content": "b"}], "n": 0, "a b": {"$": 1}}, "metadata": {}}
 
