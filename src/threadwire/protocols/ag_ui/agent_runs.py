@@ -1,7 +1,7 @@
 """Starting and stopping runs for AG-UI clients, and finding their agents and threads."""
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 from threadwire.core.entries import Json
 from threadwire.core.ids import ThreadId, thread_id_from_name
@@ -11,15 +11,13 @@ from threadwire.engine.runs import StartRun, run_kwargs
 from threadwire.errors import AgentNotFound, Invalid, NotFound, ThreadNotFound
 from threadwire.protocols.ag_ui.decode import RunInput
 from threadwire.protocols.ag_ui.pending_stops import PendingStops
+from threadwire.protocols.ag_ui.raw_events import RawChoice, recorded_modes
 from threadwire.protocols.ag_ui.run_plan import RunPlan, plan_run
-from threadwire.protocols.ag_ui.state import conversation_of
 
 CLIENT_RUN_ID = "ag_ui_run_id"
 """The metadata key of a run for the id that its client chose."""
 CLIENT_THREAD_ID = "ag_ui_thread_id"
 """The metadata key of a thread for the id that clients use, if it differs from ours."""
-
-_HISTORY_PAGE = 50
 
 WhenBusy = Literal["reject", "enqueue", "interrupt", "rollback"]
 UnknownThread = Literal["error", "empty"]
@@ -54,12 +52,32 @@ async def find_thread(engine: Engine, name: str) -> Thread:
     return thread
 
 
+async def thread_to_connect(engine: Engine, name: str | None, client_policy: ClientPolicy) -> ThreadId:
+    """The thread that a client connects to. Raises `Invalid` without a name, and `ThreadNotFound`.
+
+    If the policy allows unknown threads, the thread need not exist yet. Even then, `ThreadNotFound` is raised for a
+    deleted thread and for a name that cannot be an id.
+    """
+    if name is None:
+        raise Invalid("`threadId` is required")
+    try:
+        thread_id = thread_id_from_name(name)
+    except Invalid as error:
+        raise ThreadNotFound(f"Thread '{name[:200]}' not found: {error.message}") from None
+    if client_policy.unknown_thread == "error":
+        await find_thread(engine, name)
+    elif await engine.threads.was_deleted(thread_id):
+        raise ThreadNotFound(f"Thread '{name}' was deleted")
+    return thread_id
+
+
 async def start(
     engine: Engine,
     assistant: Assistant,
     run_input: RunInput,
     client_policy: ClientPolicy,
     *,
+    raw: RawChoice = False,
     on: ThreadId | None = None,
     thread_metadata: dict[str, Json] | None = None,
 ) -> tuple[Run, RunPlan]:
@@ -70,11 +88,12 @@ async def start(
     thread = await _thread(engine, thread_id)
     accepted = await engine.assistants.input_keys(assistant)
     plan = plan_run(run_input, thread, accepted)
+    before = None if plan.before is None else await engine.threads.checkpoint_before(thread_id, plan.before)
     run = await engine.runs.start(
         StartRun(
             assistant=assistant.assistant_id,
             thread_id=thread_id,
-            kwargs=_kwargs(run_input, plan, await _checkpoint_before(engine, thread_id, plan.before)),
+            kwargs=_kwargs(run_input, plan, before, raw),
             metadata={CLIENT_RUN_ID: run_input.run_id},
             multitask_strategy=client_policy.when_busy,
             create_thread=True,
@@ -89,29 +108,14 @@ async def start(
 
 
 async def _thread(engine: Engine, thread_id: ThreadId) -> Thread | None:
+    await engine.external_changes.record(thread_id)
     try:
         return await engine.threads.get(thread_id)
     except NotFound:
         return None
 
 
-async def _checkpoint_before(engine: Engine, thread_id: ThreadId, message_id: str | None) -> str | None:
-    """The newest checkpoint that does not contain the message."""
-    if message_id is None:
-        return None
-    before: dict[str, Any] | None = None
-    while True:
-        page = await engine.threads.history(thread_id, limit=_HISTORY_PAGE, before=before)
-        for snapshot in page:
-            if all(each.get("id") != message_id for each in conversation_of(snapshot["values"])):
-                checkpoint_id: str = snapshot["checkpoint_id"]
-                return checkpoint_id
-        if len(page) < _HISTORY_PAGE:
-            return None
-        before = {"checkpoint_id": page[-1]["checkpoint_id"]}
-
-
-def _kwargs(run_input: RunInput, plan: RunPlan, checkpoint_id: str | None) -> dict[str, Json]:
+def _kwargs(run_input: RunInput, plan: RunPlan, checkpoint_id: str | None, raw: RawChoice) -> dict[str, Json]:
     tools, context = run_input.tools or [], run_input.context or []
     configurable: dict[str, Json] = {
         "ag_ui": {"tools": tools, "context": context, "forwarded_props": run_input.forwarded},
@@ -124,6 +128,7 @@ def _kwargs(run_input: RunInput, plan: RunPlan, checkpoint_id: str | None) -> di
         input=plan.input,
         command=plan.command,
         config={"configurable": configurable},
+        stream_mode=["values", *recorded_modes(raw)],
         subgraphs=True,
         resumable=True,
     )

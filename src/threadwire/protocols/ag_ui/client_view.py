@@ -1,7 +1,7 @@
-"""The messages that a client holds after the events it was sent: a mirror of the client's reducer.
+"""The messages that a client has after the events it was sent: a mirror of the client's reducer.
 
-The encoder needs it to give a client that joins in the middle what the others already have, and to detect, whenever a
-state is committed, whether clients have diverged from it.
+The encoder needs it for two things: to send a client that joins in the middle what the others already have, and to
+detect, whenever a state is committed, that clients have diverged from it.
 """
 
 from typing import Any
@@ -91,8 +91,8 @@ class ClientView:
         return [each.message() for each in self._messages.values()]
 
     def without_activities(self) -> list[Message]:
-        """All messages except widgets, which are sent when they are pushed. A snapshot without any leaves them where
-        each client has them."""
+        """All messages except widgets, which are sent when they are pushed. A snapshot without widgets leaves those of
+        each client where they are."""
         return [each for each in self.messages() if each["role"] != "activity"]
 
     def replace(self, messages: list[Message]) -> None:

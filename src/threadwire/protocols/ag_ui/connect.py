@@ -1,14 +1,14 @@
-"""What clients receive that join a thread with only its id, or with a cursor as well."""
+"""What clients receive when they join a thread, with only its id or with a cursor as well."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from uuid import uuid4
 
-from threadwire.core.encoding import Framing, Message
+from threadwire.core.encoder import Framing, Message
 from threadwire.core.entries import Json
 from threadwire.core.ids import ThreadId
-from threadwire.core.records import Thread
+from threadwire.core.records import Run, Thread
 from threadwire.engine.lifecycle import Engine
 from threadwire.errors import NotFound
 from threadwire.http.sse import unnamed_events
@@ -19,6 +19,7 @@ from threadwire.protocols.ag_ui.wire import (
     encoded,
     interrupt_outcome,
     legacy_interrupts,
+    run_failed,
     run_finished,
     run_started,
 )
@@ -40,8 +41,11 @@ class Vocabulary:
     def thread_encoder(self) -> ThreadEncoder:
         return ThreadEncoder(self.options)
 
-    def idle(self, thread: Thread | None) -> Sequence[Message]:
-        return encoded(_idle(self.options, thread, [] if thread is None else snapshot_events(thread.values)))
+    def idle(self, thread: Thread | None, failed: Run | None = None) -> Sequence[Message]:
+        events = snapshot_events(None if thread is None else thread.values)
+        if failed is not None:
+            events.append(run_failed(failed.run_id, failed.error))
+        return encoded(_idle(self.options, thread, events))
 
     def up_to_date(self, thread: Thread) -> Sequence[Message]:
         return encoded(_idle(self.options, thread, []))
@@ -50,8 +54,7 @@ class Vocabulary:
 async def rejection(engine: Engine, thread_id: ThreadId, options: Options, reason: Event) -> Sequence[Message]:
     """The messages for a rejected request: the thread's current state, then the reason.
 
-    The client has missed something, and a client that takes an interrupt as open does nothing else until it learns
-    that the interrupt is closed.
+    The client has missed something. As long as it believes that an interrupt is open, it does nothing else.
     """
     try:
         thread = await engine.threads.get(thread_id)
@@ -63,9 +66,12 @@ async def rejection(engine: Engine, thread_id: ThreadId, options: Options, reaso
 
 
 async def snapshot(engine: Engine, thread: Thread, options: Options) -> list[Event]:
-    """The thread's current state and messages, including messages that are still being streamed."""
+    """The thread's current state and messages, including messages that are still being streamed. Empty for a thread
+    that has no state."""
     thread, encoder = await engine.joins.now(thread, partial(RunEncoder, options))
-    return snapshot_events(thread.values) if encoder is None else encoder.join_events(thread.values)
+    if encoder is not None:
+        return encoder.join_events(thread.values)
+    return [] if thread.values is None else snapshot_events(thread.values)
 
 
 def _idle(options: Options, thread: Thread | None, events: list[Event]) -> list[Event]:

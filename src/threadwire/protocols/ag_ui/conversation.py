@@ -1,4 +1,4 @@
-"""The committed conversation, and the events that bring clients in line with it.
+"""The committed conversation, and the events that update clients to it.
 
 Clients receive most messages while they are streamed. A committed state adds only what was not streamed: users'
 messages, messages that a node wrote itself, edits, removals. No snapshot is sent where a few events suffice.
@@ -39,7 +39,7 @@ class Conversation:
     # -- states --------------------------------------------------------------------------------------------------
 
     def commit(self, data: dict[str, Any], conversation: list[Json], values: Json) -> list[Event]:
-        """The events that bring clients in line with a state that was just committed."""
+        """The events that update clients to a state that was just committed."""
         if not self._has_state:
             self._has_state = True
             self._committed = shown_messages(conversation)
@@ -54,7 +54,7 @@ class Conversation:
         return self._snapshot(self._with_uncommitted())
 
     def finish(self) -> list[Event]:
-        """The events at the end of a run: afterwards clients hold exactly the committed messages, in their order."""
+        """The events at the end of a run. After them, clients have exactly the committed messages, in their order."""
         if not self._has_state:
             return []
         committed, held = self._committed, self._view.without_activities()
@@ -69,7 +69,7 @@ class Conversation:
         return events + self._snapshot(self._committed)
 
     def unanswered(self) -> list[str]:
-        """Tool calls that have no result yet: the client is to execute them."""
+        """Tool calls that have no result yet, because the client has to execute them."""
         answered = {each["toolCallId"] for each in self._committed if each["role"] == "tool"}
         return [
             call["id"] for each in self._committed for call in each.get("toolCalls", ()) if call["id"] not in answered

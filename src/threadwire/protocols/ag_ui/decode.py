@@ -2,13 +2,14 @@
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 from pydantic.alias_generators import to_camel
 
 from threadwire.core.bounded_list import BoundedList
 from threadwire.core.entries import Json
 from threadwire.core.ids import ThreadId, thread_id_from_name
 from threadwire.protocols.ag_ui.messages import Message
+from threadwire.protocols.ag_ui.raw_events import RawChoice, parse_choice
 
 
 class _Input(BaseModel):
@@ -23,31 +24,53 @@ class ResumeEntry(_Input):
     payload: Any = None
 
 
-class ConnectInput(_Input):
-    """The fields that connecting needs. Everything else that a client sends is ignored."""
+class _ThreadInput(_Input):
+    """The fields that running and connecting have in common."""
 
-    thread_id: str
     last_seen_event_id: str | int | None = Field(
         default=None, description="The cursor to resume from; equivalent to the `Last-Event-ID` header."
     )
     protocol_version: str | None = None
     forwarded_props: Any = None
 
-    @property
-    def thread(self) -> ThreadId:
-        return thread_id_from_name(self.thread_id)
+    @field_validator("forwarded_props")
+    @classmethod
+    def _valid_properties(cls, properties: Json) -> Json:
+        if isinstance(properties, dict):
+            parse_choice(properties.get("rawEvents"))
+        return properties
+
+    @model_validator(mode="before")
+    @classmethod
+    def _thread_of_config(cls, body: Any) -> Any:
+        """LangGraph's clients put the thread's id into the config of a run."""
+        if isinstance(body, dict) and body.get("threadId") is None:
+            config = body.get("config")
+            configurable = config.get("configurable") if isinstance(config, dict) else None
+            if isinstance(configurable, dict) and configurable.get("thread_id") is not None:
+                return {**body, "threadId": configurable["thread_id"]}
+        return body
 
     @property
     def modern(self) -> bool:
         return self.protocol_version is not None
 
     @property
-    def raw(self) -> bool:
-        """Whether the client also wants the log entries, as RAW events."""
-        return isinstance(self.forwarded_props, dict) and self.forwarded_props.get("rawEvents") is True
+    def raw(self) -> RawChoice | None:
+        """Which RAW events the client also wants; None if it does not choose."""
+        return parse_choice(self.forwarded_props.get("rawEvents")) if isinstance(self.forwarded_props, dict) else None
 
 
-class RunInput(ConnectInput):
+class ConnectInput(_ThreadInput):
+    """The fields that connecting needs. Everything else that a client sends is ignored."""
+
+    thread_id: str | None = Field(
+        default=None, description="Required; without it, the stream consists of a single `RUN_ERROR`."
+    )
+
+
+class RunInput(_ThreadInput):
+    thread_id: str
     run_id: str = Field(max_length=255)
     messages: BoundedList[Message] = Field(default_factory=list)
     state: Any = None
@@ -62,6 +85,10 @@ class RunInput(ConnectInput):
             if (error := _error_in(message)) is not None:
                 raise ValueError(f"messages.{at}{error}")
         return messages
+
+    @property
+    def thread(self) -> ThreadId:
+        return thread_id_from_name(self.thread_id)
 
     @property
     def forwarded(self) -> dict[str, Json]:

@@ -1,5 +1,5 @@
 """Messages, tool calls and states that a graph emits with the helpers of CopilotKit and AG-UI, which dispatch custom
-events. They are for long-running nodes, whose own results come only at their end."""
+events. Long-running nodes use them, because their own results come only at their end."""
 
 from dataclasses import dataclass
 
@@ -20,7 +20,7 @@ class EmittedState:
 
 
 def decode_emitted(entry: Entry) -> Message | EmittedState | Event:
-    """Return the emitted message or state. Any other event, and an invalid one, becomes a CUSTOM event of its name."""
+    """Return the emitted message or state. Any other or invalid event becomes a CUSTOM event of the same name."""
     name, data = str(entry.data["name"]), entry.data["data"]
     if name in _STATE:
         return EmittedState(data)

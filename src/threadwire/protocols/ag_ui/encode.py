@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from threadwire.core.encoding import Message
+from threadwire.core.encoder import Message
 from threadwire.core.entries import MESSAGES, Entry, Json, Kind, Namespace
+from threadwire.core.message_content import conversation_of
 from threadwire.core.open_parts import OpenParts
 from threadwire.protocols.ag_ui.client_view import ClientView
 from threadwire.protocols.ag_ui.conversation import Conversation, with_activities
@@ -18,7 +19,8 @@ from threadwire.protocols.ag_ui.message_stream import MessageStream
 from threadwire.protocols.ag_ui.messages import shown_messages
 from threadwire.protocols.ag_ui.part_events import PartEvents
 from threadwire.protocols.ag_ui.placeholders import Placeholders
-from threadwire.protocols.ag_ui.state import StateView, conversation_of, state_snapshot
+from threadwire.protocols.ag_ui.raw_events import RawChoice, RawEvents
+from threadwire.protocols.ag_ui.state import StateView, state_snapshot
 from threadwire.protocols.ag_ui.wire import (
     Event,
     encoded,
@@ -28,6 +30,7 @@ from threadwire.protocols.ag_ui.wire import (
     run_error,
     run_finished,
     run_started,
+    thread_deleted,
 )
 
 
@@ -40,11 +43,11 @@ class Options:
     run_id: str | None = None
     """The id of the run that its client chose; None for the server's own id."""
     modern: bool = False
-    """Whether the client declared protocol version 1.0. Others get what both generations understand."""
-    raw: bool = False
-    """Whether to add the log entries as RAW events."""
+    """Whether the client declared protocol version 1.0. Other clients receive only what both versions understand."""
+    raw: RawChoice = False
+    """Which RAW events to add."""
     announce_when_started: bool = False
-    """For streams over many runs, where a queued run would otherwise start inside another."""
+    """Set for streams over many runs, where a queued run would otherwise start inside another."""
     out_of_order: frozenset[str] = frozenset()
     """Messages that are in the wrong place in the client's list, because it had not seen everything before them."""
     interrupt_outcome: bool = True
@@ -65,16 +68,18 @@ class RunEncoder:
         self._running_calls: dict[str, Namespace] = {}
         """The calls whose tools are running."""
         self._announcement: Event | None = None
+        self._raw = RawEvents(options.raw) if options.raw else None
 
     # -- entries -------------------------------------------------------------------------------------------------
 
     def feed(self, entry: Entry) -> Sequence[Message]:
+        raw = [] if self._raw is None else self._raw.of(entry)
         if entry.kind == MESSAGES and (text := self._message_stream.token(entry.data)) is not None:
-            return text if not self._options.raw else [*encoded(_raw(entry)), *text]
+            return text if not raw else [*encoded(raw), *text]
         events = self.events(entry)
-        if self._options.raw and entry.kind != Kind.RUN_ENDED:
-            events = [*events, *_raw(entry)]
-        return encoded(events)
+        if raw and entry.kind == Kind.RUN_ENDED:  # clients accept nothing after the end of a run
+            return encoded([*events[:-1], *raw, events[-1]])
+        return encoded([*events, *raw])
 
     def events(self, entry: Entry) -> list[Event]:
         """The events whose messages `feed` returns, except RAW, for a consumer that inspects them."""
@@ -84,6 +89,8 @@ class RunEncoder:
                 return entered + self._message_stream.feed(entry)
             case Kind.STATE:
                 return entered if entry.ns else self._committed(entry.data)
+            case Kind.CHECKPOINT if "unstreamed" in entry.data:
+                return self._committed_rest(entry.data["unstreamed"])
             case Kind.TASK:
                 return entered + self._part_events.of(self._open.task(entry.ns, entry.data), entry.data)
             case Kind.CUSTOM:
@@ -115,12 +122,15 @@ class RunEncoder:
         return [] if self._announcement is None else [self._announcement]
 
     def join_events(self, base: Json) -> list[Event]:
-        """The events that a client which joins now needs before the rest: the state, the messages, and the start of
-        whatever is open. `base` is the thread's state before this run, for a run that has no state yet."""
+        """The events that a client needs first when it joins now: the state, the messages, and the start of whatever is
+        open. `base` is the thread's state before this run, for a run that has no state yet."""
         if self._state.values is None:
             return [*snapshot_events(base), *self._part_events.starts(self._open)]
         snapshot = event("MESSAGES_SNAPSHOT", messages=self._view.messages())
         return [self._state.snapshot(), snapshot, *self._part_events.starts(self._open)]
+
+    def deleted(self) -> Sequence[Message]:
+        return encoded([thread_deleted(self._options.thread_id)])
 
     def announcement(self, run_id: str) -> Event:
         """The event for the start of the run, which is not sent again when the run starts."""
@@ -158,12 +168,12 @@ class RunEncoder:
         events += self._part_events.of(self._open.close_all()) + self._state.finish()
         if data["status"] in ("error", "timeout", "rolled_back"):
             error = data.get("error") or {"error": "ROLLED_BACK", "message": "The run was rolled back."}
-            return [*events, *self._raw_end(entry), run_error(str(error["message"]), str(error["error"]))]
+            return [*events, run_error(str(error["message"]), str(error["error"]))]
         if data["status"] == "success":  # the partial message of a stopped run stays visible
             events += self._conversation.finish()
         interrupts = data.get("interrupts") or []
         events += legacy_interrupts(interrupts)
-        return [*events, *self._raw_end(entry), self._finished(entry, interrupts)]
+        return [*events, self._finished(entry, interrupts)]
 
     def _finished(self, entry: Entry, interrupts: list[Json]) -> Event:
         run_id = self._options.run_id or str(entry.run_id)
@@ -178,14 +188,20 @@ class RunEncoder:
         pending = self._conversation.unanswered()
         return {"type": "success", "pendingToolCallIds": pending} if pending else {"type": "success"}
 
-    def _raw_end(self, entry: Entry) -> list[Event]:
-        return _raw(entry) if self._options.raw else []
-
     # -- state ---------------------------------------------------------------------------------------------------
 
     def _committed(self, data: dict[str, Any]) -> list[Event]:
-        events = self._state.apply(data)
-        return events + self._conversation.commit(data, conversation_of(self._state.values), self._state.values)
+        if data.get("partial"):
+            self._state.hold(data)
+            return []
+        return self._state.apply(data) + self._committed_messages(data)
+
+    def _committed_rest(self, data: dict[str, Any]) -> list[Event]:
+        """The part of the state that the graph's output omits. Clients that show the state show it like any other."""
+        return self._state.apply_unstreamed(data) + self._committed_messages(data)
+
+    def _committed_messages(self, data: dict[str, Any]) -> list[Event]:
+        return self._conversation.commit(data, conversation_of(self._state.values), self._state.values)
 
     # -- tools and custom events ---------------------------------------------------------------------------------
 
@@ -219,18 +235,8 @@ class RunEncoder:
 
 
 def snapshot_events(values: Json) -> list[Event]:
-    """Snapshots of the state and the messages of an idle thread."""
-    if values is None:
-        return []
+    """Snapshots of the state and the messages of an idle thread. A thread without a state has empty ones, because the
+    client may still show another thread."""
+    values = {} if values is None else values
     messages = with_activities(shown_messages(conversation_of(values)), values)
     return [state_snapshot(values), event("MESSAGES_SNAPSHOT", messages=messages)]
-
-
-def _raw(entry: Entry) -> list[Event]:
-    return [
-        {
-            "type": "RAW",
-            "event": {"kind": entry.kind, "ns": list(entry.ns), "data": entry.data},
-            "source": "threadwire",
-        }
-    ]

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from threadwire.core.encoding import Message
+from threadwire.core.encoder import Message
 from threadwire.core.entries import Entry, Json, Namespace
 from threadwire.core.json import dumps
 from threadwire.core.message_content import message_type, tool_result_text
@@ -21,7 +21,7 @@ _PREDICTIONS = ("predict_state", "copilotkit:emit-intermediate-state")
 
 
 class _Streamed(MessageWithParts):
-    """A message, and which of its parts clients get."""
+    """A message, and which of its parts clients receive."""
 
     __slots__ = ("is_hidden", "prefix", "shown", "tools")
 
@@ -190,7 +190,7 @@ def _emitted_tools(meta: dict[str, Json]) -> frozenset[str] | None:
 
 
 def _predictions(meta: dict[str, Json], tool: str | None) -> list[Event]:
-    """Which keys of the state a call's arguments will become, for clients that show the state while they arrive."""
+    """The keys of the state that a call's arguments will set, for clients that show them while they arrive."""
     for name in _PREDICTIONS:
         value = meta.get(name)
         if isinstance(value, list) and any(isinstance(each, dict) and each.get("tool") == tool for each in value):

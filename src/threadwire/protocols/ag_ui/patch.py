@@ -1,4 +1,4 @@
-"""Changes of a state as the RFC 6902 operations that both generations of clients accept: add, remove, replace."""
+"""Changes of a state as the RFC 6902 operations that both versions of clients accept: add, remove, replace."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ def pointer(*path: str | int) -> str:
 
 def difference(before: Json, after: Json, path: tuple[str | int, ...]) -> list[Operation]:
     """The operations that turn `before` into `after`. Objects are compared key by key and lists element by element;
-    insertions in the middle of a list are not detected, since few simple operations are better than clever ones."""
+    insertions in the middle of a list are not detected, which keeps the operations simple."""
     if type(before) is type(after) and before == after:
         return []
     if isinstance(before, dict) and isinstance(after, dict):

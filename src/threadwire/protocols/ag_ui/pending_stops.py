@@ -1,7 +1,8 @@
 """Stop requests that arrive before their runs.
 
-A client that stops a run it has just started sends both requests at the same time, and the run, whose body has the
-whole conversation, may arrive last. Its id was chosen by the client, so the stop request can wait for it.
+A client that stops a run it has just started sends both requests at about the same time. The request for the run
+contains the whole conversation and may arrive last. The client has chosen the run's id, so the stop request can wait
+for it.
 """
 
 import time

@@ -1,5 +1,5 @@
-"""Placeholders: messages that a graph emits ahead of those its nodes return. Clients show them until the others
-arrive."""
+"""Placeholders: messages that a graph emits before its nodes return the final ones. Clients show a placeholder until
+its final message arrives."""
 
 from collections.abc import Iterable
 
@@ -17,7 +17,7 @@ class Placeholders:
         self._ids.append(message["id"])
 
     def remove_for(self, messages: Iterable[Message]) -> bool:
-        """Remove the placeholders of these messages, which have ids of their own. Whether there were any."""
+        """Remove the placeholders of these messages, which have ids of their own. Return whether there were any."""
         if not self._ids:
             return False
         final = list(messages)

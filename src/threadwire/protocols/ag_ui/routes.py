@@ -5,26 +5,28 @@ from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Body, Header
+from fastapi import APIRouter, Body, Header, Query
 from starlette.responses import Response
 
-from threadwire.core.encoding import Message
+from threadwire.core.encoder import Message
 from threadwire.core.entries import START, parse_cursor
 from threadwire.core.ids import Seq, thread_id_from_name
 from threadwire.core.records import Assistant
 from threadwire.engine.lifecycle import Engine
-from threadwire.errors import AgentNotFound, ThreadwireError, UnknownInterrupt
+from threadwire.errors import AgentNotFound, Invalid, ThreadwireError, UnknownInterrupt
 from threadwire.http.json_route import JsonRoute
 from threadwire.http.problems import JsonResponse, error_responses, status_of
 from threadwire.http.sse import UNNAMED_HEARTBEAT, unnamed_events
 from threadwire.http.streaming import STREAM_HEADERS, OpenStreams, event_stream
-from threadwire.protocols.ag_ui.agent_runs import ClientPolicy, find_agent, find_thread, start, stop
+from threadwire.protocols.ag_ui.agent_runs import ClientPolicy, find_agent, find_thread, start, stop, thread_to_connect
 from threadwire.protocols.ag_ui.capabilities import agent_json
 from threadwire.protocols.ag_ui.connect import Vocabulary, rejection
 from threadwire.protocols.ag_ui.decode import ConnectInput, RunInput, StopInput
 from threadwire.protocols.ag_ui.encode import Options, RunEncoder
+from threadwire.protocols.ag_ui.raw_events import RawChoice, parse_choice
 from threadwire.protocols.ag_ui.wire import encoded, run_error
 
+RawQuery = Annotated[list[str] | None, Query(alias="rawEvents")]
 Cursor = Annotated[str | None, Header(alias="last-event-id")]
 
 
@@ -61,10 +63,12 @@ def ag_ui_routes(engine: Engine, streams: OpenStreams, client_policy: ClientPoli
         return JsonResponse(stopped_json(stopped.run is not None, stopped.reason))
 
     @router.get("/{agent}/threads/{thread_id}/events", responses=error_responses(400))
-    async def follow_thread(agent: str, thread_id: str, last_event_id: Cursor = None) -> Response:
+    async def follow_thread(
+        agent: str, thread_id: str, last_event_id: Cursor = None, raw_events: RawQuery = None
+    ) -> Response:
         assistant = await find_agent(engine, agent)
         thread = await find_thread(engine, thread_id)
-        options = Options(thread_id, interrupt_outcome=engine.registry.interrupt_outcome(assistant.graph_id))
+        options = _options(engine, assistant, thread_id, _parse_raw(raw_events))
         cursor = None if last_event_id is None else parse_cursor(last_event_id)
         follower = await engine.joins.forever(thread.thread_id, Vocabulary(options), cursor)
         return event_stream(follower, streams, heartbeat=UNNAMED_HEARTBEAT)
@@ -72,18 +76,31 @@ def ag_ui_routes(engine: Engine, streams: OpenStreams, client_policy: ClientPoli
     return router
 
 
+def _options(engine: Engine, agent: Assistant, thread_id: str, raw: RawChoice | None) -> Options:
+    return Options(
+        thread_id,
+        raw=engine.registry.raw_events(agent.graph_id) if raw is None else raw,
+        interrupt_outcome=engine.registry.interrupt_outcome(agent.graph_id),
+    )
+
+
+def _parse_raw(values: list[str] | None) -> RawChoice | None:
+    if values in (["true"], ["false"]):
+        return values == ["true"]
+    try:
+        return parse_choice(values)
+    except ValueError as error:
+        raise Invalid(str(error)) from None
+
+
 async def run_stream(
     engine: Engine, streams: OpenStreams, agent: Assistant, run_input: RunInput, client_policy: ClientPolicy
 ) -> Response:
-    options = Options(
-        run_input.thread_id,
-        run_id=run_input.run_id,
-        modern=run_input.modern,
-        raw=run_input.raw,
-        interrupt_outcome=engine.registry.interrupt_outcome(agent.graph_id),
+    options = replace(
+        _options(engine, agent, run_input.thread_id, run_input.raw), run_id=run_input.run_id, modern=run_input.modern
     )
     try:
-        run, plan = await start(engine, agent, run_input, client_policy)
+        run, plan = await start(engine, agent, run_input, client_policy, raw=options.raw)
     except UnknownInterrupt as error:
         reason = run_error(error.message, "UNKNOWN_INTERRUPT")
         return _sent(await rejection(engine, run_input.thread, options, reason))
@@ -101,16 +118,11 @@ async def connect_stream(
     client_policy: ClientPolicy,
 ) -> Response:
     """Connect to a thread. Errors are sent in the stream, where clients expect them, with their HTTP status as code."""
-    options = Options(
-        connect_input.thread_id,
-        modern=connect_input.modern,
-        raw=connect_input.raw,
-        interrupt_outcome=engine.registry.interrupt_outcome(agent.graph_id),
+    options = replace(
+        _options(engine, agent, connect_input.thread_id or "", connect_input.raw), modern=connect_input.modern
     )
     try:
-        if client_policy.unknown_thread == "error":
-            await find_thread(engine, connect_input.thread_id)
-        thread_id = thread_id_from_name(connect_input.thread_id)
+        thread_id = await thread_to_connect(engine, connect_input.thread_id, client_policy)
         cursor = _cursor(connect_input, last_event_id)
         joined = await engine.joins.until_idle(thread_id, Vocabulary(options), cursor)
     except ThreadwireError as error:

@@ -10,11 +10,12 @@ from typing import Any
 
 from threadwire.core.entries import Json
 from threadwire.core.json import loads_exactly
+from threadwire.core.message_content import conversation_of
 from threadwire.core.records import Thread
 from threadwire.errors import UnknownInterrupt
 from threadwire.protocols.ag_ui.decode import ResumeEntry, RunInput
 from threadwire.protocols.ag_ui.messages import Message, stopped_result, to_langchain, user_content
-from threadwire.protocols.ag_ui.state import conversation_of, shown_state
+from threadwire.protocols.ag_ui.state import shown_state
 
 CANCELLED = "__agui_cancelled__"
 """The answer that a node receives to an interrupt the user dismissed: `{CANCELLED: true, "interrupt_id": …}`."""
@@ -138,7 +139,7 @@ def _new(messages: Iterable[Message], known: dict[str, Json], answered: set[Json
 
 def _stopped_results(run_input: RunInput, thread: Thread | None, fresh: _Fresh) -> list[Json]:
     """Results for the tool calls that a run left open when it was stopped or failed, because models reject a
-    conversation with a call that has no result. Calls of the client's own tools are left to the client."""
+    conversation with a call that has no result. Calls to the client's own tools are left to the client."""
     if thread is None or fresh.before is not None:
         return []
     held = conversation_of(thread.values)

@@ -11,9 +11,9 @@ class AgUiSettings(EnvironmentSettings):
     """What happens to a run that an AG-UI or CopilotKit client starts on a busy thread: `reject` (409), `enqueue`,
     `interrupt` or `rollback`."""
     unknown_thread: Literal["usual", "error", "empty"] = "usual"
-    """What a client that connects to an unknown thread receives: an `error`, an `empty` thread, or the `usual` response
-    of the protocol: an error on AG-UI, an empty thread on CopilotKit, whose clients connect to ids they have just
-    generated."""
+    """What a client receives when it connects to an unknown thread: an `error`, an `empty` thread, or the `usual`
+    response of the protocol. On AG-UI that is an error; on CopilotKit, whose clients connect to ids that they have just
+    generated, an empty thread."""
 
     def client_policy(self, protocol: str, *, usual: UnknownThread) -> ClientPolicy:
         """Return the policy of a protocol that treats unknown threads in its `usual` way, unless the setting overrides

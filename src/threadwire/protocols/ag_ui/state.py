@@ -9,13 +9,13 @@ from threadwire.core.state_fold import ValueState
 from threadwire.protocols.ag_ui.patch import Operation, difference, pointer, splice
 from threadwire.protocols.ag_ui.wire import Event, event
 
-_NOT_STATE = frozenset({"tools", "ag-ui", "copilotkit", "__interrupt__"})
-"""Keys that clients set themselves, or that are sent in other events."""
+_TOOL_FIELDS = frozenset({"name", "description", "parameters", "metadata"})
+_INJECTED_OBJECTS = {"ag-ui": frozenset({"tools", "context"}), "copilotkit": frozenset({"actions", "context"})}
 
 
 def shown_state(values: Json) -> Json:
-    """A state without the conversation, which is sent as messages. Nothing else is left out: a schema that is missing
-    or narrow never hides a key."""
+    """A state without the conversation, which is sent as messages, and without the tools and the context of a client,
+    which that client has. Nothing else is left out: a schema that is missing or narrow never hides a key."""
     if not isinstance(values, dict):
         return values
     return {key: value for key, value in values.items() if _is_state(key, value)}
@@ -25,13 +25,27 @@ def state_snapshot(values: Json) -> Event:
     return {"type": "STATE_SNAPSHOT", "snapshot": shown_state(values)}
 
 
-def conversation_of(values: Json) -> list[Json]:
-    messages = values.get("messages") if isinstance(values, dict) else None
-    return messages if isinstance(messages, list) and is_conversation(messages) else []
-
-
 def _is_state(key: str, value: Json) -> bool:
-    return key not in _NOT_STATE and not (key == "messages" and is_conversation(value))
+    if key == "__interrupt__":
+        return False
+    return not (key == "messages" and is_conversation(value)) and not _is_injected(key, value)
+
+
+def _is_injected(key: str, value: Json) -> bool:
+    """Whether the value is what a run gets from its client under that key (`run_plan`). A graph may use the same keys
+    for its own values, which are part of its state."""
+    if key == "tools":
+        return isinstance(value, list) and bool(value) and all(map(_is_client_tool, value))
+    return key in _INJECTED_OBJECTS and isinstance(value, dict) and _INJECTED_OBJECTS[key] <= value.keys()
+
+
+def _is_client_tool(value: Json) -> bool:
+    return (
+        isinstance(value, dict)
+        and isinstance(value.get("name"), str)
+        and isinstance(value.get("description"), str)
+        and value.keys() <= _TOOL_FIELDS
+    )
 
 
 class StateView:
@@ -39,26 +53,57 @@ class StateView:
 
     def __init__(self) -> None:
         self._fold = ValueState()
+        self._unstreamed = ValueState()
+        """The part of the state that the graph's output omits; checkpoints add it (6.8a)."""
         self.values: Json = None
-        """None before the first `state` entry."""
+        """The whole state; None before it is known."""
         self._sent = False
         self._sizes: dict[str, int] = {}
         self._emitted: Event | None = None
 
     def forget(self) -> None:
         self._sent = False
+        self._unstreamed = ValueState()
 
     def apply(self, data: dict[str, Any]) -> list[Event]:
-        """Apply a `state` entry and return its events. The first is always a snapshot, so that a client which has just
-        joined needs nothing else. Then only changes are sent, unless they are larger than a snapshot."""
+        """Apply a `state` entry and return its events. The first event is always a snapshot, so that a client that has
+        just joined needs nothing else. After that only changes are sent, unless they are larger than a snapshot."""
         self._emitted = None
         if data.get("full") or not self._sent:
             self._apply(data)
-            self._sent = True
-            self._sizes = {key: len(dumps(value)) for key, value in self._shown().items()}
-            return [state_snapshot(self.values)]
+            return [self._first_snapshot()]
         patch = self._patch(data)
         self._apply(data)
+        return self._sent_patch(patch)
+
+    def hold(self, data: dict[str, Any]) -> None:
+        """Apply a `state` entry that is only a part of the state. The next checkpoint adds the rest."""
+        self._fold.apply(data)
+
+    def apply_unstreamed(self, data: dict[str, Any]) -> list[Event]:
+        """Apply the part of the state that the graph's output omits, and return its events."""
+        self._emitted = None
+        before = self._shown()
+        self._unstreamed.apply(data)
+        self._merge()
+        if not self._sent:
+            return [self._first_snapshot()]
+        after = self._shown()
+        patch: list[Operation] = [{"op": "remove", "path": pointer(key)} for key in before if key not in after]
+        for key, value in after.items():
+            if key not in before:
+                patch.append({"op": "add", "path": pointer(key), "value": value})
+            elif value is not before[key]:  # values that have not changed are the same objects
+                patch += difference(before[key], value, (key,))
+        self._sizes = {key: len(dumps(value)) for key, value in after.items()}
+        return self._sent_patch(patch)
+
+    def _first_snapshot(self) -> Event:
+        self._sent = True
+        self._sizes = {key: len(dumps(value)) for key, value in self._shown().items()}
+        return state_snapshot(self.values)
+
+    def _sent_patch(self, patch: list[Operation]) -> list[Event]:
         if not patch:
             return []
         delta = event("STATE_DELTA", delta=patch)
@@ -84,10 +129,14 @@ class StateView:
 
     def _apply(self, data: dict[str, Any]) -> None:
         self._fold.apply(data)
-        self.values = self._fold.value()
+        self._merge()
+
+    def _merge(self) -> None:
+        streamed = self._fold.value()
+        self.values = {**self._unstreamed.value(), **streamed} if isinstance(streamed, dict) else streamed
 
     def _patch(self, data: dict[str, Any]) -> list[Operation]:
-        """Derived from the entry, not by comparing states, so unchanged keys cost nothing."""
+        """Derive the patch from the entry, not by comparing states, so that unchanged keys cost nothing."""
         if not isinstance(self.values, dict):
             return []
         operations: list[Operation] = []
@@ -96,17 +145,22 @@ class StateView:
                 operations.append({"op": "remove", "path": pointer(key)})
                 self._sizes.pop(key, None)
         for key, value in data.get("set", {}).items():
-            if _is_state(key, value):
-                operations += self._changed(key, value)
+            operations += self._changed(key, value)
         for key, (at, drop, items) in data.get("splice", {}).items():
-            if _is_state(key, self.values[key]):
+            before = self.values[key]
+            if key == "tools":  # the elements decide whether it is shown
+                operations += self._changed(key, [*before[:at], *items, *before[at + drop :]])
+            elif _is_state(key, before):
                 operations += splice((key,), at, drop, items)
                 self._sizes[key] = self._sizes.get(key, 0) + len(dumps(items))
         return operations
 
     def _changed(self, key: str, value: Json) -> list[Operation]:
+        was_shown = key in self.values and _is_state(key, self.values[key])
+        if not _is_state(key, value):
+            return [{"op": "remove", "path": pointer(key)}] if was_shown else []
         size = self._sizes[key] = len(dumps(value))
-        if key not in self.values:
+        if not was_shown:
             return [{"op": "add", "path": pointer(key), "value": value}]
         changed = difference(self.values[key], value, (key,))
         if len(dumps(changed)) <= size:

@@ -3,11 +3,18 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from threadwire.core.encoding import Message
+from threadwire.core.encoder import Message
 from threadwire.core.entries import Entry, Json, Kind
 from threadwire.core.ids import RunId
 from threadwire.protocols.ag_ui.encode import Options, RunEncoder, snapshot_events
-from threadwire.protocols.ag_ui.wire import Event, encoded, run_finished, run_started
+from threadwire.protocols.ag_ui.wire import (
+    Event,
+    encoded,
+    interrupt_outcome,
+    legacy_interrupts,
+    run_finished,
+    run_started,
+)
 
 
 class ThreadEncoder:
@@ -44,6 +51,10 @@ class ThreadEncoder:
             return self._runs.pop(run_id, None)
         return self._runs.get(run_id)
 
+    def deleted(self) -> Sequence[Message]:
+        """Nothing if no run is active: no run is cut off, and the deletion is reported when a client reconnects."""
+        return next((encoder.deleted() for encoder in self._runs.values()), ())
+
     def joined(self, base: Json) -> Sequence[Message]:
         return encoded(self.join_events(base))
 
@@ -61,7 +72,8 @@ class ThreadEncoder:
         return []
 
     def join_events(self, base: Json) -> list[Event]:
-        """The events that a client which joins now needs from the active run; `base` as for a single run."""
+        """The events that a client needs from the active run when it joins now. `base` is the same as for a single
+        run."""
         for run_id, encoder in self._runs.items():
             return [run_started(self._options.thread_id, run_id), *encoder.join_events(base)]
         return []
@@ -71,5 +83,11 @@ class ThreadEncoder:
         if entry.kind != Kind.STATE_RESET or "values" not in entry.data:
             return []
         thread_id, run_id = self._options.thread_id, f"update-{entry.seq}"
-        events = snapshot_events(entry.data["values"])
-        return [run_started(thread_id, run_id), *events, run_finished(thread_id, run_id)]
+        interrupts = entry.data.get("interrupts") or []
+        outcome = interrupt_outcome(interrupts) if self._options.interrupt_outcome else None
+        return [
+            run_started(thread_id, run_id),
+            *snapshot_events(entry.data["values"]),
+            *legacy_interrupts(interrupts),
+            run_finished(thread_id, run_id, outcome),
+        ]

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from threadwire.core.encoding import Message
+from threadwire.core.encoder import Message
 from threadwire.core.entries import Json
 from threadwire.core.json import dumps
 
@@ -36,8 +36,18 @@ def run_error(message: str, code: str) -> Event:
     return event("RUN_ERROR", message=message, code=code)
 
 
+def thread_deleted(thread_id: str) -> Event:
+    """The end of a stream whose thread was deleted. The code is the HTTP status of all later requests for it."""
+    return run_error(f"Thread '{thread_id}' was deleted", "404")
+
+
+def run_failed(run_id: str, error: Json) -> Event:
+    """How the thread's last run ended, for a client that connects later. Connecting itself does not fail."""
+    return event("CUSTOM", name="run_failed", value={"runId": run_id, "error": error})
+
+
 def interrupt_outcome(interrupts: list[Json]) -> Json | None:
-    """The outcome of a run with open interrupts; None without any."""
+    """The outcome of a run with pending interrupts; None if there are none."""
     if not interrupts:
         return None
     return {"type": "interrupt", "interrupts": [interrupt_json(each) for each in interrupts]}

@@ -26,8 +26,8 @@ def default_agent(configured: str, graphs: list[str]) -> str:
 
 class Agents:
     def __init__(self, engine: Engine, default: str) -> None:
-        """`default` is the graph name or assistant id that `default` stands for. If it is empty, `default` is the graph
-        of that name, or the first graph."""
+        """`default` is the graph name or assistant id of the agent that clients call `default`. If it is empty, that
+        agent is the graph named `default`, or else the first graph."""
         self._engine = engine
         self._default = default
 

@@ -1,4 +1,4 @@
-"""Compaction of events: the pieces of a message are joined into one event, and only a run's last state is kept."""
+"""Compaction of events: the pieces of a message are joined into one event, and only a run's last state remains."""
 
 from collections.abc import Iterable
 
@@ -33,8 +33,14 @@ class Compaction:
         for each in events:
             self._feed(each)
 
-    def events(self) -> list[Event]:
-        return [*self._events, *self._unfinished()]
+    def take(self) -> list[Event]:
+        """Return the events that are complete, and forget them."""
+        taken, self._events = self._events, []
+        return taken
+
+    def rest(self) -> list[Event]:
+        """Return what is left after the last event was fed: the messages that have not ended, and the state."""
+        return [*self.take(), *self._unfinished()]
 
     def _feed(self, added: Event) -> None:
         kind = added["type"]

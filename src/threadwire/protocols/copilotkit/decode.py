@@ -1,4 +1,4 @@
-"""CopilotKit's requests in addition to AG-UI's own."""
+"""CopilotKit's requests, except those that it shares with AG-UI."""
 
 from typing import Any, Literal, get_args
 

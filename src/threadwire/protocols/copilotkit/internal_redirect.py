@@ -4,9 +4,10 @@ from typing import Any
 from urllib.parse import quote
 
 from starlette.responses import Response
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from threadwire.core.json import dumps
+from threadwire.http.request_body import body_first
 
 
 class InternalRedirect(Response):
@@ -25,18 +26,4 @@ class InternalRedirect(Response):
             target["method"] = self._method
         if self._query is not None:
             target["query_string"] = self._query.encode()
-        await scope["app"].router(target, receive if self._body is None else _replacing(self._body, receive), send)
-
-
-def _replacing(body: bytes, receive: Receive) -> Receive:
-    """Receive this body first, then the client's further messages, such as its disconnect."""
-    received = False
-
-    async def receive_body_first() -> Message:
-        nonlocal received
-        if received:
-            return await receive()
-        received = True
-        return {"type": "http.request", "body": body, "more_body": False}
-
-    return receive_body_first
+        await scope["app"].router(target, receive if self._body is None else body_first(self._body, receive), send)

@@ -1,4 +1,4 @@
-"""Paths below the runtime's: ids with any characters, superfluous slashes, and paths that do not exist."""
+"""Paths below the path of the runtime: ids with any characters, superfluous slashes, and paths that do not exist."""
 
 import re
 from collections.abc import Sequence

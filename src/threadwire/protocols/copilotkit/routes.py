@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Body, Header, Query, Request
 from fastapi.routing import APIRoute
 from pydantic import ValidationError
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 
 from threadwire.core.ids import thread_id_from_name
 from threadwire.engine.lifecycle import Engine
@@ -137,9 +137,9 @@ def _thread_routes(router: APIRouter, engine: Engine, agents: Agents) -> None:
         return JsonResponse({"messages": await messages_of(engine, thread, Options(thread_id))})
 
     @router.get("/threads/{thread_id:anything}/events")
-    async def get_events(thread_id: str) -> JsonResponse:
+    async def get_events(thread_id: str) -> Response:
         thread = await find_thread(engine, thread_id)
-        return JsonResponse({"events": await events_of(engine, thread, Options(thread_id))})
+        return StreamingResponse(events_of(engine, thread, Options(thread_id)), media_type="application/json")
 
     @router.get("/threads/{thread_id:anything}/state")
     async def get_state(thread_id: str) -> JsonResponse:
@@ -148,7 +148,7 @@ def _thread_routes(router: APIRouter, engine: Engine, agents: Agents) -> None:
 
 
 def _stop_scope(body: bytes) -> StopInput | JsonResponse:
-    """The run to stop. An unknown key is an error: a misspelt `runId` must not stop whichever run is active."""
+    """The run to stop. An unknown key is an error: a misspelt `runId` must not stop any other active run."""
     try:
         parsed: Any = parse_json(body) if body.strip() else {}
         scope = StopInput.model_validate(parsed)

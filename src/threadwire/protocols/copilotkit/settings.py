@@ -1,4 +1,4 @@
-"""The settings of CopilotKit: those of AG-UI, which its runs and its connect share, and its own."""
+"""The settings of CopilotKit: its own, and those of AG-UI, which also apply to running and connecting here."""
 
 from threadwire.protocols.ag_ui.settings import AgUiSettings
 

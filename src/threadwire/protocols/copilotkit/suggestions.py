@@ -1,6 +1,6 @@
 """Suggestions for the user's next message: a run on a temporary thread that is deleted when the run ends.
 
-Clients send the whole conversation and a thread id that they made up. Newer clients use the path `…/suggest`. Older
+Clients send the whole conversation and a thread id that they generated. Newer clients use the path `…/suggest`. Older
 clients start an ordinary run, which is recognized by the tool that it is forced to call.
 """
 
@@ -48,7 +48,7 @@ async def suggest(
     thread_id = temporary_thread(run_input.thread_id)
     rejecting = replace(client_policy, when_busy="reject")
     run, _ = await start(engine, agent, run_input, rejecting, on=thread_id, thread_metadata={TEMPORARY: True})
-    options = Options(run_input.thread_id, run_id=run_input.run_id, modern=run_input.modern, raw=run_input.raw)
+    options = Options(run_input.thread_id, run_id=run_input.run_id, modern=run_input.modern, raw=run_input.raw or False)
     follower = engine.runs.follow(run, options, partial(RunEncoder, options), unnamed_events, Seq(run.queued_seq - 1))
 
     async def delete_thread() -> None:

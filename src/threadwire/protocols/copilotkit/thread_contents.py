@@ -1,9 +1,11 @@
 """Read-only views of a thread: its messages, its state, its events. No run is affected."""
 
+from collections.abc import AsyncIterator
 from typing import Any
 
 from threadwire.core.entries import Json
 from threadwire.core.ids import Seq
+from threadwire.core.json import dumps
 from threadwire.core.records import Thread
 from threadwire.engine.lifecycle import Engine
 from threadwire.protocols.ag_ui.connect import snapshot
@@ -30,15 +32,29 @@ async def state_of(engine: Engine, thread: Thread, options: Options) -> Json:
     return None
 
 
-async def events_of(engine: Engine, thread: Thread, options: Options) -> list[Event]:
+async def events_of(engine: Engine, thread: Thread, options: Options) -> AsyncIterator[bytes]:
+    """The JSON of the response, piece by piece: a long thread has many megabytes of events, and none of them is needed
+    once it is sent."""
+    separator = b'{"events":['
+    async for page in _pages_of_events(engine, thread, options):
+        if page:
+            yield separator + dumps(page)[1:-1]
+            separator = b","
+    yield b"]}" if separator == b"," else separator + b"]}"
+
+
+async def _pages_of_events(engine: Engine, thread: Thread, options: Options) -> AsyncIterator[list[Event]]:
     newest = await engine.log.last(thread.thread_id)
     runs = await engine.runs.list(thread.thread_id, limit=MAX_RUNS)
     after = Seq(min((run.queued_seq for run in runs), default=Seq(newest + 1)) - 1)
     if after >= newest:
-        return []
+        return
     compaction = Compaction()
-    await engine.log.replay(thread.thread_id, ThreadEncoder(options).events, compaction.feed, after, newest)
-    return compaction.events()
+    async for page in engine.log.replay(thread.thread_id, ThreadEncoder(options).events, after, newest):
+        for events in page:
+            compaction.feed(events)
+        yield compaction.take()
+    yield compaction.rest()
 
 
 def _flat(message: Message) -> dict[str, Any]:
