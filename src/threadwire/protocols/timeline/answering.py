@@ -1,12 +1,11 @@
-"""Submitting the widget of an interrupt: decide, answer the graph, freeze the widget.
+"""Submitting the widget of an interrupt: decide, freeze the widget, answer the graph.
 
-The answer is accepted first. Should the server fail before the widget is frozen, the graph has the answer, and
-repeating the request freezes the widget.
+The entry that freezes the widget and the run that carries the answer are written in one transaction.
 """
 
 from dataclasses import dataclass
 
-from threadwire.core.entries import Json
+from threadwire.core.entries import Draft, Json
 from threadwire.core.ids import Seq, ThreadId
 from threadwire.core.timeline import Block
 from threadwire.engine.lifecycle import Engine
@@ -33,7 +32,8 @@ async def submit(
     engine: Engine, thread_id: ThreadId, interrupt_id: str, submission: Submission
 ) -> Submitted | Rejection:
     async with engine.widgets.one_at_a_time(thread_id):
-        # The runs first: an answer that is recorded in between is then in the timeline, and not in neither.
+        await engine.external_changes.record(thread_id)
+        # Read the runs first: an answer that is recorded between the two reads must not be missing from both.
         active = await engine.runs.all_active(thread_id)
         block, _ = await _newest(engine, thread_id, interrupt_id)
         asked = (await current(engine, thread_id)).timeline.open_interrupts()
@@ -41,9 +41,12 @@ async def submit(
         plan = plan_submission(submission, block, open_ids, active)
         if isinstance(plan, Rejection):
             return plan
-        run_id = await _resume(engine, thread_id, plan.command) if plan.starts_run else plan.answered_by
-        if plan.freezes:
-            await _freeze(engine, thread_id, block, submission)
+        run_id = plan.answered_by
+        frozen = (engine.widgets.frozen(block["interruptId"], submission.frozen),) if plan.freezes else ()
+        if plan.starts_run:
+            run_id = await _resume(engine, thread_id, plan.command, frozen)
+        elif frozen:
+            await engine.widgets.freeze(thread_id, *frozen)
         now, seq = await _newest(engine, thread_id, interrupt_id)
         return Submitted(now, seq, run_id)
 
@@ -55,7 +58,8 @@ async def _newest(engine: Engine, thread_id: ThreadId, interrupt_id: str) -> tup
     return block, fold.timeline.seq
 
 
-async def _resume(engine: Engine, thread_id: ThreadId, command: Json) -> str:
+async def _resume(engine: Engine, thread_id: ThreadId, command: Json, frozen: tuple[Draft, ...]) -> str:
+    """Accept the run that carries the answer, together with the entry that freezes the widget."""
     metadata = (await engine.threads.get(thread_id)).metadata
     graph_id = graph_of(metadata)
     if graph_id is None:
@@ -66,14 +70,7 @@ async def _resume(engine: Engine, thread_id: ThreadId, command: Json) -> str:
             thread_id=thread_id,
             kwargs=run_kwargs(config={}, command=command, subgraphs=True, resumable=True),
             via="timeline",
+            preceding=frozen,
         )
     )
     return run.run_id
-
-
-async def _freeze(engine: Engine, thread_id: ThreadId, block: Block, submission: Submission) -> None:
-    """Freeze the block that the client submitted. If the graph has asked again meanwhile, under the same id, the entry
-    would freeze that question."""
-    newest, _ = await _newest(engine, thread_id, block["interruptId"])
-    if newest["id"] == block["id"]:
-        await engine.widgets.freeze(thread_id, block["interruptId"], submission.frozen)

@@ -6,7 +6,7 @@ from threadwire.core.entries import Json
 from threadwire.core.json import dumps
 
 MAX_FROZEN_BYTES = 1024 * 1024
-"""Bytes of JSON that a frozen value may have. Every page with its block contains it."""
+"""The maximum size of a frozen value, in bytes of JSON. It is part of every page that contains its block."""
 
 
 class Submission(BaseModel):
@@ -19,12 +19,12 @@ class Submission(BaseModel):
     @model_validator(mode="after")
     def _check(self) -> "Submission":
         if "response" in self.model_fields_set and not self.resume:
-            raise ValueError("response: only with `resume: true`; without it, the graph receives no answer")
+            raise ValueError("response: requires `resume: true`; without it, the graph receives no answer")
         return self
 
     @property
     def frozen(self) -> tuple[Json] | None:
-        """The frozen value, if there is one: it may be null."""
+        """The frozen value in a tuple, because it may be null; None if there is none."""
         return (self.frozen_value,) if "frozen_value" in self.model_fields_set else None
 
     @property

@@ -17,8 +17,9 @@ from threadwire.http.sse import named_events
 from threadwire.http.streaming import OpenStreams, event_stream
 from threadwire.protocols.timeline.answering import submit
 from threadwire.protocols.timeline.decode import MAX_FROZEN_BYTES, Submission
+from threadwire.protocols.timeline.encode import first_message
 from threadwire.protocols.timeline.submissions import Rejection
-from threadwire.protocols.timeline.timelines import current, follow
+from threadwire.protocols.timeline.timelines import current, follow, last_page
 
 MAX_PAGE = 1000
 
@@ -39,19 +40,22 @@ def timeline_routes(engine: Engine, streams: OpenStreams) -> APIRouter:
         limit: Limit = 100,
         before: Annotated[str | None, Query(description="The id of the block before which the page ends")] = None,
     ) -> JsonResponse:
-        fold = await current(engine, parse_thread_id(thread_id))
+        found = parse_thread_id(thread_id)
+        if before is None:
+            return JsonResponse(await last_page(engine, found, limit))
+        fold = await current(engine, found)
         try:
             return JsonResponse(fold.page(limit, before))
         except KeyError:
-            raise NotFound(f"Block {str(before)[:200]!r} is not in this timeline") from None
+            raise NotFound(f"Block {before[:200]!r} is not in this timeline") from None
 
     @router.get("/stream", responses=error_responses(400))
     async def follow_timeline(
         thread_id: str,
         limit: Limit = 100,
-        after: Annotated[str | None, Query(description="As `Last-Event-ID`")] = None,
+        after: Annotated[str | None, Query(description="Same as `Last-Event-ID`")] = None,
         last_event_id_in_query: Annotated[
-            str | None, Query(alias="lastEventId", description="As `Last-Event-ID`")
+            str | None, Query(alias="lastEventId", description="Same as `Last-Event-ID`")
         ] = None,
         last_event_id: Annotated[str | None, Header(alias="last-event-id")] = None,
     ) -> Response:
@@ -60,16 +64,16 @@ def timeline_routes(engine: Engine, streams: OpenStreams) -> APIRouter:
         sent = next((each for each in (last_event_id, last_event_id_in_query, after) if each is not None), None)
         if sent is not None:
             return event_stream(await follow(engine, found, parse_cursor(sent)), streams)
-        fold = await current(engine, found)
-        position, first = fold.timeline.seq, fold.first_message(limit)
+        page = await last_page(engine, found, limit)
+        position, first = page["seq"], first_message(page)
         return event_stream(await follow(engine, found, position), streams, first=[named_events([first], position)])
 
     @router.put("/interrupts/{interrupt_id}", responses=_submission_errors())
     async def submit_widget(thread_id: str, interrupt_id: str, body: Annotated[Submission, Body()]) -> JsonResponse:
         if body.is_too_large:
-            return problem(413, f"frozenValue: larger than {MAX_FROZEN_BYTES} bytes of JSON")
+            return problem(413, f"frozenValue: must be at most {MAX_FROZEN_BYTES} bytes of JSON")
         work = submit(engine, parse_thread_id(thread_id), interrupt_id, body)
-        submitted = await run_to_completion(work)  # a client that leaves must not separate the answer from the widget
+        submitted = await run_to_completion(work)  # even if the client disconnects in between
         if isinstance(submitted, Rejection):
             return JsonResponse({"detail": submitted.reason, "interrupt": submitted.block}, 409)
         return JsonResponse(submitted.as_json())

@@ -1,6 +1,7 @@
 """What a submitted widget does: freeze its interrupt, and with `resume` answer it.
 
-The first answer wins. Repeating a request changes nothing; a different answer is rejected with the one that won.
+The first answer wins. Repeating a request changes nothing. A different answer is rejected, and the response contains
+the answer that won.
 """
 
 from collections.abc import Iterable, Sequence
@@ -11,7 +12,7 @@ from threadwire.core.records import Run
 from threadwire.core.timeline import Block
 from threadwire.core.timeline.state import same_json
 from threadwire.errors import Invalid
-from threadwire.graphs.answers import is_answer_map
+from threadwire.graphs.langgraph_private.answers import is_answer_map
 from threadwire.protocols.timeline.decode import Submission
 
 
@@ -61,7 +62,7 @@ def plan_submission(
 
 
 def _with_answer_on_its_way(block: Block, open_ids: Sequence[str], active: Iterable[Run]) -> tuple[Block, str | None]:
-    """The block with its answer, and the run that carries it. The log records an answer when its run starts."""
+    """The block with its answer, and the run that carries the answer. The log records an answer when its run starts."""
     for run in active if _has_no_response(block) else ():
         answer = _answer_of(run, block["interruptId"], open_ids)
         if answer is not None:
