@@ -1,4 +1,4 @@
-"""What all settings have in common, those of the server and those of each protocol: the variables they come from."""
+"""The base class of the settings of the server and of each protocol. Settings come from the environment."""
 
 from pydantic_settings import BaseSettings, SettingsConfigDict
 

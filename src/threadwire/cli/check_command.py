@@ -16,15 +16,15 @@ from threadwire.engine.clock import system_clock
 from threadwire.errors import ConfigError, GraphUnavailable
 from threadwire.graphs.config import ProjectConfig, load_config, prepare_environment
 from threadwire.graphs.custom_persistence import load_saver, load_store
-from threadwire.graphs.embedding import load_embeddings
-from threadwire.graphs.modules import ProjectModules, load_traceback, name_and_message
+from threadwire.graphs.item_embeddings import load_embeddings
 from threadwire.graphs.persistence_config import TtlConfig
+from threadwire.graphs.project_modules import ProjectModules, load_traceback, name_and_message
 from threadwire.graphs.registry import GraphRegistry, draw, load_registry
 from threadwire.graphs.store import ItemStore
 from threadwire.graphs.tracebacks import render_traceback
 from threadwire.graphs.webhook_config import resolve_headers
 from threadwire.server.combined_settings import check_settings, reject_unknown_variables
-from threadwire.server.project import load_user_app, reject_unsupported_auth
+from threadwire.server.project import load_project_auth, load_user_app
 from threadwire.server.stock_variables import graph_configs
 from threadwire.storage.memory import open_memory_storage
 
@@ -34,7 +34,7 @@ class Problem:
     location: str
     description: str
     traceback: str | None = None
-    """Where the project's code raised, if that is the problem."""
+    """The traceback of the project's code, if the problem is an exception that it raised."""
 
 
 Problems = list[Problem]
@@ -43,7 +43,7 @@ Problems = list[Problem]
 def check(
     config_path: Path, console: Console, details: Console | None = None, *, insecure_no_auth: bool = False
 ) -> int:
-    """Print the drawing of each graph, and a line for each problem; its traceback goes to `details`. Return 1 if there
+    """Print a drawing of each graph and a line for each problem. Tracebacks are printed to `details`. Return 1 if there
     are problems, otherwise 0."""
     try:
         config = load_config(config_path)
@@ -67,10 +67,10 @@ def check(
 
 
 async def _check_sections(config: ProjectConfig, modules: ProjectModules, insecure_no_auth: bool) -> Problems:
-    """Return the problems of everything except the graphs. What the server would open is opened and closed again."""
+    """Return the problems of everything except the graphs. Opens and closes everything that the server would open."""
     checks: dict[str, Callable[[], Awaitable[None]]] = {
         "settings": partial(_check_settings, config),
-        **({} if insecure_no_auth else {"auth": partial(_check_auth, config)}),
+        **({} if insecure_no_auth else {"auth": partial(_check_auth, config, modules)}),
         "http": partial(_check_application, config, modules),
         "webhooks": partial(_check_webhooks, config),
         "checkpointer": partial(_check_saver, config, modules),
@@ -91,8 +91,8 @@ async def _check_settings(config: ProjectConfig) -> None:
     check_settings(read_settings(config=config.path), list(config.graphs))
 
 
-async def _check_auth(config: ProjectConfig) -> None:
-    reject_unsupported_auth(config)
+async def _check_auth(config: ProjectConfig, modules: ProjectModules) -> None:
+    load_project_auth(config, modules)
 
 
 async def _check_application(config: ProjectConfig, modules: ProjectModules) -> None:
@@ -102,7 +102,7 @@ async def _check_application(config: ProjectConfig, modules: ProjectModules) -> 
     try:
         async with own.router.lifespan_context(own):
             pass
-    except Exception as error:  # the user's code
+    except Exception as error:  # the project's code
         raise ConfigError(f'"http"."app": its lifespan failed: {name_and_message(error)}') from error
 
 
@@ -125,7 +125,7 @@ async def _check_store(config: ProjectConfig, modules: ProjectModules) -> None:
 
 
 async def _draw_all(registry: GraphRegistry, console: Console) -> Problems:
-    """Draw the graphs that loaded; return the problems of those whose factory does not return a graph."""
+    """Draw the graphs that loaded; return the problems of those whose factory fails or does not return a graph."""
     problems = []
     async with open_memory_storage() as storage:
         store = ItemStore(storage.items, None, TtlConfig(), None, system_clock)
@@ -136,7 +136,7 @@ async def _draw_all(registry: GraphRegistry, console: Console) -> Problems:
                 drawing = await _drawing(registry, graph_id, store)
             except GraphUnavailable as error:
                 problems.append(Problem(graph_id, error.message))
-            except Exception as error:  # a factory is the user's code
+            except Exception as error:  # a factory is the project's code
                 description = f"its factory failed: {name_and_message(error)}"
                 problems.append(Problem(graph_id, description, render_traceback(error)))
             else:

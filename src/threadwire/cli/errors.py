@@ -1,10 +1,10 @@
-"""How a command reports an error. It imports no server, so that a command that fails early fails fast."""
+"""How a command reports an error. This module does not import the server, so that an early error appears quickly."""
 
 from rich.console import Console
 from rich.text import Text
 
 from threadwire.errors import ThreadwireError
-from threadwire.graphs.modules import load_traceback
+from threadwire.graphs.project_modules import load_traceback
 
 
 def print_error(console: Console, error: ThreadwireError) -> None:

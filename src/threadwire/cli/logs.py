@@ -8,8 +8,8 @@ from typing import Any
 
 import structlog
 
-from threadwire.graphs.modules import MODULE_PREFIX
 from threadwire.graphs.own_code import is_own_code
+from threadwire.graphs.project_modules import MODULE_PREFIX
 from threadwire.graphs.tracebacks import configure_tracebacks, render_traceback
 
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
@@ -37,7 +37,7 @@ def _print_project_logs(level: int) -> None:
 
     @wraps(configure)
     def basic_config(**options: Any) -> None:
-        # It does nothing if the root logger has a handler, so the project's own configuration would be ignored.
+        # `basicConfig` does nothing if the root logger has a handler, so the project's configuration would be ignored.
         if handler in root.handlers:
             root.removeHandler(handler)
             root.setLevel(logging.WARNING)
@@ -47,13 +47,14 @@ def _print_project_logs(level: int) -> None:
 
 
 class ProjectLogs(logging.Handler):
-    """Prints the records that no handler of the project handles. Libraries log much at INFO, for example every request
-    of an HTTP client, so their records are printed from WARNING on, or from INFO on if the level is DEBUG."""
+    """Prints the records that no handler of the project handles. Libraries log a lot at INFO, for example every request
+    of an HTTP client, so their records are printed at WARNING and above, or at INFO and above if the level is DEBUG."""
 
     def __init__(self, level: int) -> None:
         super().__init__(level)
         self._libraries_from = logging.INFO if level == logging.DEBUG else logging.WARNING
-        # Independent of structlog's configuration, which the project may change so that it logs to this handler.
+        # Independent of later changes of structlog's configuration: the project may route structlog to `logging`, and
+        # so back to this handler.
         self._logger = structlog.wrap_logger(
             structlog.PrintLogger(sys.stdout),
             processors=structlog.get_config()["processors"],
@@ -82,7 +83,7 @@ class ProjectLogs(logging.Handler):
 
 
 def _logger_name(record: logging.LogRecord) -> str:
-    """The logger's name. `__name__` of a file that langgraph.json names is a generated name; its file is shown then."""
+    """The logger's name. A file that langgraph.json names has a generated `__name__`, so its file name is shown."""
     return record.filename if record.name.startswith(MODULE_PREFIX) else record.name
 
 

@@ -7,24 +7,27 @@ from rich.console import Console
 from rich.text import Text
 
 from threadwire.cli.errors import print_traceback
+from threadwire.core.addresses import redacted
 from threadwire.http.protocol import Announcement
 from threadwire.server.composition import html_pages
 from threadwire.server.project import Project
 from threadwire.server.protocols import PROTOCOLS
 from threadwire.server.reloading import Reloaded, ReloadFailed
+from threadwire.settings import Settings
 
 LABEL_WIDTH = 16
 MAX_NAMED_FILES = 3
-"""The maximum number of changed files to list by name. More are only counted."""
+"""The maximum number of changed files to list by name. If there are more, only their number is printed."""
 
 
-def print_startup(console: Console, address: str, data: Path, project: Project) -> None:
+def print_startup(console: Console, address: str, settings: Settings, project: Project) -> None:
     """Print the addresses and the graphs that are served."""
     console.print(Text.assemble(("Threadwire", "bold"), " is listening on ", (address, "bold")))
     console.print()
-    for name, url in _urls(address, project):
+    for name, url in _urls(address, project) if settings.role != "worker" else ():
         _print_row(console, name, url)
-    _print_row(console, "data", str(data))
+    for name, place in _storage_rows(settings):
+        _print_row(console, name, place)
     console.print()
     _print_graphs(console, project, project.registry.ids())
     _print_warnings(console, project)
@@ -63,6 +66,15 @@ def _urls(address: str, project: Project) -> list[tuple[str, str]]:
     pages = [] if project.user_app is None else html_pages(project.user_app)
     urls = [(label, base + path) for label, path in announced if http.serves(path)]
     return urls + [("page", base + path) for path in pages]
+
+
+def _storage_rows(settings: Settings) -> list[tuple[str, str]]:
+    if not settings.is_on_postgres:
+        return [("data", str(settings.data.resolve()))]
+    rows = [("storage", redacted(settings.storage))]
+    if settings.redis is not None:
+        rows.append(("redis", redacted(settings.redis)))
+    return [*rows, ("role", settings.role)]
 
 
 def _print_graphs(console: Console, project: Project, graph_ids: list[str]) -> None:

@@ -23,42 +23,48 @@ from threadwire.server.app import Server
 from threadwire.server.combined_settings import combined_settings, reject_unknown_variables
 from threadwire.server.reloading import Reloaded, ReloadFailed
 from threadwire.server.serving import serve
-from threadwire.server.stock_variables import ignored_variables, settings_of, variable_of
+from threadwire.server.stock_variables import addresses_of, ignored_variables, settings_of, variable_of
 from threadwire.settings import Settings
 
+WORKER_COMMAND = (sys.executable, "-m", "threadwire.cli.worker_process")
 EXIT_TIMEOUT = 1.5
-"""Seconds that threads of user code have to return once everything is closed."""
+"""Seconds that threads of the project's code have to return once everything is closed."""
 
 
 def run_server(listener: socket.socket, *, dev: bool, notes: Sequence[str] = (), **options: Any) -> None:
     """Serve until a signal arrives. `notes` are printed at startup."""
     reject_unknown_variables()
-    settings = read_settings(**options)
+    settings = read_settings(in_container=not dev, **options)
     configure_logging(settings.log_level)
     console = Console(highlight=False, soft_wrap=True)
 
     def announce(address: str, server: Server) -> None:
-        print_startup(console, address, settings.data.resolve(), server.project)
+        print_startup(console, address, settings, server.project)
         print_notes(console, [*notes, *server.project.notes, *startup_warnings(settings, server.project.config)])
 
     def report(result: Reloaded | ReloadFailed) -> None:
         print_reload_result(console, settings.config.absolute().parent, result)
 
-    with _exit_without_waiting_for_threads():
+    with exit_without_waiting_for_threads():
         try:
             anyio.run(
                 lambda: serve(
-                    settings, listener, dev=dev, announce=announce, report=report if dev and settings.reload else None
+                    settings,
+                    listener,
+                    dev=dev,
+                    announce=announce,
+                    report=report if dev and settings.reload else None,
+                    worker_command=None if dev else WORKER_COMMAND,
                 ),
                 backend_options={"use_uvloop": True},
             )
         except BaseExceptionGroup as group:
-            raise _first(group) from group
+            raise first_error(group) from group
 
 
 def startup_warnings(settings: Settings, config: ProjectConfig) -> list[str]:
     warnings = []
-    if settings.insecure_no_auth and (config.wants_auth or config.http.enable_custom_route_auth):
+    if settings.insecure_no_auth and (load_config(config.path).auth or config.http.enable_custom_route_auth):
         warnings.append("the project's auth is off (--insecure-no-auth): any client can read and change every thread")
     if ignored := ignored_variables(os.environ):
         warnings.append(f"these variables of the stock server have no effect: {', '.join(ignored)}")
@@ -66,10 +72,10 @@ def startup_warnings(settings: Settings, config: ProjectConfig) -> list[str]:
 
 
 @contextmanager
-def _exit_without_waiting_for_threads() -> Iterator[None]:
-    """Exit even if threads of user code are still running. At exit, Python waits for non-daemon threads and for those
-    of every ThreadPoolExecutor, which LangGraph uses wherever a sync node calls a graph. Such a node may still be
-    running and must not keep the process alive."""
+def exit_without_waiting_for_threads() -> Iterator[None]:
+    """Exit even if threads of the project's code are still running. At exit, Python waits for non-daemon threads and
+    for those of every ThreadPoolExecutor, which LangGraph uses wherever a sync node calls a graph. Such a node may
+    still be running and must not keep the process alive."""
     code = 1
     try:
         yield
@@ -87,10 +93,13 @@ def _exit(code: int) -> None:
     os._exit(code)
 
 
-def read_settings(**options: Any) -> Settings:
-    """Read the settings: from options, from our variables, and from those of the stock server, which the project's own
-    environment may contain. Raises `ConfigError`."""
+def read_settings(*, in_container: bool = False, **options: Any) -> Settings:
+    """Read the settings from the options, from Threadwire's environment variables, and from those of the stock server,
+    which may also be in the project's own environment. With `in_container`, also read those of the licensed container.
+    Raises `ConfigError`."""
     stock = settings_of({**os.environ, **_project_variables(options["config"])})
+    if in_container:
+        stock |= addresses_of(os.environ)
     try:
         return combined_settings()(**{**stock, **options})
     except ValidationError as error:
@@ -112,7 +121,7 @@ def _project_variables(config: Path) -> dict[str, str]:
         return {}
 
 
-def _first(group: BaseException) -> BaseException:
+def first_error(group: BaseException) -> BaseException:
     """Return the error to show to the user from any number of nested exception groups."""
     while isinstance(group, BaseExceptionGroup):
         candidates = [error for error in group.exceptions if isinstance(error, (ThreadwireError, BaseExceptionGroup))]

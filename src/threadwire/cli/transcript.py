@@ -109,7 +109,7 @@ class Transcript:
         return [Piece(_clean(text), style)]
 
     def _on(self, owner: Hashable, label: str, text: str, *, always: bool = False) -> Iterator[Piece]:
-        """Append text to the line of `owner`, which may be the open one."""
+        """Append text to the line of `owner`. If that line is not open, start a new one."""
         if not text and not (always and self._open != owner):
             return
         if self._open != owner:

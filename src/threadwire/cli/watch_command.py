@@ -73,7 +73,8 @@ class Watcher:
             runs = await self._retrying(self._new_runs)
 
     async def _new_runs(self) -> list[dict[str, Any]]:
-        """Return the started runs not shown yet, oldest first. Pending runs may still start in another order."""
+        """Return the started runs not shown yet, oldest first. Pending runs are not included, because
+        they may start in another order."""
         runs: list[dict[str, Any]] = []
         while True:
             page = await self._get(f"{self._thread}/runs?limit={PAGE_SIZE}&offset={len(runs)}")
@@ -129,7 +130,7 @@ class _JoinedRun:
         except NotFound:
             return "rolled back or deleted"
         if run["status"] in ("pending", "running"):  # a server that shuts down ends its streams, but not its runs
-            raise ConnectionLost("the stream ended before the run")
+            raise ConnectionLost("the stream ended before the run did")
         return str(run["status"])
 
     async def _stream(self) -> None:

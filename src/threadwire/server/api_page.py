@@ -65,7 +65,7 @@ def render(schema: dict[str, Any]) -> str:
     )
     return (
         f"<!doctype html><html lang=en><meta charset=utf-8><title>{title}</title><style>{_STYLE}</style>"
-        f"<h1>{title}</h1><p>The same for machines: <a href=openapi.json>openapi.json</a>.</p>{sections}</html>"
+        f"<h1>{title}</h1><p>Machine-readable version: <a href=openapi.json>openapi.json</a>.</p>{sections}</html>"
     )
 
 

@@ -1,9 +1,9 @@
-"""The composition root: the only module that wires the parts together and names a driver."""
+"""The composition root: the only module that wires the parts together. `storages` names the drivers."""
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Iterable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
 from copy import copy
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -17,29 +17,40 @@ from starlette.types import ASGIApp
 from threadwire.core.records import QueueLimits, Ttl
 from threadwire.engine.expiry import Expiry
 from threadwire.engine.lifecycle import Engine, open_engine
+from threadwire.engine.worker_pool import WorkerPool
 from threadwire.errors import ConfigError
 from threadwire.graphs.error_messages import ErrorMessages
 from threadwire.graphs.http_config import HeaderChoice, HttpConfig
 from threadwire.graphs.persistence_config import ThreadTtlConfig
-from threadwire.graphs.serializer import Serializer
+from threadwire.graphs.user_loop import UserLoop
 from threadwire.http import problems
 from threadwire.http.body_limit import BodyLimit
+from threadwire.http.connection_limit import ConnectionLimit
 from threadwire.http.cors import ConditionalCors
+from threadwire.http.direct_routes import DirectRoutes
 from threadwire.http.headers import ConfigurableHeaders, HeaderFilter, RequestLog
 from threadwire.http.loopback import Loopback
 from threadwire.http.protocol import ProtocolContext
+from threadwire.http.remote_loopback import LoopbackService
 from threadwire.http.streaming import OpenStreams
 from threadwire.http.trusted_source import LOOPBACK_HOSTS, LOOPBACK_ORIGIN, TrustedSource
 from threadwire.http.webhooks import RunWebhooks, WebhookBody, WebhookClient
+from threadwire.ipc.channel import Channel
 from threadwire.server.api_page import api_description_routes
+from threadwire.server.auth import ServerAuth, describe_security
 from threadwire.server.combined_settings import check_settings
-from threadwire.server.composition import mount_under, with_user_routes
+from threadwire.server.composition import authenticate_routes, mount_under, with_user_routes
 from threadwire.server.health import SYSTEM, system_routes
 from threadwire.server.metrics import metrics_route
 from threadwire.server.project import Project, import_project, read_project
 from threadwire.server.protocols import PROTOCOLS
-from threadwire.server.sdk_clients import connected_clients, prepare_clients
+from threadwire.server.sdk_clients import connected_clients
+from threadwire.server.storages import open_storage_and_clock, serve_storage
 from threadwire.server.swappable_app import Apps, SwappableApp, open_swappable_app
+from threadwire.server.tickets import ticket_route
+from threadwire.server.truncation import truncation_route
+from threadwire.server.waiting_connections import WaitingConnections
+from threadwire.server.worker_processes import Launch, Service, WorkerProcesses, automatic_count
 from threadwire.settings import Settings
 from threadwire.storage.abc import Storage
 
@@ -57,9 +68,12 @@ class Server:
     streams: OpenStreams
     app: SwappableApp
     webhooks: RunWebhooks
+    auth: ServerAuth
+    connections: WaitingConnections | None = None
 
     async def use(self, project: Project) -> None:
         """Switch to this project: its routes serve new requests, its graphs new runs and reads."""
+        self.auth.use(project.config, project.auth)
         await self.app.use(build_app(project, self), project.user_app)
         await self.engine.use_graphs(project.registry)
         self.webhooks.use(project.webhooks, disabled=project.config.http.disable_webhooks)
@@ -67,38 +81,96 @@ class Server:
 
 
 @asynccontextmanager
-async def open_server(settings: Settings, *, dev: bool = False) -> AsyncIterator[Server]:
+async def open_server(
+    settings: Settings,
+    *,
+    dev: bool = False,
+    connections: WaitingConnections | None = None,
+    worker_command: Sequence[str] | None = None,
+) -> AsyncIterator[Server]:
     """Run an engine and the application on top of it until the block ends. `settings` is an instance of
-    `combined_settings()`."""
-    prepare_clients()
+    `combined_settings()`. `connections` are those of the web server, if it is ours. `worker_command` starts a worker
+    process; without it, runs are executed in this process."""
     project = await import_project(read_project(settings))
+    workers = 0 if worker_command is None else worker_count(settings, project)
     calls = WebhookClient(project.webhooks)
     webhooks = RunWebhooks(calls, _webhook_body(), disabled=project.config.http.disable_webhooks)
     async with (
         calls.open(),
-        open_storage(settings, project.serializer) as storage,
+        open_storage_and_clock(settings, project.serializer) as (storage, clock),
+        _open_auth(storage, settings, project) as auth,
         open_engine(
             storage,
             project.registry,
             project.persistence,
-            capacity=settings.concurrency,
+            capacity=0 if settings.role == "api" else settings.concurrency,
             limits=QueueLimits(settings.max_pending_runs_per_thread, settings.max_pending_runs),
             drain=settings.drain_seconds,
             keep_temporary=settings.keep_temporary_seconds,
             webhooks=webhooks,
             expiry=expiry_of(project.config.checkpointer.ttl),
+            clock=clock,
             messages=ErrorMessages(frozenset({"*"}) if dev else settings.shown_errors),
+            authorization=auth.authorization,
+            lease_seconds=settings.lease_seconds,
+            worker_processes=workers > 0,
+            shares_storage=settings.is_on_postgres,
         ) as engine,
         open_swappable_app() as switch,
     ):
-        server = Server(settings, dev, project, engine, OpenStreams(), switch, webhooks)
+        server = Server(settings, dev, project, engine, OpenStreams(), switch, webhooks, auth, connections)
         await switch.use(build_app(project, server), project.user_app)
         try:
-            with connected_clients(Loopback(switch.inner, asyncio.get_running_loop())):
-                yield server
+            loopback = Loopback(switch.inner, asyncio.get_running_loop())
+            with connected_clients(loopback):
+                async with _worker_processes(server, loopback, worker_command or (), workers):
+                    yield server
         finally:
             with anyio.CancelScope(shield=True):
                 await server.streams.close()
+
+
+@asynccontextmanager
+async def _open_auth(storage: Storage, settings: Settings, project: Project) -> AsyncIterator[ServerAuth]:
+    has_keys = bool(await storage.keys.list())
+    with UserLoop("auth") as loop:
+        auth = ServerAuth(storage, settings, loop, has_keys=has_keys)
+        auth.use(project.config, project.auth)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(auth.open_responses.check_forever)
+            yield auth
+            tasks.cancel_scope.cancel()
+
+
+def worker_count(settings: Settings, project: Project) -> int:
+    """How many worker processes execute the runs; 0 if this process does. Without a setting, they are started only for
+    SQLite: with PostgreSQL, the operator decides how many processes there are. A custom checkpointer or store may
+    work in only one process, so a project that has one gets worker processes only if the setting asks for them."""
+    if settings.workers is None:
+        return 0 if settings.storage != "sqlite" or project.persistence.is_custom else automatic_count()
+    if settings.workers and settings.storage == "memory":
+        raise ConfigError("Processes cannot share the memory storage: set workers to 0, or use another storage.")
+    if settings.workers and settings.role == "api":
+        raise ConfigError("The role api executes no runs: set workers to 0, or use another role.")
+    return settings.workers
+
+
+@asynccontextmanager
+async def _worker_processes(
+    server: Server, loopback: Loopback, command: Sequence[str], count: int
+) -> AsyncIterator[None]:
+    pool, storage = server.engine.worker, server.engine.storage
+    if not isinstance(pool, WorkerPool):
+        yield
+        return
+
+    def serve(channel: Channel) -> Service:
+        LoopbackService(loopback, channel)
+        return serve_storage(storage, channel)
+
+    processes = WorkerProcesses(pool, storage, Launch(command, server.settings, count, serve))
+    async with processes.running(server.settings.drain_seconds):
+        yield
 
 
 def expiry_of(config: ThreadTtlConfig) -> Expiry:
@@ -106,27 +178,23 @@ def expiry_of(config: ThreadTtlConfig) -> Expiry:
     return Expiry(default, config.sweep_every, config.sweep_limit)
 
 
-def open_storage(settings: Settings, serializer: Serializer) -> AbstractAsyncContextManager[Storage]:
-    match settings.storage:
-        case "sqlite":
-            from threadwire.storage.sqlite import open_sqlite_storage
-
-            return open_sqlite_storage(settings.data, serializer=serializer)
-        case "memory":
-            from threadwire.storage.memory import open_memory_storage
-
-            return open_memory_storage(serializer=serializer)
-        case other:
-            raise ConfigError(f"Invalid value for storage: {other!r}. Use sqlite or memory.")
-
-
 def _webhook_body() -> WebhookBody:
     (body,) = [each.webhook_body for each in PROTOCOLS if each.webhook_body is not None]
     return body
 
 
-def build_api(engine: Engine, streams: OpenStreams, settings: Settings, http: HttpConfig) -> FastAPI:
-    """Build the API without the project's own routes: every protocol, and the system routes."""
+def build_api(
+    engine: Engine,
+    streams: OpenStreams,
+    settings: Settings,
+    http: HttpConfig,
+    connections: WaitingConnections | None = None,
+    *,
+    dev: bool = False,
+    auth: ServerAuth | None = None,
+) -> FastAPI:
+    """Build the API without the project's own routes: every protocol, and the system routes. The role
+    `worker` has only the system routes."""
     api = FastAPI(
         title="Threadwire",
         description="LangGraph agents over one durable log per thread.",
@@ -140,13 +208,26 @@ def build_api(engine: Engine, streams: OpenStreams, settings: Settings, http: Ht
         openapi_tags=[tag._asdict() for protocol in PROTOCOLS for tag in protocol.tags] + [SYSTEM._asdict()],
     )
     problems.install(api)
-    context = ProtocolContext(engine, streams, settings, http)
-    served = [(protocol.router(context), protocol.head_routes) for protocol in PROTOCOLS]
-    system = (system_routes(engine), metrics_route(engine, streams), api_description_routes(api))
+    data = None if settings.storage == "memory" else settings.data
+    context = ProtocolContext(engine, streams, settings, http, data)
+    protocols = PROTOCOLS if settings.role != "worker" else ()
+    served = [(protocol.router(context), protocol.head_routes) for protocol in protocols]
+    system = [
+        system_routes(engine),
+        metrics_route(engine, streams, connections),
+        ticket_route(engine.storage.tickets, settings.ticket_seconds),
+        api_description_routes(api),
+    ]
+    authentication = None if auth is None else auth.middleware()
+    if dev and authentication is None:  # it deletes the data of every user
+        system.append(truncation_route(engine))
     _add_routes(api, [*served, *((router, True) for router in system)], http)
+    api.add_middleware(DirectRoutes, routes=api.router.routes)  # the first one added is the innermost
     api.add_middleware(BodyLimit, limit=settings.max_body_bytes)
     if http.configurable_headers is not None:
         api.add_middleware(ConfigurableHeaders, chosen=http.configurable_headers.chosen)
+    if authentication is not None:
+        api.add_middleware(authentication)
     return api
 
 
@@ -179,13 +260,19 @@ def _head_routes(routes: list[BaseRoute]) -> list[BaseRoute]:
 
 
 def build_app(project: Project, server: Server) -> Apps:
-    """Build the API with the project's own routes, prefix and CORS, behind the checks of Host and Origin; and the same
-    routes without these for requests from inside the process. Raise `ConfigError` if the settings are invalid for the
-    project."""
+    """Build the public application: the API with the project's own routes, prefix and CORS, behind the checks of Host
+    and Origin. Also build the inner one, which has only the routes, for requests from inside the process. Raise
+    `ConfigError` if the settings are invalid for the project."""
     settings, http = server.settings, project.config.http
     check_settings(settings, project.registry.ids())
-    api = build_api(server.engine, server.streams, settings, http)
-    app: ASGIApp = api if project.user_app is None else with_user_routes(project.user_app, api)
+    api = build_api(server.engine, server.streams, settings, http, server.connections, dev=server.dev, auth=server.auth)
+    authentication = server.auth.middleware()
+    if authentication is not None:
+        describe_security(api, project.config.auth)
+    own = project.user_app if settings.role != "worker" else None
+    if own is not None and authentication is not None and http.enable_custom_route_auth:
+        authenticate_routes(own, authentication, first=http.middleware_order == "auth_first")
+    app: ASGIApp = api if own is None else with_user_routes(own, api)
     inner = app
     if http.mount_prefix:
         app = mount_under(http.mount_prefix, app, api)
@@ -193,7 +280,7 @@ def build_app(project: Project, server: Server) -> Apps:
         app = RequestLog(app, _logged_headers(http))
     origins = origin_pattern(settings, http, dev=server.dev)
     public = TrustedSource(
-        _with_cors(app, http, origins),
+        _with_cors(ConnectionLimit(app), http, origins),
         hosts=LOOPBACK_HOSTS | settings.allowed_hosts,
         origins=re.compile(origins),
     )
@@ -227,7 +314,8 @@ def origin_pattern(settings: Settings, http: HttpConfig, *, dev: bool) -> str:
 
 
 def _logged_headers(http: HttpConfig) -> HeaderFilter:
-    """Select the headers to log: none by default, and all except the excluded ones if the project only excludes."""
+    """Select the headers to log. By default there are none. If the project lists only exclusions, all others are
+    logged."""
     choice = http.logging_headers or HeaderChoice()
     if http.logging_headers and choice.includes is None:
         choice = choice.model_copy(update={"includes": ("*",)})

@@ -1,7 +1,7 @@
 """The settings of the server and of all protocols, as one class.
 
-Clients of the settings see no difference: an environment variable, an option or an argument of `create_app` may belong
-to the server or to a protocol. An instance of the combined class is also an instance of each protocol's own class.
+To the operator there is no difference: an environment variable, an option or an argument of `create_app` may belong to
+the server or to a protocol. An instance of the combined class is also an instance of each protocol's own class.
 """
 
 import os
@@ -25,7 +25,7 @@ def combined_settings(protocols: Iterable[Protocol[Any]] = PROTOCOLS) -> type[Se
     """Return a class with the fields of the server and of these protocols. Raise `TypeError` if two unrelated classes
     define the same field."""
     classes = dict.fromkeys(each.settings for each in protocols if each.settings is not None)
-    # A class that another one extends adds nothing, and Python rejects it as a base class in front of the other.
+    # A class that another one extends adds nothing, and Python does not allow it as a base class before the other.
     leaves = [each for each in classes if not any(each in other.__mro__[1:] for other in classes)]
     _reject_shared_names([Settings, *leaves])
     return cast("type[Settings]", create_model("Settings", __base__=(Settings, *leaves)))

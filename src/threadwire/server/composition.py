@@ -1,10 +1,11 @@
-"""Compose one application from the API, the user's own routes and a prefix."""
+"""Compose one application from the API, the project's own routes and a prefix."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from fastapi import FastAPI
 from starlette.applications import Starlette
+from starlette.middleware import Middleware
 from starlette.routing import BaseRoute, Mount, Route, Router
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -13,11 +14,11 @@ from starlette.websockets import WebSocketClose
 from threadwire.http.problems import problem
 
 RESERVED_PATHS = ("/ok", "/metrics")
-"""Paths that monitoring relies on. The user's routes cannot replace them."""
+"""Paths that monitoring relies on. The project's routes cannot replace them."""
 
 
 def with_user_routes(own: Starlette, api: FastAPI) -> ASGIApp:
-    """Return the user's application with the API behind its routes. Its middleware sees every request and its routes
+    """Return the project's application with the API behind its routes. Its middleware sees every request and its routes
     match first; all other requests go to the API."""
     first = [_OurRoute(path, endpoint=api) for path in RESERVED_PATHS]
     own.router.routes[:] = [*first, *_user_routes(own), _OurMount("", app=api)]
@@ -26,14 +27,20 @@ def with_user_routes(own: Starlette, api: FastAPI) -> ASGIApp:
     return own
 
 
+def authenticate_routes(own: Starlette, authentication: Callable[[ASGIApp], ASGIApp], *, first: bool) -> None:
+    """Make the project's routes require a credential too, checked before or after the project's middleware."""
+    position = 0 if first else len(own.user_middleware)
+    own.user_middleware.insert(position, Middleware(authentication))
+
+
 def mount_under(prefix: str, app: ASGIApp, api: FastAPI) -> ASGIApp:
     """Mount `app` under `prefix`. Only `/ok` is also served without the prefix, for health checks."""
     return Router([Route("/ok", endpoint=api), Mount(prefix, app=app)], redirect_slashes=False, default=_not_found)
 
 
 def html_pages(own: Starlette) -> list[str]:
-    """Return the paths where the user's application serves folders of HTML, to open in a browser. Other routes may be
-    pages too, but cannot be recognised."""
+    """Return the paths where the project's application serves folders of HTML, to open in a browser. Other routes may
+    be pages too, but cannot be recognized."""
     return _pages(_user_routes(own), "")
 
 
@@ -58,7 +65,7 @@ async def _not_found(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 class _OurRoute(Route):
-    """A route that we added to the user's application. It is removed if the application is composed again."""
+    """A route that we added to the project's application. It is removed if the application is composed again."""
 
 
 class _OurMount(Mount):

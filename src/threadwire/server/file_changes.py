@@ -16,7 +16,7 @@ POLL_SECONDS = 0.5
 STABLE_SECONDS = 0.1
 """Seconds without a further change after which a save is complete: editors write in several steps."""
 MAX_POLL_SHARE = 0.05
-"""The largest share of the time to spend on polling. A large project is polled less often."""
+"""The maximum share of time to spend on polling. A large project is polled less often."""
 
 FileSnapshot = dict[Path, tuple[int, int, int]]
 

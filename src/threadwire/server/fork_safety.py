@@ -1,4 +1,4 @@
-"""Isolation from processes that user code forks, as `multiprocessing` does on Linux.
+"""Isolation from processes that the project's code forks, as `multiprocessing` does on Linux.
 
 A forked process inherits our open files. A signal sent to it would reach our event loop through the shared wakeup pipe,
 and the port would stay in use for as long as it lives.

@@ -1,4 +1,4 @@
-"""The health check `/ok`, and `/info`."""
+"""The health checks `/ok` and `/ready`, and `/info`."""
 
 from importlib.metadata import version
 
@@ -20,6 +20,19 @@ def system_routes(engine: Engine) -> APIRouter:
         if (fatal_error := engine.fatal_error) is not None:
             return problem(503, fatal_error.message)
         return JsonResponse({"ok": True, "services": {}})
+
+    @router.get("/ready", responses=error_responses(503))
+    async def ready() -> JsonResponse:
+        """Whether the process can do its work now. In contrast to `/ok`, this may change without a restart. It is
+        degraded while hints of other processes do not arrive: everything works, but followers are slower."""
+        if (error := engine.fatal_error or engine.storage.write_error) is not None:
+            return problem(503, error.message)
+        if not engine.worker.is_ready:
+            return problem(503, "No worker can start runs now.")
+        degraded = engine.runs.counters().hints_connected is False
+        return JsonResponse(
+            {"ready": True, "degraded": degraded, "slots": engine.worker.capacity, "runs": engine.worker.active}
+        )
 
     @router.get("/info")
     async def info() -> JsonResponse:

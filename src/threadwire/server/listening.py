@@ -15,9 +15,10 @@ LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
 @contextmanager
-def listening(host: str, port: int, *, insecure_no_auth: bool, or_next: bool = False) -> Iterator[socket.socket]:
-    """Open a socket on that port or, with `or_next`, on the next free one."""
-    _require_loopback(host, insecure_no_auth)
+def listening(host: str, port: int, *, beyond_loopback: bool, or_next: bool = False) -> Iterator[socket.socket]:
+    """Open a socket on that port or, with `or_next`, on the next free one. Only with `beyond_loopback` may other
+    machines reach it."""
+    _require_loopback(host, beyond_loopback)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -38,11 +39,11 @@ def _bind(listener: socket.socket, host: str, port: int, last: int) -> None:
         _bind(listener, host, port + 1, last)
 
 
-def _require_loopback(host: str, insecure_no_auth: bool) -> None:
-    if host not in LOOPBACK and not insecure_no_auth:
+def _require_loopback(host: str, beyond_loopback: bool) -> None:
+    if host not in LOOPBACK and not beyond_loopback:
         raise ConfigError(
-            f"Cannot listen on {host} without authentication. Use 127.0.0.1, or pass --insecure-no-auth if a proxy"
-            " authenticates clients."
+            f'Cannot listen on {host} without authentication. Add "auth" to the project file, create an API key with'
+            " `threadwire keys create`, or pass --insecure-no-auth if a proxy authenticates clients."
         )
 
 

@@ -4,6 +4,7 @@ from typing import Any
 
 from threadwire.http.protocol import Protocol
 from threadwire.protocols.ag_ui.protocol import AG_UI
+from threadwire.protocols.chatkit.protocol import CHATKIT
 from threadwire.protocols.copilotkit.protocol import COPILOTKIT
 from threadwire.protocols.langgraph.protocol import LANGGRAPH
 from threadwire.protocols.timeline.protocol import TIMELINE
@@ -13,5 +14,6 @@ PROTOCOLS: list[Protocol[Any]] = [
     AG_UI,
     COPILOTKIT,
     TIMELINE,
+    CHATKIT,
 ]
 """In the order in which they are announced, and in which their routes are matched."""

@@ -18,7 +18,7 @@ import anyio.to_thread
 from threadwire.errors import ConfigError, ThreadwireError
 from threadwire.graphs.config import ProjectConfig, load_config
 from threadwire.graphs.module_reload import drop_bytecode, unloaded_modules
-from threadwire.graphs.modules import load_traceback
+from threadwire.graphs.project_modules import load_traceback
 from threadwire.graphs.tracebacks import render_traceback
 from threadwire.server.app import Server
 from threadwire.server.file_changes import (
@@ -76,7 +76,7 @@ async def reload(server: Server, changed: list[Path]) -> Reloaded | ReloadFailed
         project = await _load_and_use(server, changed)
     except ThreadwireError as error:
         return ReloadFailed(changed, error.message, load_traceback(error))
-    except Exception as error:  # the lifespan of the user's own application
+    except Exception as error:  # the lifespan of the project's own application
         return ReloadFailed(changed, f"{type(error).__name__}: {error}", render_traceback(error))
     now = project.registry.ids()
     return Reloaded(

@@ -1,14 +1,15 @@
 """Run the web server inside the engine, so that a failed engine ends the process instead of leaving a server that
 responds with 200 and does nothing."""
 
-import gc
 import os
 import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
+from typing import Any, cast
 
 import anyio
 import structlog
@@ -18,19 +19,26 @@ from anyio.abc import TaskStatus
 from threadwire.engine.lifecycle import Engine
 from threadwire.http.streaming import OpenStreams
 from threadwire.server.app import Server, open_server
-from threadwire.server.connections import Connection
+from threadwire.server.descriptors import divide, raise_descriptor_limit
 from threadwire.server.file_changes import snapshot_files
 from threadwire.server.fork_safety import detach_forked_children
 from threadwire.server.listening import address_of
+from threadwire.server.memory import Activity, return_memory_forever, tune_garbage_collection
+from threadwire.server.process_patches import patch_process
 from threadwire.server.project import read_project
 from threadwire.server.reloading import Report, reload_on_change
+from threadwire.server.uvicorn_connection import Connection, SocketConnection
+from threadwire.server.waiting_connections import ConnectionLimits, WaitingConnections
 from threadwire.settings import Settings
 
 STOP_TIMEOUT = 5.0
-"""Seconds within which the process exits once active runs had their time to finish."""
+"""Seconds within which the process exits once the grace period of active runs is over."""
 
 FORCED_STOP_TIMEOUT = 1.0
 """The same after a second signal, once the runs are released."""
+
+SWEEP_INTERVAL = 1.0
+"""Seconds between two checks for clients that take too long."""
 
 CLEANUP_SECONDS = 2.0
 """The part of `STOP_TIMEOUT` that is reserved for what comes after the last response."""
@@ -41,8 +49,9 @@ logger = structlog.get_logger("threadwire.server")
 class _Server(uvicorn.Server):
     """uvicorn without its own signal handlers: we drain runs first."""
 
-    def __init__(self, config: uvicorn.Config) -> None:
+    def __init__(self, config: uvicorn.Config, waiting: WaitingConnections) -> None:
         super().__init__(config)
+        self.server_state.connections = waiting.connections
         self.servers = []
         self._accepting = True
 
@@ -62,7 +71,7 @@ class _Server(uvicorn.Server):
             each.close()
 
     def stop(self, within: float) -> None:
-        """Make `serve` return. Responses that have not been sent within so many seconds are aborted."""
+        """Make `serve` return. Responses that have not been sent within that many seconds are aborted."""
         self.config.timeout_graceful_shutdown = within  # type: ignore[assignment]  # uvicorn passes it to `wait_for`
         self.should_exit = True
 
@@ -74,29 +83,38 @@ async def serve(
     dev: bool,
     announce: Callable[[str, Server], None],
     report: Report | None = None,
+    worker_command: Sequence[str] | None = None,
 ) -> None:
-    """Serve until a signal arrives. With `report`, reload the project when its files change. If the engine fails, raise
-    its error."""
-    seen = (
-        snapshot_files(read_project(settings)) if report is not None else {}
-    )  # before loading, to catch edits during it
+    """Serve until a signal arrives. With `report`, reload the project when its files change. With `worker_command`, let
+    worker processes execute the runs. If the engine fails, raise its error."""
+    # Before the project is loaded, so that edits in the meantime are noticed.
+    seen = snapshot_files(read_project(settings)) if report is not None else {}
     detach_forked_children(listener)
-    async with open_server(settings, dev=dev) as running:
+    patch_process()
+    settings = _fit_descriptors(settings)
+    waiting = WaitingConnections(_connection_limits(settings))
+    async with open_server(settings, dev=dev, connections=waiting, worker_command=worker_command) as running:
         config = uvicorn.Config(
             running.app,
             interface="asgi3",
             loop="uvloop",
-            http=Connection,
+            http=cast("Any", partial(Connection, waiting=waiting)),
+            timeout_keep_alive=cast("Any", settings.keep_alive_seconds),  # uvicorn passes it to `call_later`
+            ws=SocketConnection,
+            ws_max_size=settings.max_body_bytes,
+            ws_per_message_deflate=False,  # it would take a third of a megabyte per connection
             log_config=None,
             access_log=False,
             lifespan="off",
             proxy_headers=False,  # client addresses are not used
         )
-        server = _Server(config)
-        _tune_garbage_collection()
+        server = _Server(config, waiting)
+        tune_garbage_collection()
         async with anyio.create_task_group() as tasks:
             # Wait until the handler is installed: a signal may arrive as soon as the address is announced.
             await tasks.start(_drain_on_signal, server, running.engine, running.streams, settings.drain_seconds)
+            tasks.start_soon(_close_expired, waiting)
+            tasks.start_soon(return_memory_forever, partial(_activity, running.engine))
             announce(address_of(listener), running)
             if report is not None:
                 tasks.start_soon(reload_on_change, running, seen, report)
@@ -104,12 +122,37 @@ async def serve(
             tasks.cancel_scope.cancel()
 
 
-def _tune_garbage_collection() -> None:
-    """Collect less often. Tokens and checkpoints are created and dropped by the thousand and hardly ever form cycles.
-    With Python's defaults, the collector keeps traversing every loaded module, at nearly half the cost of a token."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(50_000, 20, 100)
+def _fit_descriptors(settings: Settings) -> Settings:
+    """Lower the numbers of connections and runs to what the process has file descriptors for."""
+    descriptors = raise_descriptor_limit()
+    budget = divide(descriptors, settings.max_connections, settings.concurrency)
+    if budget != (settings.max_connections, settings.concurrency):
+        logger.warning(
+            "limits_lowered",
+            max_connections=budget.connections,
+            concurrency=budget.runs,
+            reason=f"The process may open at most {descriptors} files.",
+        )
+    return settings.model_copy(update={"max_connections": budget.connections, "concurrency": budget.runs})
+
+
+def _connection_limits(settings: Settings) -> ConnectionLimits:
+    return ConnectionLimits(
+        max_connections=settings.max_connections,
+        idle_seconds=settings.keep_alive_seconds,
+        head_seconds=settings.request_head_seconds,
+        body_seconds=settings.request_body_seconds,
+    )
+
+
+def _activity(engine: Engine) -> Activity:
+    return Activity(engine.runs.counters().entries, engine.worker.active)
+
+
+async def _close_expired(waiting: WaitingConnections) -> None:
+    while True:
+        await anyio.sleep(SWEEP_INTERVAL)
+        waiting.close_expired()
 
 
 async def _drain_on_signal(
@@ -120,8 +163,8 @@ async def _drain_on_signal(
     *,
     task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Drain on the first signal; skip every wait on the second. Whatever happens, the process exits `STOP_TIMEOUT`
-    seconds after the grace period."""
+    """Drain on the first signal; skip every wait on the second. In any case, the process exits no later than
+    `STOP_TIMEOUT` seconds after the grace period."""
     with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         task_status.started()
         async for _ in signals:
@@ -150,7 +193,7 @@ async def _cancel_on_signal(signals: object, scope: anyio.CancelScope) -> None:
 
 
 def _exit_after(seconds: float) -> None:
-    """Exit the process after so many seconds, even if something still waits, such as the lifespan of the project's
+    """Exit the process after that many seconds, even if something still waits, such as the lifespan of the project's
     application. In a thread, because the event loop may be blocked."""
     timer = threading.Timer(seconds, _exit)
     timer.daemon = True

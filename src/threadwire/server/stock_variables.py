@@ -1,7 +1,7 @@
 """The environment variables of the stock server: those that are honoured as settings, and those that have no effect.
 
 Variables that LangGraph, LangChain and the LangSmith client read themselves, such as LANGSMITH_TRACING, are not listed:
-they work as everywhere.
+they work as usual.
 """
 
 import json
@@ -24,6 +24,14 @@ _AS_SETTING: dict[str, tuple[str, Callable[[str], Any]]] = {
     "BG_JOB_SHUTDOWN_GRACE_PERIOD_SECS": ("drain_seconds", str),
     "LANGGRAPH_DISABLE_FILE_PERSISTENCE": ("storage", _storage),
 }
+
+_OF_CONTAINERS: dict[str, tuple[str, frozenset[str]]] = {
+    "DATABASE_URI": ("storage", frozenset({"postgres", "postgresql"})),
+    "REDIS_URI": ("redis", frozenset({"redis", "rediss", "unix"})),
+}
+"""The variables of the licensed container, each with its setting and the schemes that it may have. A project may use
+the same names for databases of its own, so only the environment of the process counts, never the project's `.env`, and
+an address of any other kind is left alone."""
 
 IGNORED = frozenset(
     {
@@ -78,11 +86,11 @@ IGNORED = frozenset(
 )
 """Variables of the stock server that have no effect here."""
 
-HONOURED = frozenset({GRAPH_CONFIGS, *_AS_SETTING})
+HONOURED = frozenset({GRAPH_CONFIGS, *_AS_SETTING, *_OF_CONTAINERS})
 
 
 def settings_of(environment: Mapping[str, str]) -> dict[str, Any]:
-    """The settings that variables of the stock server choose. A variable of ours takes precedence."""
+    """The settings that are set by variables of the stock server. A variable of ours takes precedence."""
     return {
         setting: read(environment[name])
         for name, (setting, read) in _AS_SETTING.items()
@@ -90,9 +98,19 @@ def settings_of(environment: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
+def addresses_of(environment: Mapping[str, str]) -> dict[str, Any]:
+    """The settings that are set by variables of the licensed container. A variable of ours takes precedence."""
+    return {
+        setting: environment[name]
+        for name, (setting, schemes) in _OF_CONTAINERS.items()
+        if environment.get(name, "").partition("://")[0] in schemes and PREFIX + setting.upper() not in environment
+    }
+
+
 def variable_of(setting: str) -> str:
     """The variable of the stock server that sets this setting."""
-    return next(name for name, (chosen, _) in _AS_SETTING.items() if chosen == setting)
+    known = {**_OF_CONTAINERS, **_AS_SETTING}
+    return next(name for name, (chosen, _) in known.items() if chosen == setting)
 
 
 def ignored_variables(environment: Mapping[str, str]) -> list[str]:

@@ -43,8 +43,9 @@ class SwappableApp:
         return self._inner(scope, receive, send)
 
     async def use(self, apps: Apps, own: Starlette | None) -> None:
-        """Send requests to `apps` from now on. The lifespan of the user's own application starts before the switch, and
-        that of the previous one ends after it. If the lifespan fails to start, raise its error and change nothing."""
+        """Send requests to `apps` from now on. The lifespan of the project's own application starts before the switch,
+        and that of the previous one ends after it. If the lifespan fails to start, raise its error and change
+        nothing."""
         stop = anyio.Event()
         state: Mapping[str, Any] = {} if own is None else await self._tasks.start(_run_lifespan, own, stop)
         self._stop.set()

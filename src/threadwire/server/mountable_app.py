@@ -24,7 +24,12 @@ logger = structlog.get_logger("threadwire.server")
 
 NOT_STARTED = "Threadwire has not been started: pass its lifespan to the application it is mounted in."
 STOPPED = "Threadwire has stopped."
-COMMAND_SETTINGS = frozenset({"host", "port", "reload", "log_level"})
+COMMAND_SETTINGS = frozenset(
+    {
+        *("host", "port", "reload", "log_level"),
+        *("max_connections", "request_head_seconds", "request_body_seconds", "keep_alive_seconds"),
+    }
+)
 
 
 def create_app(config: str | os.PathLike[str] = "langgraph.json", **settings: Any) -> "Application":
@@ -82,4 +87,4 @@ def _log_problems(project: Project) -> None:
     if ignored := ignored_variables(os.environ):
         logger.warning("variables_ignored", names=ignored)
     for reason in project.config.problems:
-        logger.error("config_invalid", file=str(project.config.path), error=reason)
+        logger.error("config_entry_ignored", file=str(project.config.path), error=reason)
