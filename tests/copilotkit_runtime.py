@@ -14,7 +14,7 @@ ENVIRONMENT = {**os.environ, "COPILOTKIT_TELEMETRY_DISABLED": "true"}
 
 
 def node_runtime() -> AbstractContextManager[str]:
-    """The URL of a runtime whose agent `default` replies to `hello`, streams forever on `slow`, fails on `fail`."""
+    """The URL of a runtime whose agent `default` responds to `hello`, streams forever on `slow`, fails on `fail`."""
     return _listening("server.js")
 
 
@@ -36,6 +36,70 @@ def run_langgraph_agent(url: str, graph: str, run: dict[str, Any]) -> list[dict[
     )
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def connecting_runtime_for(url: str, *graphs: str) -> AbstractContextManager[str]:
+    """The same, with our `LangGraphAgent`, which connects."""
+    return _listening("connecting-runtime.js", url, *graphs)
+
+
+class ConnectedAgent:
+    """Our `LangGraphAgent`, connected to threads of a LangGraph API by a process of its own."""
+
+    def __init__(self, process: "subprocess.Popen[str]") -> None:
+        self._process = process
+        self.events: dict[str, list[dict[str, Any]]] = {}
+        self.held: dict[str, dict[str, Any]] = {}
+        self._joined = False
+
+    def until(self, kind: str) -> None:
+        """Read until an event of this type has been received by any of the agents."""
+        while not any(event["type"] == kind for events in self.events.values() for event in events):
+            self._read(self._output.readline())
+
+    def until_joined(self) -> None:
+        """Read until the server streams a run to the agent."""
+        while not self._joined:
+            self._read(self._output.readline())
+
+    def rest(self) -> None:
+        for line in self._output:
+            self._read(line)
+        assert self._process.wait(30) == 0
+
+    @property
+    def _output(self) -> Any:
+        assert self._process.stdout is not None
+        return self._process.stdout
+
+    def _read(self, text: str) -> None:
+        line = json.loads(text)
+        if "event" in line:
+            self.events.setdefault(line["threadId"], []).append(line["event"])
+        elif "joined" in line:
+            self._joined = True
+        else:
+            self.held[line["threadId"]] = line["held"]
+
+
+@contextmanager
+def connected_agent(url: str, graph: str, *threads: str, last_event_id: str | None = None) -> Iterator[ConnectedAgent]:
+    request = {"threadIds": threads, **({} if last_event_id is None else {"lastEventId": last_event_id})}
+    with subprocess.Popen(
+        [*_node("connect-agent.js"), url, graph],
+        cwd=FOLDER,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=ENVIRONMENT,
+    ) as process:
+        try:
+            assert process.stdin is not None
+            process.stdin.write(json.dumps(request))
+            process.stdin.close()
+            yield ConnectedAgent(process)
+        finally:
+            process.kill()
 
 
 def _node(script: str) -> list[str]:

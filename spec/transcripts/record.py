@@ -16,7 +16,7 @@ from typing import Any
 
 import structlog
 
-from threadwire.core.encoding import Encoder, Framing
+from threadwire.core.encoder import Encoder, Framing
 from threadwire.core.entries import START, Entry, Kind
 from threadwire.core.ids import ThreadId
 from threadwire.core.json import dumps, loads
@@ -28,8 +28,13 @@ from threadwire.graphs.project_persistence import ProjectPersistence
 from threadwire.graphs.registry import GraphRegistry, load_registry
 from threadwire.http.sse import named_events, unnamed_events
 from threadwire.protocols.ag_ui.encode import Options, RunEncoder
+from threadwire.protocols.chatkit.encode import ChatKitEncoder
+from threadwire.protocols.chatkit.formats import AgentFormats
+from threadwire.protocols.chatkit.wire import events
 from threadwire.protocols.langgraph.encode import RunStreamEncoder, StreamOptions
 from threadwire.protocols.langgraph.encode_thread import ThreadStreamEncoder
+from threadwire.protocols.langgraph.thread_wire.encode import ThreadWireEncoder
+from threadwire.protocols.langgraph.thread_wire.subscription import CHANNELS, Subscription
 from threadwire.storage.abc import Storage
 from threadwire.storage.memory import open_memory_storage
 
@@ -132,6 +137,7 @@ SCENARIOS: dict[str, Record] = {
     "everything": runs("everything", {"input": HELLO}),
     "by-hand": runs("by_hand_below", {"input": HELLO}),
     "stopped-tool": stopped_tool,
+    "private": runs("private", {"input": {"question": "why?"}}, {"input": {"question": "how?"}}),
 }
 
 VIEWS = [
@@ -155,6 +161,14 @@ THREAD_VIEWS = [
     frozenset({"state_update"}),
     frozenset({"run_modes", "state_update"}),
 ]
+WIRE_VIEWS = {
+    "wire": Subscription(frozenset(CHANNELS)),
+    "wire-page": Subscription(
+        frozenset({"values", "checkpoints", "lifecycle", "input", "messages", "tools"}), ((),), depth=1
+    ),
+    "wire-lifecycle": Subscription(frozenset({"lifecycle", "input"})),
+}
+"""All events, and the two subscriptions that a page with `useStream` opens."""
 
 
 # -- normalization ----------------------------------------------------------------------------------------------------
@@ -215,6 +229,10 @@ def write(folder: Path, entries: list[Entry], views: dict[str, tuple[Encoder, Fr
         (folder / name).write_bytes(b"".join(framing(encoder.feed(entry), entry.seq) for entry in entries))
 
 
+def wire_views() -> dict[str, tuple[Encoder, Framing]]:
+    return {f"{name}.txt": (ThreadWireEncoder(view), named_events) for name, view in WIRE_VIEWS.items()}
+
+
 async def record_all(registry: GraphRegistry) -> None:
     for name, record in SCENARIOS.items():
         async with open_memory_storage() as storage:
@@ -224,7 +242,8 @@ async def record_all(registry: GraphRegistry) -> None:
             file_name(view): (RunStreamEncoder(view), named_events) for view in [*VIEWS, *MORE_VIEWS.get(name, [])]
         }
         views["ag-ui.txt"] = (RunEncoder(Options("page-thread")), unnamed_events)
-        write(HERE / name, normalize(entries), views)
+        views["chatkit.txt"] = (ChatKitEncoder("page-thread", AgentFormats()), events)
+        write(HERE / name, normalize(entries), views | wire_views())
     for name, record_thread in THREAD_SCENARIOS.items():
         async with open_memory_storage() as storage:
             await record_thread(storage, lambda storage=storage: open_engine(storage, registry, ProjectPersistence()))
@@ -233,7 +252,7 @@ async def record_all(registry: GraphRegistry) -> None:
             f"thread-{'+'.join(sorted(modes))}.txt": (ThreadStreamEncoder(modes), named_events)
             for modes in THREAD_VIEWS
         }
-        write(HERE / name, normalize(entries), views)
+        write(HERE / name, normalize(entries), views | wire_views())
 
 
 if __name__ == "__main__":

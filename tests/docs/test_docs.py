@@ -44,6 +44,7 @@ REFERENCE = DOCS / "reference"
 EXAMPLES = ROOT / "examples" / "langgraph.json"
 JS = ROOT / "tests" / "js"
 TUTORIAL = DOCS / "tutorial" / "first-agent.md"
+AG_UI = ROOT / "js" / "packages" / "ag-ui"
 NOT_OURS = {".venv", "node_modules", ".git", ".pytest_cache", ".hypothesis", "build", "dist"}
 PAGES = sorted(path for path in ROOT.rglob("*.md") if not NOT_OURS & set(path.relative_to(ROOT).parts))
 
@@ -107,18 +108,26 @@ def test_every_command_and_option_is_documented() -> None:
     assert isinstance(group, typer.core.TyperGroup)
     assert set(re.findall(r"^## `threadwire (\w+)`$", page, re.MULTILINE)) == set(group.commands)
     options = {"--help", *(name for option in group.params for name in option.opts)}
-    for command in group.commands.values():
+    for path, command in _commands(group):
         assert command.help is not None
         assert " ".join(command.help.split()) in " ".join(page.split())
         for option in command.params:
             if option.param_type_name == "argument":
-                assert f"`threadwire {command.name} {option.name.upper()}`: {option.help}" in page
+                assert f"`threadwire {path} {option.name.upper()}`: {option.help}" in page
                 continue
             options.update(name for name in (*option.opts, *option.secondary_opts) if name.startswith("--"))
             _, variable, *_, text = row_of(REFERENCE / "cli.md", option.opts[0])
             assert variable == (f"`{option.envvar}`" if option.envvar else "none")
             assert text == option.help
     assert set(re.findall(r"`(--[a-z-]+)`", page)) == options
+
+
+def _commands(group: typer.core.TyperGroup) -> Iterator[tuple[str, Any]]:
+    """Every command with its path, those of groups too."""
+    for name, command in group.commands.items():
+        yield name, command
+        if isinstance(command, typer.core.TyperGroup):
+            yield from ((f"{name} {path}", each) for path, each in _commands(command))
 
 
 def test_every_error_is_documented_with_its_status() -> None:
@@ -155,7 +164,7 @@ async def test_every_tag_is_described_and_every_described_tag_is_used(applicatio
 async def test_every_query_and_body_field_is_documented_with_its_route(application: FastAPI) -> None:
     schema = application.openapi()
     page = (REFERENCE / "http-api.md").read_text()
-    run_body = page.partition("Three ways to start one")[2].partition("### ")[0] + page.partition("What is ignored")[2]
+    run_body = page.partition("ways to start a run")[2].partition("### ")[0] + page.partition("What is ignored")[2]
     for path, methods in schema["paths"].items():
         for method, operation in methods.items():
             section = page.partition(f"### `{method.upper()} {path}`\n")[2].partition("\n### ")[0]
@@ -382,8 +391,9 @@ def test_the_driver_test_in_the_how_to_collects_every_suite(tmp_path: Path) -> N
     printed = _printed(command, tmp_path)
     suites = set(re.findall(r"::(\w+)::", printed))
     assert suites == {
-        "TestLog", "TestThreads", "TestRuns", "TestTemporaryRuns", "TestClaims", "TestCrons", "TestDeliveries",
-        "TestAssistants", "TestCheckpoints", "TestItems", "TestFoldSnapshots", "TestStories",
+        "TestLog", "TestAccess", "TestThreads", "TestRuns", "TestTemporaryRuns", "TestClaims", "TestCrons",
+        "TestDeliveries", "TestAssistants", "TestCheckpoints", "TestItems", "TestKeys", "TestFoldSnapshots",
+        "TestWorkers", "TestStories",
     }  # fmt: skip
 
 
@@ -408,6 +418,28 @@ def test_the_how_to_on_mounting_works(tmp_path: Path) -> None:
             assert "You said: hello" in _printed([sys.executable, "-W", "error", "-c", code], tmp_path)
         finally:
             running.kill()
+
+
+# -- connect ---------------------------------------------------------------------------------------------------------
+
+
+def test_every_test_in_the_table_of_connect_exists() -> None:
+    named = {
+        name for row in rows(REFERENCE / "connect.md") if len(row) == 3 for name in re.findall(r"`([^`]+)`", row[2])
+    }
+    functions = {name for name in named if name.startswith("test_")}
+    sources = "".join(
+        path.read_text() for path in (ROOT / "tests").glob("*/**/test_*.py") if "node_modules" not in str(path)
+    )
+    assert functions
+    assert {name for name in functions if f"def {name}(" not in sources} == set()
+    files = {name for name in named - functions if name.endswith(".test.js")}
+    assert {name for name in files if not any((root / name).exists() for root in (ROOT, AG_UI))} == set()
+
+
+def test_the_javascript_packages_do_not_use_any() -> None:
+    sources = {path: path.read_text() for path in (AG_UI / "src").glob("*.ts")}
+    assert {path.name for path, text in sources.items() if re.search(r"(:|as|<)\s*any\b", text)} == set()
 
 
 # -- the tutorial ----------------------------------------------------------------------------------------------------

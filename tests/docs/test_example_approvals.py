@@ -162,8 +162,37 @@ def test_an_invalid_answer_fails_and_the_interrupt_stays_pending(office, invalid
     office.ask("Reimburse c_taxi")
     assert failure(office.answer(invalid))["error"] == "ValidationError"
     assert set(office.pending()) == {TAXI}
+    thread = office.client.threads.get(office.thread_id)
+    assert [each["value"]["question"] for task in thread["interrupts"].values() for each in task] == [TAXI]
     office.answer({"approved": True})
     assert office.values["settled"] == {"c_taxi": 48.2}
+
+
+def test_an_invalid_answer_can_be_corrected_over_the_thread_wire(office):
+    office.ask("Reimburse c_taxi")
+    (interrupt_id,) = office.pending().values()
+    for response in ("yes", {"approved": True}):
+        params = {"interrupt_id": interrupt_id, "response": response}
+        command = {"id": 1, "method": "input.respond", "params": params}
+        reply = office.client.http.post(f"/threads/{office.thread_id}/commands", json=command)
+        office.client.runs.join(office.thread_id, reply["result"]["run_id"])
+    assert office.values["settled"] == {"c_taxi": 48.2}
+
+
+def test_an_invalid_answer_can_be_corrected_in_the_timeline(office):
+    office.ask("Reimburse c_taxi")
+    path = f"/threads/{office.thread_id}/timeline"
+    [asked] = office.client.http.get(path)["interrupts"]
+    assert failure(office.answer({asked["interruptId"]: "yes"}))["error"] == "ValidationError"
+
+    [block] = office.client.http.get(path)["interrupts"]
+    assert (block["id"], block["phase"]) == (asked["id"], "open")
+    answer = {"frozenValue": "approved", "response": {"approved": True}, "resume": True}
+    submitted = office.client.http.put(f"{path}/interrupts/{asked['interruptId']}", json=answer)
+    office.client.runs.join(office.thread_id, submitted["runId"])
+    assert office.values["settled"] == {"c_taxi": 48.2}
+    [block] = [each for each in office.client.http.get(path)["blocks"] if each["kind"] == "interrupt"]
+    assert (block["outcome"], block["frozenValue"], block["response"]) == ("answered", "approved", {"approved": True})
 
 
 # -- purchasing: interrupts in sequence, inside a subgraph -----------------------------------------------------------

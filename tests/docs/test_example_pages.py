@@ -37,12 +37,13 @@ async def test_a_page_is_served_once_it_is_built(tmp_path: Path) -> None:
         assert [(await browser.get(f"/page/{name}")).text for name in ("", "main.js")] == ["<p>hello", "run()"]
 
 
-async def test_the_dashboard_redirects_to_the_trailing_slash() -> None:
+@pytest.mark.parametrize("query", ["", "?thread=my%20name&x=1"])
+@pytest.mark.parametrize("page", web.PAGES)
+async def test_a_page_redirects_to_the_trailing_slash(page: str, query: str) -> None:
     async with httpx.AsyncClient(transport=httpx.ASGITransport(web.app), base_url="http://localhost") as browser:
-        redirect = await browser.get("/dashboard")
+        redirect = await browser.get(f"/{page}{query}")
         assert redirect.status_code == 307
-        assert redirect.next_request is not None
-        assert redirect.next_request.url.path == "/dashboard/"
+        assert str(redirect.next_request and redirect.next_request.url) == f"http://localhost/{page}/{query}"
 
 
 # -- make run --------------------------------------------------------------------------------------------------------
@@ -87,12 +88,14 @@ def wait_for_output(process: "subprocess.Popen[str]", *sentences: str) -> str:
     return printed
 
 
-@pytest.mark.parametrize(("code", "sentence"), [(0, "is built.\n"), (2, "could not be built: see build/page.log.\n")])
+@pytest.mark.parametrize(("code", "sentence"), [(0, "are built.\n"), (2, "could not be built: see build/page.log.\n")])
 def test_the_server_starts_whether_or_not_the_build_succeeds_and_hides_the_output_of_npm(
     run: Run, code: int, sentence: str
 ) -> None:
     process = run(f"echo many words; echo more >&2; exit {code}")
-    printed = wait_for_output(process, f"The page /dashboard {sentence}", "Threadwire is listening on http://")
+    printed = wait_for_output(
+        process, f"The pages /chat, /dashboard and /timeline {sentence}", "Threadwire is listening on http://"
+    )
     assert "words" not in printed
     process.terminate()
     assert process.wait(60) == 0
@@ -101,7 +104,7 @@ def test_the_server_starts_whether_or_not_the_build_succeeds_and_hides_the_outpu
 def test_a_shutdown_kills_the_build_of_the_page(run: Run, tmp_path: Path) -> None:
     """npm ignores Ctrl-C and SIGTERM while it unpacks."""
     process = run(f"trap '' INT TERM; echo $$ > {tmp_path}/started; mv {tmp_path}/started {tmp_path}/pid; sleep 600")
-    expected = "The page /dashboard is being built; the output of npm is in build/page.log.\n"
+    expected = "The pages /chat, /dashboard and /timeline are being built; the output of npm is in build/page.log.\n"
     wait_for_output(process, expected, "listening on http://")
     process.terminate()
     assert process.wait(60) == 0

@@ -49,7 +49,7 @@ def test_a_widget_is_pushed_as_a_custom_event(client, thread_id):
     assert set(chart["props"]["bars"]) == set(SOURCES)
 
 
-def test_widgets_are_updated_in_place_and_stored_in_the_state(client, thread_id):
+def test_widgets_are_updated_in_place_and_stored_in_the_state_until_they_are_removed(client, thread_id):
     parts = stream(client, thread_id, stream_mode=["custom", "values"], stream_subgraphs=True)
     pushed = [each for each in custom(parts, "ui") if each["name"] == "progress"]
     assert {each["id"] for each in pushed} == {"report-1-progress"}
@@ -58,10 +58,15 @@ def test_widgets_are_updated_in_place_and_stored_in_the_state(client, thread_id)
     inside = [part.data["ui"] for part in parts if part.event.startswith("values|research:")]
     assert [[widget["props"]["done"] for widget in ui] for ui in inside] == [[done] for done in range(9)]
 
-    progress, chart = client.threads.get_state(thread_id)["values"]["ui"]
+    states = [part.data["ui"] for part in parts if part.event == "values" and part.data.get("ui")]
+    (progress,) = states[-2]
     assert progress["props"] == {"title": "Research on electric bicycles", "done": 8, "of": 8, "last": "Forums"}
+    assert [each.data["id"] for each in parts if each.event == "custom" and each.data["type"] == "remove-ui"] == [
+        "report-1-progress"
+    ]
+    (chart,) = client.threads.get_state(thread_id)["values"]["ui"]
     assert chart["name"] == "bar-chart"
-    assert client.threads.get(thread_id)["values"]["ui"] == [progress, chart]
+    assert client.threads.get(thread_id)["values"]["ui"] == [chart]
 
 
 def test_the_text_is_streamed(client, thread_id):
@@ -78,9 +83,7 @@ def test_a_second_report_has_its_own_widgets(client, thread_id):
     stream(client, thread_id)
     stream(client, thread_id, input=topic("Report on tea."))
     values = client.threads.get_state(thread_id)["values"]
-    assert [each["id"] for each in values["ui"]] == [
-        "report-1-progress", "report-1-chart", "report-2-progress", "report-2-chart",
-    ]  # fmt: skip
+    assert [each["id"] for each in values["ui"]] == ["report-1-chart", "report-2-chart"]
     assert (values["topic"], len(values["findings"])) == ("tea", 8)
     assert values["messages"][-1]["content"].startswith("# Demand for tea")
 
@@ -110,5 +113,5 @@ def test_after_a_kill_the_run_resumes_with_the_source_it_was_reading(own_server,
     # Only the source that was being read is read again, unless it was just finished.
     assert after in (list(range(before[-1], 9)), list(range(before[-1] + 1, 9)))
     assert [finding["source"] for finding in values["findings"]] == SOURCES
-    assert [each["id"] for each in values["ui"]] == ["report-1-progress", "report-1-chart"]
+    assert [each["id"] for each in values["ui"]] == ["report-1-chart"]
     assert [each["type"] for each in values["messages"]] == ["human", "ai"]

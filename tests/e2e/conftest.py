@@ -1,5 +1,8 @@
+import asyncio
+import os
 import uuid
 from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
@@ -8,6 +11,8 @@ from agui_checker import AgUiChecker, open_agui_checker
 from clients import OPENERS, PROJECT, Sdk
 from pages import CopilotKitPage, OpenCopilotKitPage, OpenPage, Page
 
+from services.postgres_server import running_postgres
+from services.redis_server import running_redis
 from threadwire.testing.server import RunningServer, running_server
 
 
@@ -16,11 +21,32 @@ def project() -> Path:
     return PROJECT
 
 
+ON_POSTGRES = os.environ.get("E2E_STORAGE") == "postgres"
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """On PostgreSQL, leave out the tests that start servers of their own: they would repeat what they do on SQLite."""
+    if ON_POSTGRES:
+        left_out = [item for item in items if "server" not in getattr(item, "fixturenames", ())]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
+
+
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    """One server on SQLite for all tests. Each test creates its own threads."""
-    with running_server(PROJECT, tmp_path_factory.mktemp("server") / "data") as running:
+    """One server for all tests, on SQLite, or on PostgreSQL and Redis. Each test creates its own threads."""
+    with _storage() as env, running_server(PROJECT, tmp_path_factory.mktemp("server") / "data", env=env) as running:
         yield running
+
+
+@contextmanager
+def _storage() -> Iterator[dict[str, str]]:
+    if not ON_POSTGRES:
+        yield {}
+        return
+    with running_postgres() as postgres, running_redis() as redis:
+        dsn = asyncio.run(postgres.create_database())
+        yield {"THREADWIRE_STORAGE": dsn, "THREADWIRE_REDIS": redis.url}
 
 
 @pytest.fixture(scope="session")

@@ -1,13 +1,16 @@
 """AG-UI as a page uses it: what it sends, what it receives, and what is rejected."""
 
+import json
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-from pages import OpenPage, events_in, kinds
+from agui_checker import AgUiChecker
+from pages import OpenPage, Page, events_in, kinds
 
 from threadwire.core.ids import thread_id_from_name
+from threadwire.testing.server import running_server
 
 pytestmark = pytest.mark.anyio
 
@@ -47,7 +50,7 @@ async def test_a_run_id_can_be_reused(page: OpenPage) -> None:
 
 
 async def test_a_stream_ends_with_what_is_stored(page: OpenPage) -> None:
-    """A page that followed the run and a page that loads afterwards hold exactly the same."""
+    """A page that followed the run and a page that loads afterwards have exactly the same data."""
     for agent in ("tools", "showcase", "nested", "everything"):
         here = page(agent)
         await here.send("hello", "u1")
@@ -79,12 +82,44 @@ async def test_state_is_sent_as_a_snapshot_and_then_as_deltas(page: OpenPage) ->
     assert "messages" not in here.state
 
 
-async def test_raw_entries_are_sent_only_on_request(page: OpenPage) -> None:
+async def test_raw_events_are_sent_only_on_request(page: OpenPage) -> None:
     without = await page("chat").send("hello")
     requested = await page("chat").send("hello", forwardedProps={"rawEvents": True})
+    log = await page("chat").send("hello", forwardedProps={"rawEvents": "log"})
 
     assert "RAW" not in kinds(without.events)
-    assert {"run.started", "state"} <= {each["event"]["kind"] for each in requested.events if each["type"] == "RAW"}
+    events = {each["event"]["event"] for each in requested.events if each["type"] == "RAW"}
+    assert {"on_chain_start", "on_chat_model_stream", "on_chain_end"} <= events
+    assert {"run.started", "state"} <= {each["event"]["kind"] for each in log.events if each["type"] == "RAW"}
+
+
+async def test_raw_events_can_be_switched_on_for_an_agent(tmp_path: Path, agui: AgUiChecker) -> None:
+    agents = Path(__file__).parent.parent / "graphs" / "agents.py"
+    graphs = {"chat": {"path": f"{agents}:chat", "raw_events": ["updates"]}}
+    config = tmp_path / "langgraph.json"
+    config.write_text(json.dumps({"dependencies": [str(agents.parent)], "graphs": graphs}))
+    with running_server(config, tmp_path / "data", env={"THREADWIRE_STORAGE": "memory"}) as server:
+        async with httpx.AsyncClient(base_url=server.url) as http:
+            by_default = await Page(http, agui, "chat").send("hello")
+            without = await Page(http, agui, "chat").send("hello", forwardedProps={"rawEvents": False})
+
+    assert {each["event"]["event"] for each in by_default.events if each["type"] == "RAW"} == {"updates"}
+    assert "RAW" not in kinds(without.events)
+
+
+async def test_a_followed_thread_has_raw_events_on_request(page: OpenPage, http: httpx.AsyncClient) -> None:
+    here = page("chat")
+    await here.send("hello")
+    path = f"/ag-ui/chat/threads/{here.thread_id}/events"
+    async with http.stream("GET", f"{path}?rawEvents=updates", headers={"last-event-id": "1"}) as response:
+        seen: list[dict[str, Any]] = []
+        async for line in response.aiter_lines():
+            if line.startswith("data: "):
+                seen.append(json.loads(line[6:]))
+            if seen and seen[-1]["type"] == "RUN_FINISHED":
+                break
+    assert {each["event"]["event"] for each in seen if each["type"] == "RAW"} == {"updates"}
+    assert (await http.get(f"{path}?rawEvents=everything")).status_code == 422
 
 
 async def test_clients_of_protocol_1_0_receive_the_outcome(page: OpenPage) -> None:

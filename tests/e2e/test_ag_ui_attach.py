@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from agui_checker import AgUiChecker
 
-from threadwire.core.encoding import Encoder
+from threadwire.core.encoder import Encoder
 from threadwire.core.entries import Entry
 from threadwire.http.sse import unnamed_events
 from threadwire.protocols.ag_ui.encode import Options, RunEncoder

@@ -9,6 +9,8 @@ from agui_checker import AgUiChecker
 from clients import TIMEOUT, Sdk
 from pages import OpenPage, events_in, kinds
 
+from threadwire.core.ids import thread_id_from_name
+
 pytestmark = pytest.mark.anyio
 
 
@@ -35,7 +37,44 @@ async def test_an_invalid_thread_id_is_reported_with_its_status(
 ) -> None:
     response = await http.post("/ag-ui/chat/connect", json={"threadId": name})
     [event] = agui.check(response.content).events
+    assert (event["type"], event["code"]) == ("RUN_ERROR", "404")
+
+
+@pytest.mark.parametrize("path", ["/ag-ui/chat/connect", "/copilotkit/agent/chat/connect"])
+@pytest.mark.parametrize("body", [{}, {"threadId": None}], ids=str)
+async def test_a_missing_thread_id_is_reported_with_its_status(
+    http: httpx.AsyncClient, agui: AgUiChecker, path: str, body: dict[str, None]
+) -> None:
+    [event] = agui.check((await http.post(path, json=body)).content).events
     assert (event["type"], event["code"]) == ("RUN_ERROR", "422")
+
+
+async def test_a_thread_that_is_deleted_under_an_attached_run_is_reported(
+    page: OpenPage, http: httpx.AsyncClient, agui: AgUiChecker
+) -> None:
+    here = page("chat")
+    messages = [{"id": "u1", "role": "user", "content": "one two three four five six"}]
+    async with here.open(messages=messages, state={"delay": 0.2}) as own, here.open("/connect") as attached:
+        await own.until('"delta":" one"')
+        await http.delete(f"/threads/{thread_id_from_name(here.thread_id)}")
+        streams = [await own.rest(), await attached.rest()]
+    for sent in streams:
+        last = agui.check(sent).events[-1]
+        assert (last["type"], last["code"]) == ("RUN_ERROR", "404")
+
+
+async def test_a_failed_run_is_reported_after_the_snapshots(page: OpenPage, sdk: Sdk) -> None:
+    here = page("fails")
+    failed = await here.send("hello", state={"text": "hello"})
+    assert failed.events[-1]["type"] == "RUN_ERROR"
+    [run] = await sdk.runs.list(thread_id_from_name(here.thread_id))
+
+    seen = await here.another().connect()
+
+    assert kinds(seen.events) == ["RUN_STARTED", "STATE_SNAPSHOT", "MESSAGES_SNAPSHOT", "CUSTOM", "RUN_FINISHED"]
+    assert seen.events[3]["name"] == "run_failed"
+    value = seen.events[3]["value"]
+    assert (value["runId"], value["error"]["error"]) == (run["run_id"], "ValueError")
 
 
 async def test_an_unknown_agent_is_reported_with_its_status(http: httpx.AsyncClient, agui: AgUiChecker) -> None:

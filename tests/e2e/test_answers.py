@@ -1,4 +1,4 @@
-"""Answers in the log: which interrupt, which response, and which protocol they came by (spec/log.md, 6.11)."""
+"""Answers in the log: which interrupt, which response, and which protocol they came through (spec/log.md, 6.11)."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -11,7 +11,6 @@ from pages import CopilotKitPage, Page, events_in
 
 from threadwire.core.entries import Entry, Kind
 from threadwire.core.ids import Seq
-from threadwire.core.interrupts import InterruptFold
 
 pytestmark = pytest.mark.anyio
 
@@ -24,7 +23,7 @@ def log_of(http: httpx.AsyncClient, agui: AgUiChecker) -> Connect:
 
     async def read(agent: str, thread_id: str) -> list[Entry]:
         here = Page(http, agui, agent, thread_id)
-        async with here.open("/connect", cursor="1", forwardedProps={"rawEvents": True}) as stream:
+        async with here.open("/connect", cursor="1", forwardedProps={"rawEvents": "log"}) as stream:
             raw = [each["event"] for each in events_in(await stream.rest()) if each["type"] == "RAW"]
         return [
             Entry(Seq(number), None, 0, 0, tuple(each["ns"]), each["kind"], each["data"])
@@ -71,43 +70,41 @@ async def test_an_answer_by_a_page_is_recorded(
     ]
 
 
-async def test_the_log_tells_what_is_pending_and_what_was_answered(sdk: Sdk, log_of: Connect) -> None:
+async def test_the_log_records_what_is_pending_and_what_was_answered(
+    sdk: Sdk, http: httpx.AsyncClient, log_of: Connect
+) -> None:
     """Three parallel interrupts, one of them in a subgraph, and then two of one node in sequence."""
     thread_id = await sdk.thread()
     await sdk.runs.wait(thread_id, "approve_many", input={"answers": []})
 
-    async def fold() -> InterruptFold:
-        folded = InterruptFold()
-        for entry in await log_of("approve_many", thread_id):
-            folded.feed(entry)
+    async def folded() -> list[Any]:
+        """The interrupts according to the log. What is pending agrees with the state."""
+        blocks = (await http.get(f"/threads/{thread_id}/timeline")).json()["blocks"]
         thread = await sdk.threads.get(thread_id)
         pending = {each["id"]: each["value"] for of_task in thread["interrupts"].values() for each in of_task}
-        assert {each.interrupt_id: each.value for each in folded.pending} == pending
-        return folded
+        assert {each["interruptId"]: each["value"] for each in blocks if not each["completed"]} == pending
+        return blocks
 
-    ids = {each.value: each.interrupt_id for each in (await fold()).pending}
+    ids = {each["value"]: each["interruptId"] for each in await folded()}
     for resume in ({ids["left?"]: "L"}, {ids["deep?"]: "D", ids["right?"]: "R"}, "1", "2"):
         await sdk.runs.wait(thread_id, "approve_many", command={"resume": resume})
-        answered = (await fold()).answered
+        answered = [each for each in await folded() if each["completed"]]
 
-    responses = {each.value: each.response for each in answered}
+    responses = {each["value"]: each["response"] for each in answered}
     assert responses == {"left?": "L", "right?": "R", "deep?": "D", "first?": "1", "second?": "2"}
-    [deep] = [each for each in answered if each.ns]
-    assert (deep.value, deep.ns[0].partition(":")[0]) == ("deep?", "deep")
+    [deep] = [each for each in answered if each["ns"]]
+    assert (deep["value"], deep["ns"][0].partition(":")[0]) == ("deep?", "deep")
     recorded = [each for data in answers_in(await log_of("approve_many", thread_id)) for each in data["answers"]]
-    assert [each["ns"] for each in recorded if "ns" in each] == [list(deep.ns)]
+    assert [each["ns"] for each in recorded if "ns" in each] == [deep["ns"]]
 
 
-async def test_an_update_of_the_state_is_no_answer(sdk: Sdk, log_of: Connect) -> None:
+async def test_an_update_of_the_state_is_not_an_answer(sdk: Sdk, http: httpx.AsyncClient, log_of: Connect) -> None:
     """6.15"""
     thread_id = await sdk.thread()
     await sdk.runs.wait(thread_id, "approve", input={"topic": "x"})
     await sdk.threads.update_state(thread_id, {"answer": "yes"}, as_node="ask")
     await sdk.runs.wait(thread_id, "approve", input=None)
 
-    log = await log_of("approve", thread_id)
-    folded = InterruptFold()
-    for entry in log:
-        folded.feed(entry)
-    assert answers_in(log) == []
-    assert [each.status for each in folded.interrupts] == ["abandoned"]
+    assert answers_in(await log_of("approve", thread_id)) == []
+    [block] = (await http.get(f"/threads/{thread_id}/timeline")).json()["blocks"]
+    assert block["outcome"] == "abandoned"

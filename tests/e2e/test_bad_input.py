@@ -134,13 +134,16 @@ ENDLESS = {"/threads/{thread_id}/stream", "/threads/{thread_id}/timeline/stream"
 """Streams that do not end."""
 
 
-OTHER_PROTOCOLS = ("/ag-ui", "/copilotkit")
-"""Protocols with their own ids and error shapes: see test_bad_input_ag_ui.py."""
+OTHER_PROTOCOLS = ("/ag-ui", "/chatkit", "/copilotkit")
+"""Protocols with their own ids and error shapes: see test_bad_input_ag_ui.py and test_chatkit_bad_input.py."""
+
+THREAD_WIRE = ("/stream/events", "/commands")
+"""Threads need not exist there, and commands have their own codes: see test_thread_wire.py."""
 
 
 def routes_of(schema: dict[str, Any]) -> Iterator[Route]:
     for path, methods in schema["paths"].items():
-        if path.startswith(OTHER_PROTOCOLS):
+        if path.startswith(OTHER_PROTOCOLS) or path.endswith(THREAD_WIRE):
             continue
         for method, operation in methods.items():
             query = tuple(each["name"] for each in operation.get("parameters", ()) if each["in"] == "query")

@@ -10,7 +10,7 @@ from clients import collect, eventually, human, open_async
 
 from threadwire.testing.server import running_server
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.with_workers]
 
 BLOCKED_FOR = 3.0
 SOON = 1.0

@@ -11,7 +11,7 @@ from threadwire.testing.server import RunningServer
 
 JS = Path(__file__).parent.parent / "js"
 FILES = sorted(str(path.relative_to(JS)) for path in (JS / "copilotkit").glob("*.test.js"))
-NODE_TIMEOUT = 110.0
+NODE_TIMEOUT = 240.0
 
 
 @pytest.mark.parametrize("transport", ["rest", "single"])

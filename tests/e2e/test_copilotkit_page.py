@@ -2,6 +2,7 @@
 is in tests/copilotkit-page, and its tests are in tests/js/pages."""
 
 import json
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,14 +22,19 @@ BUILT = JS.parent / "copilotkit-page" / "dist"
 SETUPS = {"v2": "", "v2-one-address": "single=1", "v1": "v1=1"}
 """The provider of either version, and the single-endpoint transport."""
 OF_V2 = ["v2", "v2-one-address"]
-FILES = {
+EVERY_SETUP = {
     "pages/copilotkit-chat.test.js": list(SETUPS),
     "pages/copilotkit-interrupts.test.js": list(SETUPS),
     "pages/copilotkit-tools.test.js": list(SETUPS),
     "pages/copilotkit-threads.test.js": OF_V2,
     "pages/copilotkit-errors.test.js": OF_V2,
 }
+# `make test` uses the other setups for one file only, and `make test-all` for every file.
+FILES = EVERY_SETUP if os.environ.get("EVERY_SETUP") else {file: ["v2"] for file in EVERY_SETUP}
+FILES["pages/copilotkit-chat.test.js"] = list(SETUPS)
 KILLED = "pages/copilotkit-killed.test.js"
+
+pytestmark = pytest.mark.browser
 
 
 class Quiet(SimpleHTTPRequestHandler):

@@ -16,6 +16,8 @@ from threadwire.testing.server import running_server
 
 pytestmark = pytest.mark.anyio
 
+EMPTY = ["RUN_STARTED", "STATE_SNAPSHOT", "MESSAGES_SNAPSHOT", "RUN_FINISHED"]
+
 # -- run, connect, stop ------------------------------------------------------------------------------------------------
 
 
@@ -40,7 +42,20 @@ async def test_a_stream_has_the_usual_headers(http: httpx.AsyncClient) -> None:
 
 async def test_an_unknown_thread_is_empty(copilotkit: OpenCopilotKitPage) -> None:
     seen = await copilotkit("chat").connect()
-    assert kinds(seen.events) == ["RUN_STARTED", "RUN_FINISHED"]
+    assert kinds(seen.events) == EMPTY
+    assert [each.get("snapshot", each.get("messages")) for each in seen.events[1:3]] == [{}, []]
+
+
+async def test_a_deleted_thread_is_reported_in_the_stream(
+    copilotkit: OpenCopilotKitPage, http: httpx.AsyncClient
+) -> None:
+    here = copilotkit("chat")
+    await here.send("hello")
+    await http.delete(f"/threads/{thread_id_from_name(here.thread_id)}")
+
+    [event] = (await here.connect()).events
+
+    assert (event["type"], event["code"]) == ("RUN_ERROR", "404")
 
 
 async def test_connecting_to_an_unknown_thread_does_not_create_it(
@@ -51,7 +66,7 @@ async def test_connecting_to_an_unknown_thread_does_not_create_it(
     assert (await http.get(f"/threads/{thread_id_from_name(here.thread_id)}")).status_code == 404
 
 
-@pytest.mark.parametrize(("choice", "events"), [("error", ["RUN_ERROR"]), ("empty", ["RUN_STARTED", "RUN_FINISHED"])])
+@pytest.mark.parametrize(("choice", "events"), [("error", ["RUN_ERROR"]), ("empty", EMPTY)])
 @pytest.mark.parametrize("wire", [Page, CopilotKitPage])
 async def test_the_handling_of_unknown_threads_is_configurable(
     project: Path, tmp_path: Path, agui: AgUiChecker, choice: str, events: list[str], wire: type[Page]
@@ -68,7 +83,7 @@ async def test_an_invalid_thread_id_is_reported_in_the_stream(
 ) -> None:
     response = await http.post(f"{COPILOTKIT}/agent/chat/connect", json=hello(name))
     [event] = agui.check(response.content).events
-    assert (event["type"], event["code"]) == ("RUN_ERROR", "422")
+    assert (event["type"], event["code"]) == ("RUN_ERROR", "404")
 
 
 async def test_connecting_attaches_to_a_run_and_leaving_does_not_stop_it(copilotkit: OpenCopilotKitPage) -> None:
@@ -175,7 +190,7 @@ async def test_a_legacy_answer_is_parsed_if_it_is_json(copilotkit: OpenCopilotKi
 
 
 async def test_a_run_without_new_input_interrupts_again(copilotkit: OpenCopilotKitPage) -> None:
-    """Also for a graph with a channel for what the page always sends."""
+    """Even if the graph has a channel for what the page sends with every request."""
     here = copilotkit("approve")
     await here.run(state={"topic": "tests"})
     [interrupt] = here.interrupts

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 from relay import relay_to
 from test_js_clients import JS, NODE_TIMEOUT, node, restart_on_request
 
@@ -10,6 +11,8 @@ from threadwire.testing.server import running_server
 EXAMPLES = JS.parent.parent / "examples"
 SCRIPTED = {"THREADWIRE_EXAMPLE_MODEL": "scripted"}
 SLOWLY = {"THREADWIRE_EXAMPLE_DELAY": "0.15"}
+
+pytestmark = pytest.mark.browser
 
 
 def test_the_page_works_in_a_browser(tmp_path: Path) -> None:

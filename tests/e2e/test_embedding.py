@@ -156,7 +156,7 @@ async def test_errors_in_a_project_are_logged(tmp_path):
     assert errors == [
         ("graph_load_failed", "good", "error"),
         ("graph_load_failed", "bad", "error"),
-        ("config_invalid", None, "error"),
+        ("config_entry_ignored", None, "error"),
     ]
 
 

@@ -140,7 +140,7 @@ async def test_a_state_predicted_by_a_tool_call_is_announced_before_it(
 async def test_a_stopped_tool_gets_a_result(http: httpx.AsyncClient, agui: AgUiChecker, gate: Path) -> None:
     here = Page(http, agui, "slow_tool")
     here.messages = [{"id": "u1", "role": "user", "content": "fetch"}]
-    async with here.open(state={"until": str(gate)}, forwardedProps={"rawEvents": True}) as own:
+    async with here.open(state={"until": str(gate)}, forwardedProps={"rawEvents": "log"}) as own:
         await own.until("tool-started")
         await here.stop()
         seen = here.receive(await own.rest())
@@ -157,7 +157,7 @@ async def test_a_stopped_tool_of_a_subgraph_gets_a_result(
 ) -> None:
     here = Page(http, agui, "slow_tool_below")
     here.messages = [{"id": "u1", "role": "user", "content": "fetch"}]
-    async with here.open(state={"until": str(gate)}, forwardedProps={"rawEvents": True}) as own:
+    async with here.open(state={"until": str(gate)}, forwardedProps={"rawEvents": "log"}) as own:
         await own.until("tool-started")
         await here.stop()
         seen = here.receive(await own.rest())
@@ -173,7 +173,7 @@ async def test_a_client_that_did_not_see_the_result_can_continue_too(
 ) -> None:
     here = Page(http, agui, "slow_tool")
     here.messages = [{"id": "u1", "role": "user", "content": "fetch"}]
-    async with here.open(state={"until": str(gate)}, forwardedProps={"rawEvents": True}) as own:
+    async with here.open(state={"until": str(gate)}, forwardedProps={"rawEvents": "log"}) as own:
         await own.until("tool-started")
         await here.stop()
         await own.rest()

@@ -19,6 +19,8 @@ async def paths(http, mark) -> list[str]:
     body = {"assistant_id": "echo", "input": {"text": mark}}
     run = await http.post(f"/threads/{thread_id}/runs/wait", json=body)
     cron = (await http.post("/runs/crons", json={"assistant_id": "echo", "schedule": "@yearly"})).json()
+    image = {"file": ("a.png", b"\x89PNG\r\n\x1a\n", "image/png")}
+    attachment = (await http.post("/chatkit/echo/attachments", files=image)).json()
     known = {
         "thread_id": thread_id,
         "run_id": run.headers["content-location"].rpartition("/")[2],
@@ -29,6 +31,7 @@ async def paths(http, mark) -> list[str]:
         "graph_id": "echo",
         "file": "entrypoint.js",
         "agent": "echo",
+        "attachment_id": attachment["id"],
     }
     described = (await http.get("/openapi.json")).json()["paths"]
     read = (path for path, methods in described.items() if "get" in methods and not path.startswith(COPILOTKIT))

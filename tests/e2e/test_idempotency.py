@@ -90,7 +90,7 @@ async def test_another_kind_of_response_is_another_request(sdk, key):
     assert len(await sdk.runs.list(thread_id)) == 1
 
 
-async def test_an_empty_key_is_no_key(http):
+async def test_an_empty_key_counts_as_missing(http):
     thread_id = (await http.post("/threads", json={})).json()["thread_id"]
     for number in range(2):
         body = {"assistant_id": "echo", "input": {"text": number}}

@@ -70,6 +70,7 @@ async def test_an_answer_goes_to_the_node_that_interrupted(sdk, answer):
     assert (thread["status"], thread["interrupts"]) == ("idle", {})
 
 
+@pytest.mark.needs("langgraph", "1.2.16")
 async def test_several_open_interrupts_are_answered_by_id(sdk):
     thread_id = await sdk.thread()
     await sdk.runs.wait(thread_id, "approve_many", input={"answers": []})
@@ -182,7 +183,7 @@ async def test_a_command_takes_precedence_over_input(sdk, given):
     assert (run["kwargs"]["input"], run["kwargs"]["command"]) == (given, {"resume": "yes"})
 
 
-async def test_an_empty_command_is_no_command(http):
+async def test_an_empty_command_counts_as_missing(http):
     interrupt = {"assistant_id": "echo", "input": {"text": "hi"}, "command": {}}
     assert (await http.post("/runs/wait", json=interrupt)).json() == {"text": "hi", "echoed": "hi"}
 
@@ -199,6 +200,7 @@ async def test_a_command_with_only_null_is_rejected(http):
 UNKNOWN = "0" * 32
 
 
+@pytest.mark.needs("langgraph-sdk", "0.4.14")
 async def test_a_strict_answer_to_an_unknown_interrupt_fails_and_leaves_the_open_one(sdk):
     thread_id = await sdk.thread()
     (interrupt,) = (await sdk.runs.wait(thread_id, "approve", input={"topic": "x"}))["__interrupt__"]
@@ -219,6 +221,7 @@ async def test_a_strict_answer_to_an_unknown_interrupt_fails_and_leaves_the_open
     assert values == {"topic": "x", "answer": "yes", "done": True}
 
 
+@pytest.mark.needs("langgraph-sdk", "0.4.14")
 async def test_an_answer_to_an_unknown_interrupt_is_ignored_unless_strict(sdk):
     thread_id = await sdk.thread()
     first = await sdk.runs.wait(thread_id, "approve", input={"topic": "x"})

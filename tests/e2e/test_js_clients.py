@@ -23,7 +23,7 @@ NO_DRAIN = {"THREADWIRE_DRAIN_SECONDS": "0"}
 """A server with these settings does not wait for its runs when it stops."""
 SDKS = ["langgraph-sdk-1", "langgraph-sdk-2"]
 KILL = "KILL THE SERVER"
-NODE_TIMEOUT = 110.0
+NODE_TIMEOUT = 240.0
 
 KILLED = ["client/killed.test.js", "hook/killed.test.js"]
 FILES = sorted(str(path.relative_to(JS)) for folder in ("client", "hook") for path in (JS / folder).glob("*.test.js"))

@@ -138,7 +138,8 @@ async def test_a_shutdown_ends_even_if_a_node_does_not(no_drain, gate, graph):
     else:
         assert "nodes=['wait']" in left_behind[0]
     if graph == "blocking":
-        assert re.search(r"loop_abandoned .*agents\.py:\d+ in block", server.log())
+        # The node spends most of its time in `block`, and some in the function that it calls.
+        assert re.search(r"loop_abandoned .*agents\.py:\d+ in (block|arrived)' .*node=wait$", server.log(), re.M)
 
     gate.touch()
     await anyio.to_thread.run_sync(server.start)
@@ -367,7 +368,7 @@ async def test_a_client_that_waits_for_a_run_gets_its_result_from_the_next_serve
     assert results["wait"]["steps"] == ["begun", "waited"]
 
 
-async def test_a_full_disk_is_reported_and_ends_the_process_when_the_engine_fails(project, tmp_path):
+async def test_a_failing_disk_is_reported_and_ends_the_process_when_the_engine_fails(project, tmp_path):
     """Requests are rejected. But a worker that cannot even claim a run must end the process, instead of being dead
     behind a server that still responds."""
     with running_server(project, tmp_path / "data") as server:
@@ -562,8 +563,8 @@ async def test_a_module_may_run_its_own_event_loop_while_it_is_imported(tmp_path
 @pytest.mark.parametrize(
     ("rest", "error"),
     [
-        ({"auth": {"path": "./auth.py:auth"}}, 'uses "auth", which Threadwire does not support yet'),
-        ({"http": {"enable_custom_route_auth": True}}, 'uses "http"."enable_custom_route_auth", which'),
+        ({"auth": {"path": "./auth.py:auth"}}, '"auth"."path": file not found: ./auth.py'),
+        ({"http": {"enable_custom_route_auth": True}}, 'uses "http"."enable_custom_route_auth", but neither'),
         ({"http": {"app": "./nowhere.py:app"}}, '"http"."app": file not found: ./nowhere.py'),
         ({"http": {"mount_prefix": "api"}}, '"http"."mount_prefix": must look like "/api".'),
     ],

@@ -157,6 +157,7 @@ def server(exits, tmp_path_factory):
         yield running
 
 
+@pytest.mark.with_workers
 @pytest.mark.parametrize("raised", ["SystemExit", "KeyboardInterrupt", "GeneratorExit", "Stop"])
 @pytest.mark.parametrize("where", ["in_sync_node", "in_async_node", "in_tool", "make"])
 async def test_a_run_that_would_exit_the_process_ends_in_error_and_affects_no_other(sdk, where, raised, gate):
@@ -177,6 +178,7 @@ async def test_a_run_that_would_exit_the_process_ends_in_error_and_affects_no_ot
     assert await sdk.runs.wait(await sdk.thread(), "echo", input={}) == {"text": "hello"}
 
 
+@pytest.mark.with_workers
 async def test_an_error_that_cannot_be_rendered_ends_only_its_run(sdk):
     with anyio.fail_after(TIMEOUT):
         values = await sdk.runs.wait(await sdk.thread(), "nests", input={}, raise_error=False)
@@ -187,6 +189,7 @@ async def test_an_error_that_cannot_be_rendered_ends_only_its_run(sdk):
         assert await sdk.runs.wait(await sdk.thread(), "echo", input={}) == {"text": "hello"}
 
 
+@pytest.mark.with_workers
 @pytest.mark.parametrize(
     ("raised", "detail"),
     [
@@ -220,7 +223,7 @@ async def test_a_failed_worker_ends_the_process_and_its_runs_resume_after_the_re
 
 
 async def test_a_server_whose_engine_failed_is_not_ok_while_it_stops(exits, tmp_path, gate):
-    """The loop for reads has failed; the run on the other loop is given time to end."""
+    """The reads loop has failed; the run on the worker loop is given time to end."""
     with running_server(exits, tmp_path / "data", env={"THREADWIRE_DRAIN_SECONDS": "600"}) as server:
         async with open_async(server.url) as sdk, httpx.AsyncClient(base_url=server.url, timeout=TIMEOUT) as http:
             run = await sdk.runs.create(await sdk.thread(), "waits", input={"path": str(gate)})

@@ -143,7 +143,7 @@ def custom_server(tmp_path):
 
 @pytest.fixture
 def saved(custom_server):
-    """Returns how many checkpoints the project's saver has, and how many the server's own."""
+    """Returns how many checkpoints the project's checkpointer has, and how many the server's own."""
 
     def saved() -> tuple[int, int]:
         folder = custom_server.data.parent

@@ -132,7 +132,7 @@ async def test_a_running_run_ends_with_the_code_it_started_with_and_its_stream_s
         ("agent.py", "graph = 3", r"\./agent\.py:graph is an object of type int"),
         ("langgraph.json", "{", "invalid JSON at line 1"),
         ("langgraph.json", '{"graphs": {}}', '"graphs" is empty'),
-        ("langgraph.json", '{"graphs": {"agent": "./agent.py:graph"}, "auth": {"path": "./a.py:a"}}', 'uses "auth"'),
+        ("langgraph.json", '{"graphs": {"agent": "./agent.py:graph"}, "auth": {"path": "./a.py:a"}}', '"auth"."path"'),
     ],
 )
 async def test_a_broken_edit_keeps_the_previous_code_until_the_next_good_one(project, server, sdk, file, broken, error):

@@ -35,6 +35,7 @@ async def test_an_entrypoint_receives_its_previous_output(sdk):
     assert second == {"doubled": 6, "previous": first}
 
 
+@pytest.mark.needs("langgraph-sdk", "0.4.14")
 async def test_wait_returns_an_error_with_status_200(sdk, http):
     thread_id = await sdk.thread()
     error = {"error": "ValueError", "message": "boom!"}

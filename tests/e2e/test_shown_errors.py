@@ -9,13 +9,19 @@ from threadwire.testing.server import running_server
 
 AGENT = """
 from typing import TypedDict
+from langchain_core.tools import tool
 from langgraph.graph import START, StateGraph
 
 class DatabaseError(Exception):
     pass
 
-def fail(state):
+@tool
+def look_up():
+    'Look up an order.'
     raise DatabaseError("password=hunter2")
+
+def fail(state, config):
+    look_up.invoke({"name": "look_up", "args": {}, "id": "call-1", "type": "tool_call"}, config)
 
 graph = StateGraph(TypedDict("State", {"n": int})).add_node(fail).add_edge(START, "fail").compile()
 
@@ -38,7 +44,7 @@ def everything(http, thread_id):
     run = {"assistant_id": "agent", "input": {"n": 1}}
     stream = http.post(f"/threads/{thread_id}/runs/stream", json={**run, "stream_mode": MODES}).text
     waited = http.post(f"/threads/{thread_id}/runs/wait", json=run).text
-    reads = [http.get(f"/threads/{thread_id}{path}").text for path in ("", "/state", "/history", "/runs")]
+    reads = [http.get(f"/threads/{thread_id}{path}").text for path in ("", "/state", "/history", "/runs", "/timeline")]
     agent = {"threadId": thread_id, "runId": "r", "state": {}, "messages": [], "tools": [], "context": []}
     page = http.post("/ag-ui/agent", json={**agent, "forwardedProps": {}}).text
     return [stream, waited, *reads, page]
@@ -51,6 +57,7 @@ def test_serve_hides_messages_and_logs_them_under_an_id(project, tmp_path):
     ):
         thread_id = http.post("/threads", json={}).json()["thread_id"]
         texts = everything(http, thread_id)
+        assert "on_tool_error" in texts[0]
         assert [text for text in texts if "hunter2" in text] == []
         (*_, run) = http.get(f"/threads/{thread_id}/runs").json()
         error = http.get(f"/threads/{thread_id}/runs/{run['run_id']}/join").json()["__error__"]

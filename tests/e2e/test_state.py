@@ -101,6 +101,7 @@ async def test_the_state_at_a_checkpoint_is_the_state_of_that_time(sdk):
         assert by_id["checkpoint_id"] == past["checkpoint_id"]
 
 
+@pytest.mark.needs("langgraph-sdk", "0.4.14")
 async def test_parts_of_a_state_can_be_selected(sdk, http):
     thread_id = await thread_after_steps(sdk)
     whole = await sdk.threads.get_state(thread_id)
@@ -120,6 +121,7 @@ async def test_parts_of_a_state_can_be_selected(sdk, http):
     assert listed.json() == {"next": []}
 
 
+@pytest.mark.needs("langgraph-sdk", "0.4.14")
 async def test_selecting_an_unknown_part_of_a_state_is_rejected(sdk):
     thread_id = await thread_after_steps(sdk)
     checkpoint = (await sdk.threads.get_state(thread_id))["checkpoint"]

@@ -6,7 +6,7 @@ import httpx
 import pytest
 from clients import OPENERS, human, rejected
 
-from threadwire.testing.conformance.hostile import HOSTILE_KEYS
+from threadwire.testing.conformance.hostile_metadata import HOSTILE_KEYS
 from threadwire.testing.server import running_server
 
 pytestmark = pytest.mark.anyio

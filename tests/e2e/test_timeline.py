@@ -2,18 +2,21 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from copy import deepcopy
 from typing import Any
 
+import anyio
 import httpx
 import pytest
-from clients import TIMEOUT, Sdk, fresh_id, human
+from clients import OPENERS, TIMEOUT, Sdk, eventually, fresh_id, human
 from pages import OpenPage
+from test_dashboard_page import EXAMPLES, SCRIPTED
 
 from threadwire.core.ids import thread_id_from_name
 from threadwire.core.timeline.chunks import merge_chunk
+from threadwire.testing.server import running_server
 
 pytestmark = pytest.mark.anyio
 
@@ -30,7 +33,22 @@ INPUTS: dict[str, Any] = {
     "by_hand": human("Hi"),
     "asks": human("Red? Green?"),
     "selective": human("Hi"),
+    "asks_page": human("Hi"),
+    "private": {"question": "why?"},
+    "functional": {"number": 21},
+    "curious": {"refused": True},
+    "factory": {"text": "world"},
+    "steps": {"count": 5},
 }
+
+EXAMPLE_INPUTS = {
+    "approvals": human("Buy 12 laptops"),
+    "dashboard": human("Show the dashboard"),
+    "report": human("Report on tea"),
+    "scheduling": human("Hi"),
+}
+EXAMPLE_ANSWERS = {"choice": "Research", "text": "on Friday", "sign_off": {"approved": True}}
+"""Answers to the interrupts of the examples, by their type."""
 
 
 class TimelineClient:
@@ -49,6 +67,10 @@ class TimelineClient:
         self._grew.set()
         if event == "snapshot":
             self.blocks, self.values, self.run = data["blocks"], data["values"], data["run"]
+            return
+        if event == "append":
+            block_id, text, rev, updated_at = data
+            self._apply({"change": "append", "id": block_id, "text": text, "rev": rev, "updatedAt": updated_at})
             return
         assert event == "changes"
         self.run = data.get("run", self.run)
@@ -95,6 +117,7 @@ class TimelineClient:
 
     @property
     def ended(self) -> list[Any]:
+        """The runs that had ended in a snapshot, and those that ended since."""
         return [data["ended"] for _, data, _ in self.frames if "ended" in data]
 
     async def until(self, enough: Any) -> None:
@@ -152,16 +175,36 @@ async def asked(sdk: Sdk, http: httpx.AsyncClient) -> tuple[str, str]:
 
 @pytest.mark.parametrize("graph", INPUTS)
 async def test_every_client_shows_the_same_blocks(sdk: Sdk, http: httpx.AsyncClient, graph: str) -> None:
-    """A client that is present from the start, one that joins in the middle, one that reloads at every entry, and one
-    that comes after the end."""
+    blocks = await blocks_of_every_client(sdk, http, graph, INPUTS[graph])
+    if graph not in ("echo", "fails", "private", "functional", "curious", "factory", "steps"):
+        assert blocks
+
+
+@pytest.fixture(scope="module")
+def examples(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with running_server(EXAMPLES / "langgraph.json", tmp_path_factory.mktemp("data"), env=SCRIPTED) as server:
+        yield server.url
+
+
+@pytest.mark.parametrize("graph", EXAMPLE_INPUTS)
+async def test_every_client_of_an_example_shows_the_same_blocks(examples: str, graph: str) -> None:
+    async with OPENERS["async"](examples) as sdk, httpx.AsyncClient(base_url=examples, timeout=TIMEOUT) as http:
+        assert await blocks_of_every_client(sdk, http, graph, EXAMPLE_INPUTS[graph])
+
+
+async def blocks_of_every_client(sdk: Sdk, http: httpx.AsyncClient, graph: str, graph_input: Any) -> list[Any]:
+    """The blocks of a client that is present from the start, of one that joins in the middle, of one that reloads at
+    every entry, and of one that comes after the end. They are the same."""
     thread_id = await sdk.thread()
     async with following(http, thread_id) as present:
-        await sdk.runs.wait(thread_id, graph, input=INPUTS[graph], raise_error=False)
+        await sdk.runs.wait(thread_id, graph, input=graph_input, raise_error=False)
         await present.until(lambda it: len(it.ended) == 1)
         async with following(http, thread_id) as second:
             runs = 1
             while interrupts := (await timeline_of(http, thread_id))["interrupts"]:
-                answer = {interrupts[0]["interruptId"]: "yes"}
+                asked = interrupts[0]["value"]
+                response = EXAMPLE_ANSWERS[asked["type"]] if "type" in asked else "yes"
+                answer = {interrupts[0]["interruptId"]: response}
                 await sdk.runs.wait(thread_id, graph, command={"resume": answer}, raise_error=False)
                 runs += 1
             await present.until(lambda it: len(it.ended) == runs)
@@ -171,8 +214,6 @@ async def test_every_client_shows_the_same_blocks(sdk: Sdk, http: httpx.AsyncCli
     for client in (present, second):
         assert client.blocks == final["blocks"]
         assert (client.values, client.run) == (final["values"], final["run"])
-    if graph not in ("echo", "fails"):
-        assert final["blocks"]
 
     reloading = TimelineClient()
     for _, _, position in [("", None, 0), *present.frames[1:-1]]:
@@ -182,6 +223,7 @@ async def test_every_client_shows_the_same_blocks(sdk: Sdk, http: httpx.AsyncCli
         reloading = rewound(reloaded, expected)
     assert reloading.blocks == final["blocks"]
     assert reloading.frames == present.frames[1:]
+    return final["blocks"]
 
 
 def rewound(client: TimelineClient, upto: int) -> TimelineClient:
@@ -233,7 +275,7 @@ async def test_a_failed_run_is_reported_with_its_error(sdk: Sdk, http: httpx.Asy
 
 
 @pytest.mark.parametrize("name", ["after", "lastEventId"])
-async def test_an_event_source_gives_its_position_in_the_url(sdk: Sdk, http: httpx.AsyncClient, name: str) -> None:
+async def test_an_event_source_passes_its_position_in_the_url(sdk: Sdk, http: httpx.AsyncClient, name: str) -> None:
     """And when it reconnects, it repeats the URL and sends a newer position as a header."""
     thread_id, _ = await asked(sdk, http)
     async with following(http, thread_id, params={name: "0"}) as client:
@@ -257,7 +299,7 @@ async def test_the_stream_ends_when_the_thread_is_deleted(sdk: Sdk, http: httpx.
 # -- answers ---------------------------------------------------------------------------------------------------------
 
 
-async def test_an_answer_by_the_langgraph_api_completes_the_block(sdk: Sdk, http: httpx.AsyncClient) -> None:
+async def test_an_answer_through_the_langgraph_api_completes_the_block(sdk: Sdk, http: httpx.AsyncClient) -> None:
     thread_id, _ = await asked(sdk, http)
     await sdk.runs.wait(thread_id, "approve", command={"resume": "yes"})
     [block] = (await timeline_of(http, thread_id))["blocks"]
@@ -265,7 +307,7 @@ async def test_an_answer_by_the_langgraph_api_completes_the_block(sdk: Sdk, http
     assert block["respondedVia"] == "langgraph"
 
 
-async def test_an_answer_by_ag_ui_completes_the_block(page: OpenPage, http: httpx.AsyncClient) -> None:
+async def test_an_answer_through_ag_ui_completes_the_block(page: OpenPage, http: httpx.AsyncClient) -> None:
     here = page("approve")
     await here.run(state={"topic": "tests"})
     [interrupt] = here.interrupts
@@ -310,18 +352,22 @@ async def test_a_widget_is_frozen_and_answered(sdk: Sdk, http: httpx.AsyncClient
     async with following(http, thread_id) as client:
         response = await put(http, thread_id, interrupt_id, frozenValue="view", response={"ok": True}, resume=True)
         assert response.status_code == 200
-        await client.until(lambda it: it.ended)
+        await client.until(lambda it: it.ended[-1]["id"] == response.json()["runId"])
 
     run = await sdk.runs.get(thread_id, response.json()["runId"])
     assert run["status"] == "success"
     assert (await sdk.threads.get(thread_id))["values"]["answer"] == {"ok": True}
+    changed = [data for event, data, _ in client.frames if event == "changes"]
+    [[frozen]] = [each["changes"] for each in changed[:1]]
+    assert (frozen["change"], frozen["set"]["frozenValue"]) == ("update", "view")
+    assert changed[1]["run"]["id"] == response.json()["runId"]
     [block] = (await timeline_of(http, thread_id))["blocks"]
     assert client.blocks == [block]
     assert (block["frozenValue"], block["response"], block["respondedVia"]) == ("view", {"ok": True}, "timeline")
 
 
 async def test_only_the_first_of_two_answers_wins(sdk: Sdk, http: httpx.AsyncClient) -> None:
-    """Of requests at the same time, too. The losers receive the answer that won."""
+    """Even if they arrive at the same time. The losers receive the answer that won."""
     thread_id, interrupt_id = await asked(sdk, http)
     answers = [
         put(http, thread_id, interrupt_id, frozenValue=name, response=name, resume=True) for name in ("a", "b", "c")
@@ -367,7 +413,7 @@ async def test_a_frozen_widget_can_still_be_answered(sdk: Sdk, http: httpx.Async
 
 
 async def test_parallel_interrupts_are_answered_one_after_the_other(sdk: Sdk, http: httpx.AsyncClient) -> None:
-    """Without waiting for the run of the answer before."""
+    """Without waiting for the run of the previous answer."""
     thread_id = await sdk.thread()
     await sdk.runs.wait(thread_id, "approve_many", input={"answers": []})
     for block in (await timeline_of(http, thread_id))["interrupts"]:
@@ -380,7 +426,23 @@ async def test_parallel_interrupts_are_answered_one_after_the_other(sdk: Sdk, ht
     assert [block["value"] for block in blocks if not block["completed"]] == ["first?"]
 
 
-async def test_an_abandoned_interrupt_takes_no_answer(sdk: Sdk, http: httpx.AsyncClient) -> None:
+async def test_an_answer_is_kept_when_its_run_is_cancelled(sdk: Sdk, http: httpx.AsyncClient, gate: Any) -> None:
+    """The graph keeps it, too: the next run continues with it."""
+    thread_id = await sdk.thread()
+    await sdk.runs.wait(thread_id, "slow_approval", input={"until": str(gate)})
+    [asked] = (await timeline_of(http, thread_id))["interrupts"]
+    run_id = (await put(http, thread_id, asked["interruptId"], response="yes", resume=True)).json()["runId"]
+    await eventually(anyio.Path(gate.with_suffix(".answered")).exists)
+    await sdk.runs.cancel(thread_id, run_id, wait=True)
+    [block] = (await timeline_of(http, thread_id))["blocks"]
+    assert (block["outcome"], block["response"]) == ("answered", "yes")
+
+    gate.touch()
+    await sdk.runs.wait(thread_id, "slow_approval", input=None)
+    assert (await sdk.threads.get(thread_id))["values"]["steps"] == ["begun", "yes"]
+
+
+async def test_an_abandoned_interrupt_cannot_be_answered(sdk: Sdk, http: httpx.AsyncClient) -> None:
     thread_id, interrupt_id = await asked(sdk, http)
     await sdk.runs.wait(thread_id, "echo", input={"text": "something else"})
     response = await put(http, thread_id, interrupt_id, response="yes", resume=True)
@@ -439,7 +501,7 @@ async def test_what_does_not_exist_is_not_found(sdk: Sdk, http: httpx.AsyncClien
 @pytest.mark.parametrize(
     ("body", "detail"),
     [
-        ({"response": 1}, "body: response: only with `resume: true`; without it, the graph receives no answer"),
+        ({"response": 1}, "body: response: requires `resume: true`; without it, the graph receives no answer"),
         ({"resume": True}, "response: required with `resume: true`"),
         ({"resume": "yes", "response": 1}, "resume: Input should be a valid boolean"),
         ([], "body: Input should be a valid dictionary or object to extract fields from"),
@@ -458,7 +520,7 @@ async def test_a_frozen_value_that_is_too_large_or_too_deep_is_rejected(sdk: Sdk
     response = await put(http, thread_id, interrupt_id, frozenValue="x" * (1024 * 1024))
     assert (response.status_code, response.json()) == (
         413,
-        {"detail": "frozenValue: larger than 1048576 bytes of JSON"},
+        {"detail": "frozenValue: must be at most 1048576 bytes of JSON"},
     )
     deep: Any = 1
     for _ in range(200):

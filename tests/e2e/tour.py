@@ -10,8 +10,10 @@ from inspect import isawaitable
 from typing import Any
 
 import pytest
+from anyio import to_thread
 from clients import ThreadedClient, collect, eventually, fresh_id, wait_for_start
 from langgraph_sdk import get_client, get_sync_client
+from langgraph_sdk.client import LangGraphClient, SyncLangGraphClient
 from langgraph_sdk.errors import NotFoundError
 
 NEVER = "0 0 29 2 *"
@@ -35,10 +37,12 @@ async def tour(kind: str, url: str) -> set[str]:
     if kind == "async":
         async with get_client(url=url) as client:
             await _everything(Recorded(client, used))
+            await _thread_wire(client)
     else:
         with get_sync_client(url=url) as client:
             await _everything(Recorded(ThreadedClient(client), used))
-    return used
+            await to_thread.run_sync(_sync_thread_wire, client)
+    return used | {"threads.stream"}
 
 
 class Recorded:
@@ -83,6 +87,18 @@ async def _streamed(result: Any, record: Callable[[], None]) -> AsyncIterator[An
 async def _everything(sdk: Any) -> None:
     for part in (_assistants, _threads, _thread_stream, _runs, _cancelled_runs, _crons, _store, _http):
         await part(sdk)
+
+
+async def _thread_wire(client: LangGraphClient) -> None:
+    async with client.threads.stream(assistant_id="echo") as thread:
+        await thread.run.start(input={"text": "hi"})
+        assert (await thread.output)["echoed"] == "hi"
+
+
+def _sync_thread_wire(client: SyncLangGraphClient) -> None:
+    with client.threads.stream(assistant_id="echo") as thread:
+        thread.run.start(input={"text": "hi"})
+        assert thread.output["echoed"] == "hi"
 
 
 async def _assistants(sdk: Any) -> None:

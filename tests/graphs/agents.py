@@ -307,8 +307,8 @@ def boom(state: Echo) -> Echo:
 fails = StateGraph(Echo).add_node("boom", boom).add_edge(START, "boom").compile()
 
 
-# -- slow, slow_sync, slow_below, stubborn, blocking: {"seconds"?: how long, "until"?: a file to wait for,
-# "spin"?: use the CPU} ------------------------------------------------------------------------------------------------
+# -- slow, slow_sync, slow_below, slow_approval, stubborn, blocking: {"seconds"?: how long, "until"?: a file to wait
+# for, "spin"?: use the CPU} -------------------------------------------------------------------------------------------
 
 
 class Delay(TypedDict, total=False):
@@ -362,6 +362,14 @@ def wait_below(state: Delay) -> Delay:
     return {"steps": ["waited"]}
 
 
+async def ask_and_wait(state: Delay) -> Delay:
+    """Wait after the answer, and create a file next to the one that is waited for."""
+    answer = interrupt("ok?")
+    Path(state["until"]).with_suffix(".answered").touch()
+    await wait(state)
+    return {"steps": [answer]}
+
+
 def _delayed(node: Any) -> Any:
     return (
         StateGraph(Delay)
@@ -376,6 +384,7 @@ def _delayed(node: Any) -> Any:
 slow = _delayed(wait)
 slow_sync = _delayed(wait_in_thread)
 slow_below = _delayed(wait_below)
+slow_approval = _delayed(ask_and_wait)
 stubborn = _delayed(wait_stubbornly)
 blocking = _delayed(block)
 

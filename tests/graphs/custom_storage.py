@@ -1,4 +1,4 @@
-"""User-provided savers and stores, and an embedding function. `SAVER_DATA` is a folder."""
+"""User-provided checkpointers and stores, and an embedding function. `SAVER_DATA` is a folder."""
 
 import asyncio
 import os
@@ -25,13 +25,13 @@ async def embed(texts: Sequence[str]) -> list[list[float]]:
 
 @asynccontextmanager
 async def durable_saver() -> AsyncIterator[Any]:
-    """A saver bound to the loop that opens it, with its own database."""
+    """A checkpointer bound to the loop that opens it, with its own database."""
     async with open_sqlite_storage(Path(os.environ["SAVER_DATA"])) as storage:
         yield storage.checkpoints.saver(durability="sync")
 
 
 def forgetful_saver() -> InMemorySaver:
-    """A saver that cannot delete the checkpoints of a run."""
+    """A checkpointer that cannot delete the checkpoints of a run."""
     return InMemorySaver()
 
 

@@ -7,9 +7,10 @@ from contextlib import nullcontext
 from typing import Any
 
 from threadwire.cli import main
-from threadwire.core.records import Run
+from threadwire.core.records import Lease, Run, Suspects
 from threadwire.engine.worker import Worker
-from threadwire.storage.sqlite import checkpoints, crons, writer
+from threadwire.engine.worker_pool import WorkerPool
+from threadwire.storage.sqlite import checkpoint_rows, crons, runs, writer
 from threadwire.storage.sqlite.runs import SqliteRuns
 
 POINTS = (
@@ -23,6 +24,7 @@ POINTS = (
     "after-recovery",
 )
 SLOT_POINTS = ("before-slot-commit", "after-slot-commit")
+ANSWER_POINTS = ("before-answer-commit", "after-answer-commit")
 
 
 class Countdown:
@@ -60,13 +62,14 @@ def after(owner: Any, name: str, countdown: Countdown) -> None:
 def before_claim(countdown: Countdown) -> None:
     """Crash before a claim. No run starts as it is accepted, as if the worker had no free slot."""
     original = SqliteRuns.claim
-    Worker.reserve_slot = lambda self, thread_id: nullcontext(None)  # type: ignore[method-assign, assignment]
+    for workers in (Worker, WorkerPool):
+        workers.reserve_slot = lambda self, thread_id: nullcontext(None)  # type: ignore[method-assign, assignment]
 
-    async def crashing(self: SqliteRuns, limit: int, *, now: int, **kwargs: Any) -> Any:
-        due = await self.next_due(exclude=kwargs.get("exclude", frozenset()))
+    async def crashing(self: SqliteRuns, limit: int, lease: Lease, *, now: int, suspects: Suspects = "one") -> Any:
+        due = await self.next_due()
         if due is not None and due <= now:
             countdown.tick()
-        return await original(self, limit, now=now, **kwargs)
+        return await original(self, limit, lease, now=now, suspects=suspects)
 
     SqliteRuns.claim = crashing  # type: ignore[method-assign]
 
@@ -125,21 +128,25 @@ def arm(point: str, times: int) -> None:
         case "claimed":
             before_start(countdown)
         case "before-checkpoint-commit":
-            around_commit_of(checkpoints, "_store_checkpoint", countdown, crash_before=True)
+            around_commit_of(checkpoint_rows, "_store_checkpoint", countdown, crash_before=True)
         case "after-checkpoint-commit":
-            around_commit_of(checkpoints, "_store_checkpoint", countdown, crash_before=False)
+            around_commit_of(checkpoint_rows, "_store_checkpoint", countdown, crash_before=False)
         case "before-terminal-commit":
             around_terminal_commit(countdown, crash_before=True)
         case "after-terminal-commit":
             around_terminal_commit(countdown, crash_before=False)
         case "before-recovery":
-            before(SqliteRuns, "recover", countdown)
+            before(SqliteRuns, "reclaim", countdown)
         case "after-recovery":
-            after(SqliteRuns, "recover", countdown)
+            after(SqliteRuns, "reclaim", countdown)
         case "before-slot-commit":
             around_commit_of(crons, "_fire", countdown, crash_before=True)
         case "after-slot-commit":
             around_commit_of(crons, "_fire", countdown, crash_before=False)
+        case "before-answer-commit":
+            around_commit_of(runs, "accept_run", countdown, crash_before=True)
+        case "after-answer-commit":
+            around_commit_of(runs, "accept_run", countdown, crash_before=False)
         case _:
             raise SystemExit(f"Unknown crash point: {point}")
 

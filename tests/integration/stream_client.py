@@ -80,13 +80,13 @@ class StreamClient:
     _pending: bytes = b""
 
     def watch(self, kill_at: int | None = None) -> bool:
-        """Read until the stream ends cleanly (True) or breaks off (False). With `kill_at`, kill the server after that
+        """Read until the stream ends cleanly (True) or is cut off (False). With `kill_at`, kill the server after that
         many frames."""
         self._pending = b""
         connection = _connect(self.server)
         try:
             response = self._open(connection)
-            assert response.status == 200, response.read()
+            self._check_status(response)
             self.run_path = response.headers["content-location"]
             while chunk := response.read1(65536):
                 self._receive(chunk)
@@ -107,6 +107,9 @@ class StreamClient:
             after = str(self.frames[-1][0]) if self.frames else "-1"
             connection.request("GET", f"{self.run_path}/stream", headers={"Last-Event-ID": after})
         return connection.getresponse()
+
+    def _check_status(self, response: http.client.HTTPResponse) -> None:
+        assert response.status == 200, response.read()
 
     def _receive(self, chunk: bytes) -> None:
         """Record complete frames only. Frames without an id belong to the next frame that has one."""

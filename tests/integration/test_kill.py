@@ -1,5 +1,6 @@
 """kill -9, at random times and at crash points: what a client has received stays valid, and every run ends."""
 
+import http.client
 import os
 import random
 import subprocess
@@ -12,14 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from crashing_server import POINTS, SLOT_POINTS
-from stream_client import StreamClient, get, new_thread, post, replay
+from crashing_server import ANSWER_POINTS, POINTS, SLOT_POINTS
+from stream_client import StreamClient, get, new_thread, post, replay, request
 
 from threadwire.testing.server import RunningServer, running_server
 
 PROJECT = Path(__file__).parent / "project" / "langgraph.json"
 CRASHING = Path(__file__).parent / "crashing_server.py"
-CYCLES = int(os.environ.get("KILL_CYCLES", "50"))
+CYCLES = int(os.environ.get("KILL_CYCLES", "20"))
 MODES = ["values", "messages-tuple", "updates", "custom", "tasks", "checkpoints"]
 
 pytestmark = pytest.mark.timeout(7200 if CYCLES > 50 else 900)
@@ -46,7 +47,7 @@ def watch_to_the_end(client: StreamClient, server: RunningServer) -> None:
     for _ in range(20):
         if client.watch():
             return
-        with suppress(subprocess.TimeoutExpired):  # the stream breaks off shortly before the process exits
+        with suppress(subprocess.TimeoutExpired):  # the stream is cut off shortly before the process exits
             server.process.wait(1)
             server.start()
     raise AssertionError(f"the run never ended: {server.log()}")
@@ -76,6 +77,7 @@ def assert_at_most_one_step_repeated(file: Path, count: int, kills: int) -> None
     assert sum(times.values()) - count <= kills, times
 
 
+@pytest.mark.with_workers
 def test_kill_at_random_times(tmp_path: Path) -> None:
     rng = random.Random(int(os.environ.get("KILL_SEED", "7")))
     with running_server(PROJECT, tmp_path / "data") as server:
@@ -97,8 +99,15 @@ def test_kill_at_random_times(tmp_path: Path) -> None:
             assert_correct_result(client, kills)
 
 
-@pytest.mark.parametrize("point", [point for point in POINTS if "recovery" not in point])
-@pytest.mark.parametrize("time", [1, 5])
+def crash_point(point: str, time: int) -> Any:
+    """Worker processes have no crash points, so with them only those of the commits are reached."""
+    with_workers = (point, time) in {("before-checkpoint-commit", 5), ("after-terminal-commit", 1)}
+    return pytest.param(point, time, marks=pytest.mark.with_workers if with_workers else ())
+
+
+@pytest.mark.parametrize(
+    ("point", "time"), [crash_point(point, time) for point in POINTS if "recovery" not in point for time in (1, 5)]
+)
 def test_kill_at_a_crash_point(point: str, time: int, tmp_path: Path) -> None:
     times = time if "checkpoint" in point else 1
     if time > times:
@@ -158,6 +167,37 @@ def test_kill_as_a_cron_fires(point: str, tmp_path: Path) -> None:
         assert_at_most_one_step_repeated(tmp_path / "run.txt", count=3, kills=1)
 
 
+@pytest.mark.parametrize("point", ANSWER_POINTS)
+def test_kill_as_a_widget_is_submitted(point: str, tmp_path: Path) -> None:
+    """Its interrupt is frozen and answered, or neither."""
+    crash = {"CRASH_AT": f"{point}:2"}  # the first run asks, the second one carries the answer
+    with running_server(PROJECT, tmp_path / "data", program=CRASHING, env=crash) as server:
+        thread_id = new_thread(server)
+        post(server, f"/threads/{thread_id}/runs/wait", {"assistant_id": "asking", "input": {}})
+        [asked] = get(server, f"/threads/{thread_id}/timeline")["interrupts"]
+        path = f"/threads/{thread_id}/timeline/interrupts/{asked['interruptId']}"
+        body = {"frozenValue": "shown", "response": "yes", "resume": True}
+        with suppress(ConnectionError, http.client.HTTPException):
+            request(server, "PUT", path, body)
+        server.process.wait(10)
+        server.program = None
+        server.start()
+
+        [block] = get(server, f"/threads/{thread_id}/timeline")["blocks"]
+        runs = get(server, f"/threads/{thread_id}/runs")
+        if point == "before-answer-commit":
+            assert (block, len(runs)) == (asked, 1)
+        else:
+            assert (block["frozenValue"], block["completed"], len(runs)) == ("shown", True, 2)
+
+        status, submitted = request(server, "PUT", path, body)
+        assert status == 200, submitted
+        assert get(server, f"/threads/{thread_id}/runs/{submitted['runId']}/join")["answer"] == "yes"
+        [block] = get(server, f"/threads/{thread_id}/timeline")["blocks"]
+        assert (block["frozenValue"], block["response"], block["outcome"]) == ("shown", "yes", "answered")
+        assert len(get(server, f"/threads/{thread_id}/runs")) == 2
+
+
 def wait_for_a_run(server: RunningServer, thread_id: str) -> Any:
     deadline = time.monotonic() + 20
     while not (runs := get(server, f"/threads/{thread_id}/runs")):
@@ -166,6 +206,7 @@ def wait_for_a_run(server: RunningServer, thread_id: str) -> Any:
     return runs[0]
 
 
+@pytest.mark.with_workers
 def test_a_kill_inside_a_subgraph_repeats_none_of_its_finished_steps(tmp_path: Path) -> None:
     """7.4: each step was recorded externally, and its checkpoint was durable before the next step started."""
     with running_server(PROJECT, tmp_path / "data") as server:

@@ -29,6 +29,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
         yield server
 
 
+@pytest.mark.with_workers
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("graph", ["probe", "probe_sync"])
 def test_runs_never_overlap_stay_in_order_and_leave_no_trace_if_rolled_back(

@@ -17,7 +17,7 @@ from threadwire.core.entries import Entry
 from threadwire.core.ids import RunId, Seq, ThreadId
 from threadwire.core.records import Run
 from threadwire.engine import projections
-from threadwire.engine.follow import Followers
+from threadwire.engine.followers import Followers
 from threadwire.http.sse import named_events
 from threadwire.protocols.langgraph.encode import MODES, RunStreamEncoder, StreamOptions
 from threadwire.storage.abc import Log
@@ -34,7 +34,7 @@ MODE_SETS = [
     tuple(sorted(MODES)),
 ]
 
-STRIDE = int(os.environ.get("RESUME_STRIDE", "29"))
+STRIDE = int(os.environ.get("RESUME_STRIDE", "97"))
 """Test every n-th id where no frames are retained, because each one encodes the whole run again."""
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(900 if STRIDE > 1 else 7200)]
@@ -108,6 +108,7 @@ def frames_of(entries: list[Entry], options: StreamOptions) -> list[tuple[int, b
     return [(entry.seq, frame) for entry in entries if (frame := named_events(encoder.feed(entry), entry.seq))]
 
 
+@pytest.mark.with_workers
 async def test_the_run_covers_all_kinds_and_both_attempts(entries: list[Entry]) -> None:
     assert len(entries) >= 5000
     assert {entry.attempt for entry in entries if entry.attempt} == {1, 2}
@@ -117,6 +118,7 @@ async def test_the_run_covers_all_kinds_and_both_attempts(entries: list[Entry]) 
     assert any(entry.ns for entry in entries)
 
 
+@pytest.mark.with_workers
 async def test_a_replay_equals_the_live_stream_across_the_restart(client: StreamClient, entries: list[Entry]) -> None:
     assert client.ids == sorted(set(client.ids))
     assert client.received == replay(client.server, f"{client.run_path}/stream")

@@ -21,8 +21,8 @@ import structlog.testing
 from threadwire.core.records import Run
 from threadwire.errors import StorageFailed
 from threadwire.storage.abc import Storage
-from threadwire.storage.sqlite import open_sqlite_storage, syncing, write_ahead_log
-from threadwire.storage.sqlite.keys import key_of
+from threadwire.storage.sqlite import open_sqlite_storage, syncing, write_ahead_log, writer
+from threadwire.storage.sqlite.id_keys import key_of
 from threadwire.storage.sqlite.log import SqliteLog
 from threadwire.storage.sqlite.transaction import Transaction
 from threadwire.testing.conformance.samples import NOW, note, start_on_new_thread, the_thread, values, whole_log, write
@@ -152,7 +152,7 @@ async def test_writes_that_could_not_be_synced_are_neither_acknowledged_nor_publ
         await write(storage, run, "kept")
         fatal = asyncio.create_task(storage.wait_for_failure())
         failing = True
-        lost = storage.log.append(run.thread_id, [note("lost")], run.fence)
+        lost = storage.handle(run).append([note("lost")])
         also_lost = asyncio.create_task(storage.threads.update(run.thread_id, metadata={"lost": True}, now=NOW + 1))
         for unsynced in (lost.wait(), also_lost, fatal):
             with pytest.raises(StorageFailed, match=r"could not be synced: .* Input/output error"):
@@ -160,10 +160,10 @@ async def test_writes_that_could_not_be_synced_are_neither_acknowledged_nor_publ
         failing = False
         assert isinstance(storage.fatal_error, StorageFailed)
         with pytest.raises(StorageFailed):
-            storage.log.append(run.thread_id, [note("later")], run.fence)
+            storage.handle(run).append([note("later")])
         with pytest.raises(StorageFailed):
             await storage.threads.get(run.thread_id)
-        await storage.log.wait_for_room()
+        await storage.handle(run).wait_for_room()
         assert values(await whole_log(storage, run.thread_id)) == ["kept"]
         assert await storage.log.last(run.thread_id) == 2
     async with open_sqlite_storage(tmp_path) as storage:
@@ -202,11 +202,13 @@ async def test_wal_of_a_crashed_process_is_made_durable_before_it_is_read(tmp_pa
 
 
 async def test_close_raises_if_the_last_sync_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for delay in ("IDLE_DELAY", "SHORT_IDLE_DELAY", "FLUSH_INTERVAL", "SHORT_FLUSH_INTERVAL"):
+        monkeypatch.setattr(writer, delay, 60)  # so that closing makes the sync
     async with AsyncExitStack() as stack:
         storage = await stack.enter_async_context(open_sqlite_storage(tmp_path))
         run = await start_on_new_thread(storage)
         monkeypatch.setattr(write_ahead_log, "sync", _fail)
-        storage.log.append(run.thread_id, [note("not awaited")], run.fence)
+        storage.handle(run).append([note("not awaited")])
         with pytest.raises(StorageFailed):
             await stack.aclose()
 
@@ -215,7 +217,7 @@ async def test_pending_jobs_fail_when_the_writer_thread_ends(tmp_path: Path) -> 
     async with open_sqlite_storage(tmp_path) as storage:
         assert isinstance(storage.log, SqliteLog)
         run = await start_on_new_thread(storage)
-        commit = storage.log.append(run.thread_id, [note("lost")], run.fence)
+        commit = storage.handle(run).append([note("lost")])
         with pytest.raises(StorageFailed, match="SystemExit"):
             await storage.log._writer.do_on_writer_thread(lambda transaction: sys.exit())
         with pytest.raises(StorageFailed):
@@ -232,7 +234,7 @@ async def test_jobs_of_others_survive_an_interrupt_during_write_through(tmp_path
             if threading.current_thread() is caller:
                 raise KeyboardInterrupt
 
-        commit = storage.log.append(run.thread_id, [note("kept")], run.fence)
+        commit = storage.handle(run).append([note("kept")])
         try:
             await storage.log._writer.do(interrupted)
         except KeyboardInterrupt:

@@ -18,13 +18,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from threadwire.core.entries import START, Draft, Entry, Fence, Kind
+from threadwire.core.entries import START, Draft, Entry, Kind
 from threadwire.core.ids import AssistantId, RunId, Seq, ThreadId, uuid7
-from threadwire.core.items import Item, PutItem, SearchItems
 from threadwire.core.records import (
     AssistantQuery,
     AssistantVersion,
     Ending,
+    Lease,
     NewRun,
     Run,
     StateSummary,
@@ -32,15 +32,16 @@ from threadwire.core.records import (
     ThreadQuery,
     Ttl,
 )
+from threadwire.core.store_items import Item, PutItem, SearchItems
 from threadwire.core.vectors import unit_vector
 from threadwire.errors import DataDirectoryLocked, Fenced, StorageDamaged, StorageError
 from threadwire.storage.abc import Storage
+from threadwire.storage.compression import decompress
+from threadwire.storage.segments import CODES, ZLIB, ZSTD, decode, encode, pack, unpack
 from threadwire.storage.sqlite import open_sqlite_storage, schema, writer
-from threadwire.storage.sqlite.compression import decompress
-from threadwire.storage.sqlite.keys import key_of
+from threadwire.storage.sqlite.id_keys import key_of
 from threadwire.storage.sqlite.log import SqliteLog
 from threadwire.storage.sqlite.schema import migrate, migrations
-from threadwire.storage.sqlite.segments import CODES, ZLIB, ZSTD, decode, encode, pack, unpack
 from threadwire.storage.sqlite.transaction import Transaction
 from threadwire.storage.sqlite.waiters import Waiters
 from threadwire.storage.sqlite.write_ahead_log import WriteAheadLog
@@ -50,6 +51,8 @@ from threadwire.storage.sqlite.writer import Writer
 pytestmark = pytest.mark.anyio
 
 NOW = 1_700_000_000_000
+
+LEASE = Lease("worker", 0)
 
 
 @pytest.fixture
@@ -86,7 +89,7 @@ def _new_run() -> NewRun:
 
 async def start(storage: Storage) -> Run:
     await storage.runs.accept(_new_run())
-    [run] = await storage.runs.claim(1, now=NOW)
+    [run] = await storage.runs.claim(1, LEASE, now=NOW)
     return run
 
 
@@ -102,7 +105,7 @@ async def test_new_directory_gets_the_latest_schema(tmp_path: Path) -> None:
 async def test_data_is_unchanged_after_reopening(tmp_path: Path) -> None:
     async with open_sqlite_storage(tmp_path) as storage:
         run = await start(storage)
-        storage.log.append(run.thread_id, [token("a"), token("b")], run.fence)  # not awaited: closing waits for it
+        storage.handle(run).append([token("a"), token("b")])  # not awaited: closing waits for it
     for _ in range(2):
         async with open_sqlite_storage(tmp_path) as storage:
             entries = await storage.log.read(run.thread_id, START)
@@ -111,10 +114,10 @@ async def test_data_is_unchanged_after_reopening(tmp_path: Path) -> None:
     assert _version(tmp_path) == len(migrations())
 
 
-async def test_closing_leaves_a_single_database_file(tmp_path: Path) -> None:
+async def test_closing_leaves_one_file_per_database(tmp_path: Path) -> None:
     async with open_sqlite_storage(tmp_path) as storage:
         await start(storage)
-    assert set(os.listdir(tmp_path)) == {"threadwire.db", "lock"}
+    assert set(os.listdir(tmp_path)) == {"threadwire.db", "keys.db", "lock", "reserve"}
 
 
 async def test_database_of_a_newer_version_is_rejected_and_unchanged(tmp_path: Path) -> None:
@@ -164,7 +167,7 @@ async def test_pending_runs_of_an_older_version_are_claimed_in_order(
         db.execute(added, (key_of(run_id), place, key_of(uuid7()), made, made, due, at, attempt, first))
     db.close()
     async with open_sqlite_storage(tmp_path) as storage:
-        claimed = await storage.runs.claim(10, now=NOW)
+        claimed = await storage.runs.claim(10, LEASE, now=NOW)
         assert [run.run_id for run in claimed] == [runs[3], runs[0]]
 
 
@@ -200,7 +203,7 @@ async def test_damaged_file_is_rejected_and_unchanged(tmp_path: Path, how: str) 
     async with open_sqlite_storage(tmp_path) as storage:
         for _ in range(50):
             run = await start(storage)
-            await storage.log.append(run.thread_id, [token(os.urandom(4000).hex())], run.fence).wait()
+            await storage.handle(run).append([token(os.urandom(4000).hex())]).wait()
     with (tmp_path / "threadwire.db").open("r+b") as file:
         if how == "truncated":
             file.truncate(file.seek(0, os.SEEK_END) // 2 // 4096 * 4096)
@@ -273,17 +276,17 @@ async def test_closed_storage_rejects_appends(tmp_path: Path) -> None:
     async with open_sqlite_storage(tmp_path) as storage:
         run = await start(storage)
     with pytest.raises(StorageError, match="closed"):
-        storage.log.append(run.thread_id, [token("late")], run.fence)
+        storage.handle(run).append([token("late")])
 
 
 async def test_attempt_holds_its_thread_in_the_next_process_until_recovery(tmp_path: Path) -> None:
     async with open_sqlite_storage(tmp_path) as storage:
         run = await start(storage)
     async with open_sqlite_storage(tmp_path) as storage:
-        await storage.log.append(run.thread_id, [token("still")], run.fence).wait()
-        await storage.runs.recover(NOW)
+        await storage.handle(run).append([token("still")]).wait()
+        await storage.runs.reclaim(NOW)
         with pytest.raises(Fenced):
-            storage.log.append(run.thread_id, [token("no more")], run.fence)
+            storage.handle(run).append([token("no more")])
 
 
 def _version(directory: Path) -> int:
@@ -303,7 +306,7 @@ async def test_streamed_token_costs_at_most_200_bytes(tmp_path: Path) -> None:
     before = _size(tmp_path)
     async with open_sqlite_storage(tmp_path) as storage:
         for number in range(2000):
-            await storage.log.append(run.thread_id, [token(f"tok{number % 7} ")], run.fence).wait()
+            await storage.handle(run).append([token(f"tok{number % 7} ")]).wait()
     assert (_size(tmp_path) - before) / 2000 <= 200
 
 
@@ -313,7 +316,7 @@ async def test_tokens_faster_than_the_disk_share_rows(tmp_path: Path) -> None:
     before = _size(tmp_path)
     async with open_sqlite_storage(tmp_path) as storage:
         for number in range(5000):
-            storage.log.append(run.thread_id, [token(f"tok{number % 7} ")], run.fence)
+            storage.handle(run).append([token(f"tok{number % 7} ")])
     assert (_size(tmp_path) - before) / 5000 <= 50
 
 
@@ -321,7 +324,7 @@ async def test_entries_are_the_same_from_cache_and_from_disk(storage: Storage) -
     run = await start(storage)
     drafts = [Draft("unknown.kind", {"n": number, "text": "ü" * 50}, ("a:1",), NOW + number) for number in range(450)]
     drafts[7] = Draft(Kind.STATE, {"full": True, "set": {"big": "x" * 300_000}}, at=NOW)
-    await storage.log.append(run.thread_id, drafts, run.fence).wait()
+    await storage.handle(run).append(drafts).wait()
     for after in (0, 1, 7, 8, 199, 200, 201, 300, 451):
         for limit in (1, 3, 1000):
             recent = await storage.log.read(run.thread_id, Seq(after), limit=limit)
@@ -343,16 +346,15 @@ async def test_deferred_acceptance_and_the_first_entries_of_its_run_share_one_sy
     await storage.runs.accept(_new_run())  # so that the writer is within `FLUSH_INTERVAL` of a flush
     syncs = _count_syncs(monkeypatch)
 
-    def append_and_finish(run: Run) -> None:
-        storage.log.append(run.thread_id, [token("a"), token("b")], run.fence)
-        ends.append(asyncio.ensure_future(storage.runs.finish(run.fence, Ending("success"), NOW)))
-
-    ends: list[asyncio.Future[bool]] = []
-    accepted = await storage.runs.accept(_new_run(), start=append_and_finish, defer_sync=True)
+    accepted = await storage.runs.accept(_new_run(), claim=LEASE, defer_sync=True)
     assert accepted.started
+    handle = storage.handle(accepted.run)
+    handle.append([token("a"), token("b")])
+    end = asyncio.ensure_future(handle.finish(Ending("success"), NOW))
+    await accepted.commit.wait()
     kinds = [entry.kind for entry in await storage.log.read(accepted.run.thread_id, START, limit=10)]
     assert kinds == [Kind.RUN_QUEUED, Kind.MESSAGES, Kind.MESSAGES, Kind.RUN_ENDED]
-    assert await ends[0]
+    assert await end
     assert len(syncs) == 1
 
 
@@ -361,15 +363,16 @@ async def test_several_written_batches_are_published_by_one_sync(
 ) -> None:
     monkeypatch.setattr(writer, "FLUSH_INTERVAL", 1.0)
     run = await start(storage)
-    saver = storage.checkpoints.saver(run.fence)
+    handle = storage.handle(run)
+    saver = handle.saver()
     calls: list[int] = []
     original = Waiters.notify
     monkeypatch.setattr(Waiters, "notify", lambda self, *args: calls.append(1) or original(self, *args))
     for step in range(3):
-        storage.log.append(run.thread_id, [token(str(step))], run.fence)
+        handle.append([token(str(step))])
         await saver.aput(*_checkpoint(run))
-        await saver.wait_until_written()
-    await storage.log.append(run.thread_id, [token("last")], run.fence).wait()
+        await handle.flush()
+    await handle.append([token("last")]).wait()
     assert len(calls) == 1
     assert len(await storage.log.read(run.thread_id, START, limit=10)) == 5
 
@@ -382,14 +385,29 @@ async def test_flush_of_a_few_entries_alone_is_followed_by_a_short_pause(
     run = await start(storage)
     assert isinstance(storage.log, SqliteLog)
     assert storage.log._writer._remaining_pause() > 30
-    await storage.log.append(run.thread_id, [token("first")], run.fence).wait()
-    later = storage.log.append(run.thread_id, [token("later")], run.fence)
+    await storage.handle(run).append([token("first")]).wait()
+    later = storage.handle(run).append([token("later")])
     assert isinstance(later, Job)
     with anyio.fail_after(10):
         await later.wait_finished(defer_sync=True)
     assert values_of(await storage.log.read(run.thread_id, START, limit=10)) == [[0, "first"], [0, "later"]]
-    await storage.log.append(run.thread_id, [token("many")] * 51, run.fence).wait()
+    await storage.handle(run).append([token("many")] * 51).wait()
     assert storage.log._writer._remaining_pause() > 30
+
+
+async def test_dropping_what_the_writer_has_cached_changes_nothing(storage: Storage) -> None:
+    run = await start(storage)
+    assert isinstance(storage.log, SqliteLog)
+    tokens = [str(number) for number in range(20)]
+    for text in tokens:
+        await storage.handle(run).append([token(text)]).wait()
+        storage.log._writer.drop_cached()
+        storage.log._writer.drop_cached()  # now nothing was written in between
+    entries = await storage.log.read(run.thread_id, START, limit=100)
+    assert [entry.seq for entry in entries] == [*range(1, len(entries) + 1)]
+    assert values_of(entries) == [[0, text] for text in tokens]
+    with pytest.raises(Fenced):
+        await storage.handle(replace(run, attempt=run.attempt + 1)).append([token("stale")]).wait()
 
 
 async def test_close_waits_for_a_caller_in_write_through(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -405,7 +423,7 @@ async def test_close_waits_for_a_caller_in_write_through(storage: Storage, monke
 
     monkeypatch.setattr(writer, "FLUSH_INTERVAL", 60.0)  # keeps the writer thread from flushing
     monkeypatch.setattr(Writer, "_perform", slowly)
-    commit = storage.log.append(run.thread_id, [token("last")], run.fence)
+    commit = storage.handle(run).append([token("last")])
     writing = asyncio.create_task(asyncio.to_thread(closing.write_through))
     assert await asyncio.to_thread(started.wait, 10)
     closed = asyncio.create_task(asyncio.to_thread(closing.close))
@@ -485,23 +503,23 @@ def test_rows_compressed_with_zlib_are_still_readable() -> None:
 async def test_write_failed_by_a_full_disk_is_reported_and_breaks_the_attempt(storage: Storage, tmp_path: Path) -> None:
     """Later entries must not follow a lost one as if nothing had happened."""
     run, neighbour = await start(storage), await start(storage)
-    await storage.log.append(run.thread_id, [token("kept")], run.fence).wait()
+    await storage.handle(run).append([token("kept")]).wait()
     _limit_pages(storage, 1)
     big = Draft(Kind.CUSTOM, {"value": os.urandom(200_000).hex()}, at=NOW)
-    lost = storage.log.append(run.thread_id, [big], run.fence)
-    after = storage.log.append(run.thread_id, [token("after")], run.fence)
+    lost = storage.handle(run).append([big])
+    after = storage.handle(run).append([token("after")])
     for commit in (lost, after):
         with pytest.raises(StorageError):
             await commit.wait()
     _limit_pages(storage, 2**30)
     with pytest.raises(StorageError):
-        storage.log.append(run.thread_id, [token("later")], run.fence)
+        storage.handle(run).append([token("later")])
     with pytest.raises(StorageError):
-        await storage.checkpoints.saver(run.fence).aput(*_checkpoint(run))
+        await storage.handle(run).saver().aput(*_checkpoint(run))
     with pytest.raises(StorageError):
-        await storage.runs.finish(run.fence, Ending("success"), NOW)
-    await storage.log.append(neighbour.thread_id, [token("unharmed")], neighbour.fence).wait()
-    assert await storage.runs.finish(run.fence, Ending("error", error={"message": "disk"}), NOW)
+        await storage.handle(run).finish(Ending("success"), NOW)
+    await storage.handle(neighbour).append([token("unharmed")]).wait()
+    assert await storage.handle(run).finish(Ending("error", error={"message": "disk"}), NOW)
     entries = await storage.log.read(run.thread_id, START)
     assert [entry.seq for entry in entries] == [1, 2, 3]
     assert [entry.kind for entry in entries] == [Kind.RUN_QUEUED, Kind.MESSAGES, Kind.RUN_ENDED]
@@ -510,11 +528,11 @@ async def test_write_failed_by_a_full_disk_is_reported_and_breaks_the_attempt(st
 async def test_failed_job_does_not_affect_other_jobs_in_its_batch(storage: Storage) -> None:
     """They share a transaction. It is rolled back, and each job is retried on its own."""
     run = await start(storage)
-    commits = [storage.log.append(run.thread_id, [token(f"{n}")], run.fence) for n in range(20)]
+    commits = [storage.handle(run).append([token(f"{n}")]) for n in range(20)]
     bad = Thread(ThreadId(uuid7()), created_at=2**70, updated_at=NOW)  # too large for an integer column
     with pytest.raises(StorageError):
         await storage.threads.create(bad)
-    commits += [storage.log.append(run.thread_id, [token(f"{n}")], run.fence) for n in range(20, 40)]
+    commits += [storage.handle(run).append([token(f"{n}")]) for n in range(20, 40)]
     for commit in commits:
         await commit.wait()
     entries = await storage.log.read(run.thread_id, Seq(1))
@@ -556,11 +574,10 @@ async def test_large_deletions_run_on_the_writer_thread(storage: Storage) -> Non
         return True
 
     discarded = replace(_new_run(), temporary=True)
-    started: list[Run] = []
-    await storage.runs.accept(discarded, start=started.append)
-    await storage.runs.finish(started[0].fence, Ending("success"), NOW)
+    accepted = await storage.runs.accept(discarded, claim=LEASE)
+    await storage.handle(accepted.run).finish(Ending("success"), NOW)
     expiring, deleted = await start(storage), await start(storage)
-    await storage.runs.finish(expiring.fence, Ending("success"), NOW)
+    await storage.handle(expiring).finish(Ending("success"), NOW)
     await storage.threads.update(expiring.thread_id, metadata={}, ttl=Ttl(1, "delete"), now=NOW)
     storage.items.batch([PutItem(("a",), "k", {"n": 1}, ttl=1000)], 0)
     storage.log._writer._db.exec_trace = trace
@@ -580,21 +597,18 @@ async def test_large_deletions_run_on_the_writer_thread(storage: Storage) -> Non
 # Runs
 
 
-async def test_run_is_started_although_its_caller_was_cancelled_before_the_write(storage: Storage) -> None:
+async def test_run_whose_caller_was_cancelled_before_the_write_is_reclaimed(storage: Storage) -> None:
     assert isinstance(storage.log, SqliteLog)
-    started: list[Run] = []
     new = _new_run()
     await asyncio.to_thread(storage.log._writer._db_lock.acquire)  # another thread uses the database
-    accepting = asyncio.create_task(storage.runs.accept(new, start=started.append))
+    accepting = asyncio.create_task(storage.runs.accept(new, claim=LEASE))
     await asyncio.sleep(0)
     accepting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await accepting
-    assert started == []
     storage.log._writer._db_lock.release()
-    await start(storage)  # queued after it
-    assert started == await storage.runs.list(new.thread_id, status="running")
-    assert [run.run_id for run in started] == [new.run_id]
+    later = await start(storage)  # queued after it
+    assert {run.run_id for run in await storage.runs.reclaim(NOW)} == {new.run_id, later.run_id}
 
 
 # Checkpoints
@@ -624,7 +638,7 @@ async def test_rollback_removes_exactly_the_unused_blobs(storage: Storage, tmp_p
         "channel_versions": {"value": "1", "own": "1"},
     }
     await saver.aput(before, child, metadata, {"own": "1"})  # type: ignore[arg-type]
-    assert await storage.runs.finish(run.fence, Ending("interrupted", rollback=True), NOW)
+    assert await storage.handle(run).finish(Ending("interrupted", rollback=True), NOW)
     found = await saver.aget_tuple(config)
     assert found is not None
     assert found.checkpoint["channel_values"] == {"value": ["v"]}
@@ -653,17 +667,17 @@ async def test_types_that_are_not_allowed_are_not_deserialized(storage: Storage)
 _WRITE_UNTIL_KILLED = """
 import asyncio, sys
 from pathlib import Path
-from threadwire.core.entries import Draft, Fence, Kind
+from threadwire.core.entries import Draft, Kind
 from threadwire.storage.sqlite import open_sqlite_storage
 
-async def main(directory, thread_id, run_id, attempt):
-    fence = Fence(run_id, int(attempt))
+async def main(directory, run_id):
     async with open_sqlite_storage(Path(directory)) as storage:
+        handle = storage.handle(await storage.runs.get(run_id))
         number = 0
         while True:
             commits = []
             for _ in range(5):
-                commits.append(storage.log.append(thread_id, [Draft(Kind.CUSTOM, {"value": number}, at=1)], fence))
+                commits.append(handle.append([Draft(Kind.CUSTOM, {"value": number}, at=1)]))
                 number += 1
             await commits[-1].wait()
             sys.stdout.write(f"{number}\\n")  # all below this number are acknowledged
@@ -678,13 +692,13 @@ async def test_kill_loses_no_acknowledged_entry_and_leaves_no_gap(tmp_path: Path
     for cycle in range(4):
         async with open_sqlite_storage(tmp_path) as storage:
             run = await start(storage)
-        acknowledged = _write_and_kill(tmp_path, run.thread_id, run.fence, 30 + 17 * cycle)
+        acknowledged = _write_and_kill(tmp_path, run.run_id, 30 + 17 * cycle)
         async with open_sqlite_storage(tmp_path) as storage:
             entries = await storage.log.read(run.thread_id, START, limit=1_000_000)
             assert [entry.seq for entry in entries] == list(range(1, len(entries) + 1))
             assert [entry.data["value"] for entry in entries[1:]] == list(range(len(entries) - 1))
             assert len(entries) - 1 >= acknowledged
-            assert [recovered.run_id for recovered in await storage.runs.recover(NOW)][:1] != []
+            assert [recovered.run_id for recovered in await storage.runs.reclaim(NOW)][:1] != []
             for left in await storage.runs.list(run.thread_id):
                 await storage.runs.cancel(left.run_id, "interrupt", NOW)
     db = apsw.Connection(str(tmp_path / "threadwire.db"))
@@ -692,9 +706,9 @@ async def test_kill_loses_no_acknowledged_entry_and_leaves_no_gap(tmp_path: Path
     db.close()
 
 
-def _write_and_kill(directory: Path, thread_id: ThreadId, fence: Fence, lines: int) -> int:
+def _write_and_kill(directory: Path, run_id: RunId, lines: int) -> int:
     """Kill a process that appends entries. Returns how many entries it had acknowledged."""
-    arguments = [sys.executable, "-c", _WRITE_UNTIL_KILLED, str(directory), thread_id, fence.run_id, str(fence.attempt)]
+    arguments = [sys.executable, "-c", _WRITE_UNTIL_KILLED, str(directory), run_id]
     with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         for _ in range(lines):

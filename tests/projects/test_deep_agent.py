@@ -1,7 +1,10 @@
 """A deep agent: a plan, files in the state, and subagents."""
 
+import json
+from collections.abc import Iterator
 from typing import Any
 
+import httpx
 from dialogue import texts, user
 from langgraph_sdk.client import SyncLangGraphClient
 
@@ -32,6 +35,26 @@ def test_the_subagent_streams_in_a_namespace_of_its_own(client: SyncLangGraphCli
     )
     nested = [part for part in parts if part.event.startswith("updates|tools:")]
     assert [list(part.data) for part in nested] == [["model"], ["tools"], ["model"]]
+
+
+def test_the_start_of_the_subagent_names_the_tool_call_that_caused_it(
+    url: str, client: SyncLangGraphClient, thread: str
+) -> None:
+    command = {"assistant_id": "deep_agent", "input": user("Report on tea")}
+    body = {"id": 1, "method": "run.start", "params": command}
+    assert httpx.post(f"{url}/threads/{thread}/commands", json=body).json()["type"] == "success"
+    started = next(each for each in lifecycle_of(url, thread) if each["event"] == "started")
+    assert started["namespace"] == [f"tools:{started['trigger_call_id']}"]
+    assert started["cause"] == {"type": "toolCall", "tool_call_id": "call-task"}
+
+
+def lifecycle_of(url: str, thread: str) -> Iterator[dict[str, Any]]:
+    with httpx.stream(
+        "POST", f"{url}/threads/{thread}/stream/events", json={"channels": ["lifecycle"]}, timeout=30
+    ) as response:
+        for line in response.iter_lines():
+            if line.startswith("data: "):
+                yield json.loads(line.removeprefix("data: "))["params"]["data"]
 
 
 def test_files_that_the_application_adds_reach_the_agent(client: SyncLangGraphClient, thread: str) -> None:

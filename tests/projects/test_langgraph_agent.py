@@ -17,7 +17,7 @@ Events = list[dict[str, Any]]
 SHOWN = ("TEXT_MESSAGE_", "TOOL_CALL_", "RUN_")
 
 
-def spoken(*texts: str) -> dict[str, Any]:
+def user_messages(*texts: str) -> dict[str, Any]:
     return {"messages": [{"id": f"user-{at}", "role": "user", "content": text} for at, text in enumerate(texts)]}
 
 
@@ -51,8 +51,8 @@ ONE_CALL = [
 ]
 
 
-def test_a_model_speaks_before_it_calls_a_tool(url: str) -> None:
-    events = run_langgraph_agent(url, "sums", {"threadId": str(uuid.uuid4()), **spoken("Add")})
+def test_text_precedes_the_call_of_a_tool(url: str) -> None:
+    events = run_langgraph_agent(url, "sums", {"threadId": str(uuid.uuid4()), **user_messages("Add")})
     assert outline(events) == ONE_CALL
     assert (text_of(events), results(events)) == ("Let me add.The result: 3.", ["3"])
     states = [event["snapshot"] for event in events if event["type"] == "STATE_SNAPSHOT"]
@@ -60,11 +60,11 @@ def test_a_model_speaks_before_it_calls_a_tool(url: str) -> None:
 
 
 def test_every_event_is_valid_for_a_page(servers: dict[str, str], runtimes: dict[str, str]) -> None:
-    """A page validates the events, and stops at one that is not valid. `LangGraphAgent` takes the `parentMessageId` of
-    a call from the result of the tool if the model spoke first. Only on Threadwire: the stock server includes the id of
-    such a result only sometimes."""
+    """A page validates the events, and stops at one that is not valid. If text precedes a call, `LangGraphAgent` takes
+    the call's `parentMessageId` from the result of the tool. Only on Threadwire: the stock server does not always
+    include the id of such a result."""
     for text, called in (("Add", ["3"]), ("Add twice", ["3", "42"])):
-        run = {"threadId": str(uuid.uuid4()), **spoken(text)}
+        run = {"threadId": str(uuid.uuid4()), **user_messages(text)}
         for events in (
             run_langgraph_agent(servers["threadwire"], "sums", run),
             run_of_page(runtimes["threadwire"], "sums", str(uuid.uuid4()), text),
@@ -78,7 +78,7 @@ def test_every_event_is_valid_for_a_page(servers: dict[str, str], runtimes: dict
 
 def test_a_second_turn_continues_the_thread(url: str, client: SyncLangGraphClient) -> None:
     thread = str(uuid.uuid4())
-    first = run_langgraph_agent(url, "sums", {"threadId": thread, **spoken("Add")})
+    first = run_langgraph_agent(url, "sums", {"threadId": thread, **user_messages("Add")})
     [snapshot] = [event["messages"] for event in first if event["type"] == "MESSAGES_SNAPSHOT"][-1:]
     again = [*snapshot, {"id": "user-again", "role": "user", "content": "Add"}]
     second = run_langgraph_agent(url, "sums", {"threadId": thread, "messages": again})
@@ -88,7 +88,7 @@ def test_a_second_turn_continues_the_thread(url: str, client: SyncLangGraphClien
 
 
 def test_an_interrupt_is_shown_and_answered(url: str) -> None:
-    run = {"threadId": str(uuid.uuid4()), **spoken("Hello")}
+    run = {"threadId": str(uuid.uuid4()), **user_messages("Hello")}
     asked = run_langgraph_agent(url, "careful", run)
     [interrupt] = [event for event in asked if event["type"] == "CUSTOM" and event["name"] == "on_interrupt"]
     assert interrupt["value"] == "Really?"
@@ -116,7 +116,7 @@ def run_of_page(runtime: str, agent: str, thread: str, text: str, **fields: Any)
     body = {
         "threadId": thread,
         "runId": str(uuid.uuid4()),
-        **spoken(text),
+        **user_messages(text),
         "tools": [],
         "context": [],
         "state": {},
@@ -135,7 +135,7 @@ def test_copilotkits_node_runtime_runs_an_agent(runtime: str) -> None:
     assert (text_of(events), results(events)) == ("Let me add.The result: 3.", ["3"])
 
 
-def test_copilotkits_node_runtime_passes_an_interrupt_on(runtime: str) -> None:
+def test_copilotkits_node_runtime_forwards_an_interrupt(runtime: str) -> None:
     thread = str(uuid.uuid4())
     asked = run_of_page(runtime, "careful", thread, "Hello")
     assert [event["value"] for event in asked if event.get("name") == "on_interrupt"] == ["Really?"]

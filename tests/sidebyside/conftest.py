@@ -20,7 +20,12 @@ def played(
     request: pytest.FixtureRequest, servers: tuple[str, str], tmp_path_factory: pytest.TempPathFactory
 ) -> Played:
     """The scenarios that the selected tests need, played once on both servers."""
-    records = anyio.run(play_both, _needed_scenarios(request.session.items), servers, tmp_path_factory.mktemp("gates"))
+    needed = _needed_scenarios(request.session.items)
+    plain = [name for name in needed if not SCENARIOS[name].has_auth]
+    records = anyio.run(play_both, plain, servers, tmp_path_factory.mktemp("gates"))
+    if with_auth := [name for name in needed if SCENARIOS[name].has_auth]:
+        with both_servers(tmp_path_factory.mktemp("auth"), with_auth=True) as addresses:
+            records |= anyio.run(play_both, with_auth, addresses, tmp_path_factory.mktemp("auth-gates"))
     return Played(records, httpx.get(f"{servers[1]}/openapi.json").json())
 
 

@@ -66,11 +66,13 @@ class Wire:
         return exchange.get("frames", exchange.get("body"))
 
     @asynccontextmanager
-    async def open(self, path: str, *, recorded: bool = True, **options: Any) -> AsyncIterator["OpenStream"]:
-        """Open a GET stream to read frame by frame. Leaving the block closes it. The frames read are recorded."""
-        async with self._client.stream("GET", path, **options) as response:
+    async def open(
+        self, path: str, *, method: str = "GET", recorded: bool = True, **options: Any
+    ) -> AsyncIterator["OpenStream"]:
+        """Open a stream to read frame by frame. Leaving the block closes it. The frames read are recorded."""
+        async with self._client.stream(method, path, **options) as response:
             read: list[Frame] = []
-            exchange = _describe("GET", path, response)
+            exchange = _describe(method, path, response)
             if _is_stream(response):
                 exchange["frames"] = read
             else:

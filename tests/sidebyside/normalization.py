@@ -32,6 +32,7 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:
 _USUAL_TIME = re.compile(r"[\d-]{10}T[\d:]{8}\.\d{6}\+00:00")
 _MILLISECONDS = re.compile(r"(?<!\d)1[789]\d{11}(?!\d)")  # milliseconds since the epoch
 _REPR = re.compile(r"datetime\.datetime\([^()]*\)|<function \w+ at 0x[0-9a-f]+>")
+_ERROR_ID = re.compile(r"\(id [0-9a-f]{12}\)")  # of an error that only the log explains
 _POSITION = re.compile(r"\d+(?:-\d+)?")
 _FOLDERS = {"threads": "thread", "runs": "run", "assistants": "assistant", "crons": "cron", "state": "checkpoint"}
 _SYSTEM_ASSISTANTS = uuid.UUID("6ba7b821-9dad-11d1-80b4-00c04fd430c8")
@@ -76,6 +77,8 @@ class Normalizer:
             return [self._value(each, key) for each in value]
         if key in ("bytes", "total_bytes"):
             return "<bytes>"
+        if key == "event_id" or (key in ("seq", "timestamp") and isinstance(value, int)):
+            return f"<{key}>"  # of the thread wire: a number of the connection on the stock server
         return self._text(value, key) if isinstance(value, str) else value
 
     def _object(self, value: dict[str, Any]) -> dict[str, Any]:
@@ -93,7 +96,7 @@ class Normalizer:
     def _text(self, text: str, key: str) -> str:
         role = key.removesuffix("_id") if key.endswith("_id") else "id"
         text = _ID.sub(lambda found: self._name(found, role), self._without_addresses(text))
-        text = _TIME.sub(lambda found: _time(found[0]), text)
+        text = _TIME.sub(lambda found: _time(found[0]), _ERROR_ID.sub("(id <id>)", text))
         return _MILLISECONDS.sub("<milliseconds>", _REPR.sub("<repr>", text))
 
     def _without_addresses(self, text: str) -> str:

@@ -10,20 +10,28 @@ from pathlib import Path
 
 import anyio
 from comparison import Difference, differences
-from playback import play_both
+from playback import Records, play_both
 from scenarios import SCENARIOS
 from servers import both_servers
 from table import UNEXPLAINED, Table, build_table, read_table, write_table
 
 
 def main(names: list[str]) -> None:
-    with tempfile.TemporaryDirectory(prefix="sidebyside-") as folder, both_servers(Path(folder)) as addresses:
-        records = anyio.run(play_both, names, addresses, Path(folder))
+    records = _play(names, with_auth=False) | _play(names, with_auth=True)
     found = {name: differences(*both) for name, both in records.items()}
     before = read_table()
     write_table(build_table({**_others(before, names), **found}, before))
     for name, each in found.items():
         _print_unexplained(name, each)
+
+
+def _play(names: list[str], *, with_auth: bool) -> Records:
+    chosen = [name for name in names if SCENARIOS[name].has_auth is with_auth]
+    if not chosen:
+        return {}
+    with tempfile.TemporaryDirectory(prefix="sidebyside-") as folder:
+        with both_servers(Path(folder), with_auth=with_auth) as addresses:
+            return anyio.run(play_both, chosen, addresses, Path(folder))
 
 
 def _others(table: Table, names: list[str]) -> dict[str, list[Difference]]:

@@ -13,16 +13,19 @@ GRAPHS = HERE.parent / "graphs"
 
 
 @contextmanager
-def both_servers(folder: Path) -> Iterator[tuple[str, str]]:
-    """The addresses of the stock server and of Threadwire."""
-    project = copy_project(folder / "project")
+def both_servers(folder: Path, *, with_auth: bool = False) -> Iterator[tuple[str, str]]:
+    """The addresses of the stock server and of Threadwire, both without authentication or with that of `auth`."""
+    project = copy_project(folder / "project", HERE / "auth" if with_auth else HERE)
     with stock_server(project, folder / "stock.log") as stock, running_server(project, folder / "data") as ours:
         yield stock, ours.url
 
 
-def copy_project(folder: Path) -> Path:
-    """Copy the agents of tests/graphs and the configuration in this folder, because the stock server writes into its
+def copy_project(folder: Path, source: Path) -> Path:
+    """Copy the agents of tests/graphs and the configuration in `source`, because the stock server writes into its
     project."""
     folder.mkdir(parents=True)
     shutil.copy(GRAPHS / "agents.py", folder)
-    return Path(shutil.copy(HERE / "langgraph.json", folder))
+    if source != HERE:
+        for module in source.glob("*.py"):
+            shutil.copy(module, folder)
+    return Path(shutil.copy(source / "langgraph.json", folder))

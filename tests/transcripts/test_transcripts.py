@@ -4,24 +4,38 @@ import re
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from threadwire.core.encoding import Encoder, Framing
+from threadwire.core.encoder import Encoder, Framing
 from threadwire.core.entries import Entry, Kind
 from threadwire.core.json import loads
 from threadwire.http.sse import named_events, unnamed_events
 from threadwire.protocols.ag_ui.encode import Options, RunEncoder
 from threadwire.protocols.ag_ui.thread_encoder import ThreadEncoder
 from threadwire.protocols.ag_ui.wire import encoded
+from threadwire.protocols.chatkit.encode import ChatKitEncoder
+from threadwire.protocols.chatkit.formats import AgentFormats
+from threadwire.protocols.chatkit.wire import events
 from threadwire.protocols.langgraph.encode import RunStreamEncoder, StreamOptions
 from threadwire.protocols.langgraph.encode_thread import ThreadStreamEncoder
+from threadwire.protocols.langgraph.thread_wire.encode import ThreadWireEncoder
+from threadwire.protocols.langgraph.thread_wire.subscription import CHANNELS, Subscription
 
 TRANSCRIPTS = Path(__file__).parents[2] / "spec" / "transcripts"
 LOGS = sorted(TRANSCRIPTS.glob("*/log.json"))
 THREADS = {path.parent for path in TRANSCRIPTS.glob("*/thread-*.txt")}
 """The folders that hold a whole thread; each of the others holds one run."""
 FRAMES = sorted(TRANSCRIPTS.glob("*/*.txt"))
+WIRE_EVENTS = sorted(TRANSCRIPTS.glob("*/wire*.txt"))
+WIRE_VIEWS = {
+    "wire": Subscription(frozenset(CHANNELS)),
+    "wire-page": Subscription(
+        frozenset({"values", "checkpoints", "lifecycle", "input", "messages", "tools"}), ((),), depth=1
+    ),
+    "wire-lifecycle": Subscription(frozenset({"lifecycle", "input"})),
+}
 _ID = re.compile(rb"^id: (\d+)$", re.MULTILINE)
 
 
@@ -32,6 +46,9 @@ def label(path: Path) -> str:
 each_log = pytest.mark.parametrize("log", LOGS, ids=label)
 each_run = pytest.mark.parametrize("log", [log for log in LOGS if log.parent not in THREADS], ids=label)
 each_view = pytest.mark.parametrize("frames", FRAMES, ids=label)
+each_view_with_ids = pytest.mark.parametrize("frames", [each for each in FRAMES if each.stem != "chatkit"], ids=label)
+"""ChatKit's events have no ids."""
+each_wire_view = pytest.mark.parametrize("frames", WIRE_EVENTS, ids=label)
 
 
 def entries_of(folder: Path) -> list[Entry]:
@@ -42,6 +59,10 @@ def encoder_for(frames: Path) -> Callable[[], Encoder]:
     """Return the encoder that the file name describes: protocol, modes, and whether subgraphs are included."""
     if frames.stem == "ag-ui":
         return lambda: RunEncoder(Options("page-thread"))
+    if frames.stem == "chatkit":
+        return lambda: ChatKitEncoder("page-thread", AgentFormats())
+    if (subscription := WIRE_VIEWS.get(frames.stem)) is not None:
+        return lambda: ThreadWireEncoder(subscription)
     wide = frames.stem.endswith("-subgraphs")
     protocol, modes = frames.stem.removesuffix("-subgraphs").split("-", 1)
     if protocol == "thread":
@@ -52,7 +73,7 @@ def encoder_for(frames: Path) -> Callable[[], Encoder]:
 
 
 def framing_of(frames: Path) -> Framing:
-    return unnamed_events if frames.stem == "ag-ui" else named_events
+    return {"ag-ui": unnamed_events, "chatkit": events}.get(frames.stem, named_events)
 
 
 def split(frames: bytes) -> list[bytes]:
@@ -139,7 +160,7 @@ def test_a_thread_encoder_is_primed_only_with_the_runs_that_continue(frames: Pat
         assert [resumed.feed(entry) for entry in entries[cursor:]] == sent[cursor:]
 
 
-@each_view
+@each_view_with_ids
 def test_only_the_last_frame_of_an_entry_carries_its_id(frames: Path) -> None:
     """4.1, 4.2"""
     encoder, framing = encoder_for(frames)(), framing_of(frames)
@@ -149,7 +170,7 @@ def test_only_the_last_frame_of_an_entry_carries_its_id(frames: Path) -> None:
         assert ids[-1:] in ([], [[entry.seq]])
 
 
-@each_view
+@each_view_with_ids
 def test_ids_increase_strictly(frames: Path) -> None:
     """4.1"""
     ids = [frame_id for frame in split(frames.read_bytes()) for frame_id in ids_in(frame)]
@@ -164,3 +185,59 @@ def test_feeding_an_encoder_does_not_change_the_entries(frames: Path) -> None:
     for entry in entries:
         encoder.feed(entry)
     assert entries == entries_of(frames.parent)
+
+
+# -- the thread wire --------------------------------------------------------------------------------------------------
+
+
+def wire_events(frames: Path) -> list[dict[str, Any]]:
+    data = [line for frame in split(frames.read_bytes()) for line in frame.splitlines() if line.startswith(b"data: ")]
+    return [loads(line.removeprefix(b"data: ")) for line in data]
+
+
+@each_wire_view
+def test_an_event_has_the_same_id_in_every_subscription(frames: Path) -> None:
+    everything = {event["event_id"]: event for event in wire_events(frames.with_name("wire.txt"))}
+    for event in wire_events(frames):
+        assert {**everything[event["event_id"]], "seq": None} == {**event, "seq": None}
+
+
+@each_wire_view
+def test_event_ids_are_unique(frames: Path) -> None:
+    ids = [event["event_id"] for event in wire_events(frames)]
+    assert len(ids) == len(set(ids))
+
+
+@each_wire_view
+def test_resuming_after_the_seq_of_any_event_loses_none(frames: Path) -> None:
+    events = wire_events(frames)
+    for at, event in enumerate(events):
+        replayed = {each["event_id"] for each in events if int(each["event_id"].partition(".")[0]) > event["seq"]}
+        assert replayed >= {each["event_id"] for each in events[at + 1 :]}
+
+
+@each_wire_view
+def test_each_run_starts_with_running_and_ends_with_a_terminal_status(frames: Path) -> None:
+    root = [
+        event["params"]["data"]["event"]
+        for event in wire_events(frames)
+        if event["method"] == "lifecycle" and not event["params"]["namespace"]
+    ]
+    attempts = re.sub("(running )+", "running ", " ".join(root)).split()  # an attempt may be cut short
+    assert attempts[::2] == ["running"] * (len(attempts) // 2)
+    assert set(attempts[1::2]) <= {"completed", "failed", "interrupted"}
+
+
+@pytest.mark.parametrize("frames", sorted(TRANSCRIPTS.glob("*/wire.txt")), ids=label)
+def test_every_message_and_block_that_starts_also_finishes(frames: Path) -> None:
+    opened: dict[str, int] = {}
+    for event in wire_events(frames):
+        if event["method"] == "messages":
+            kind = event["params"]["data"]["event"]
+            if kind == "content-block-delta":
+                assert opened["content-block"] == 1
+            else:
+                name, _, edge = ("message-finish" if kind == "error" else kind).rpartition("-")
+                opened[name] = opened.get(name, 0) + (1 if edge == "start" else -1)
+                assert opened[name] in (0, 1)
+    assert not any(opened.values())

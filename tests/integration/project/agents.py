@@ -82,6 +82,45 @@ async def die(state: Race) -> Race:
 poison = StateGraph(Race).add_node("die", die).add_edge(START, "die").compile()
 
 
+# -- traced: slow steps, each recorded with its process, and ways to harm that process ---------------------------------
+
+
+class Traced(TypedDict, total=False):
+    file: str
+    count: int
+    delay: float
+    harm: str
+    done: Annotated[list[int], operator.add]
+
+
+async def traced_step(state: Traced) -> Traced:
+    number = len(state.get("done", [])) + 1
+    append_line(state["file"], f"{number} {os.getpid()} {time.time()}")
+    get_stream_writer()({"step": number, "process": os.getpid()})
+    await asyncio.sleep(state["delay"])
+    match state.get("harm"):
+        case "exit":
+            os._exit(3)
+        case "segfault":
+            os.kill(os.getpid(), signal.SIGSEGV)
+        case "block":
+            time.sleep(3600)  # noqa: ASYNC251 - blocks the event loop of the worker
+    return {"done": [number]}
+
+
+def make_traced() -> Any:
+    """A factory, so that reading a state shows in which process it is read."""
+    append_line(os.environ.get("OPENED_FILE"), str(os.getpid()))
+    return (
+        StateGraph(Traced)
+        .add_node("step", traced_step)
+        .add_edge(START, "step")
+        .add_conditional_edges("step", lambda state: "step" if len(state["done"]) < state["count"] else END)
+        .compile()
+        .with_config(recursion_limit=10_000)
+    )
+
+
 # -- nested: the same steps inside a subgraph, which kills the process once in the middle ------------------------------
 
 
@@ -192,3 +231,13 @@ def _twice(node: Any) -> Any:
 
 probe = _twice(hold)
 probe_sync = _twice(hold_sync)
+
+
+# -- asking: one interrupt ---------------------------------------------------------------------------------------------
+
+
+class Asking(TypedDict, total=False):
+    answer: str
+
+
+asking = StateGraph(Asking).add_node("ask", lambda _: {"answer": interrupt("Yes?")}).add_edge(START, "ask").compile()

@@ -47,6 +47,7 @@ two_replies = sequence(
     opening=replies_with(numbered_words("a", 5)), closing=replies_with(numbered_words("b", 60), delay=0.05)
 )
 nested_chat = sequence(inner=sequence(model=replies_with("Hello from within")))
+slow_nested_chat = sequence(inner=sequence(model=replies_with(numbered_words("w", 30), delay=0.05)))
 
 
 @tool
@@ -61,7 +62,8 @@ def call_tool_or_report(conversation: list[BaseMessage]) -> AIMessage:
     return AIMessage(content="", tool_calls=[{"name": "add", "args": {"a": 1, "b": 2}, "id": "call-1"}])
 
 
-_tool_model = ScriptedChatModel(reply=call_tool_or_report)
+# The thread stream of the JavaScript SDK may miss events of a run that ends before its subscriptions are open.
+_tool_model = ScriptedChatModel(reply=call_tool_or_report, delay=0.05)
 
 
 async def call(state: Chat) -> Chat:
@@ -82,6 +84,23 @@ async def ask(state: Chat) -> Chat:
 
 
 approve = sequence(ask=ask, model=replies_with("Done as you said"))
+
+
+def asks_for(what: str) -> Any:
+    async def ask_for_it(state: Chat) -> Chat:
+        return {"messages": [AIMessage(content=f"{what}: {interrupt({'question': what})}", id=what)]}
+
+    return ask_for_it
+
+
+approve_both = (
+    StateGraph(Chat)
+    .add_node("first", asks_for("first"))
+    .add_node("second", asks_for("second"))
+    .add_edge(START, "first")
+    .add_edge(START, "second")
+    .compile()
+)
 
 
 async def boom(state: Chat) -> Chat:

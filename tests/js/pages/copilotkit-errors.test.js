@@ -24,7 +24,7 @@ it("a graph that fails in the middle of a reply", async () => {
 for (const [what, thread] of [["too long", "x".repeat(256)], ["with a control character", "bell\u0007"]]) {
   it(`a thread id that is ${what}`, async () => {
     const tab = await open({ thread });
-    const { code } = await tab.expectError(/^Invalid thread ID/);
+    const { code } = await tab.expectError(/^Thread .* not found: Invalid thread ID/);
     assert.equal(code, "agent_run_error_event", "when it connects");
     await tab.send("hello");
     await tab.expectError(/^HTTP 400: .*Invalid thread ID/);

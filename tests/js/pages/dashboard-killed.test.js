@@ -20,6 +20,7 @@ it("a dashboard survives a killed server: the figures stay, the reply is complet
     await board.waitForChatText(/7-day income/);
     process.stdout.write(`${KILL}\n`);
     await board.waitForStatus("Reconnecting");
+    await board.waitForAlert("cannot be reached");
     assert.deepEqual(await board.figures(), earlier);
     await board.waitForStatus("Connected");
     await until("the reply is complete", async () => /Points: .* since the day before/.test((await board.conversation()).replaceAll("\n", " ")));

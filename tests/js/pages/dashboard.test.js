@@ -5,6 +5,7 @@ import { describe, it } from "node:test";
 import { collectErrors, useBrowserContext } from "../support/browser.js";
 import { checkPicture } from "../support/pictures.js";
 import { until } from "../support/until.js";
+import { serverUrl } from "../support/api.js";
 import { METRICS, openDashboard, refresh, breakNextRefresh } from "./dashboard.js";
 
 const context = useBrowserContext();
@@ -96,6 +97,61 @@ describe("the dashboard", () => {
     assert.match(String(await board.alerts()), /str/);
     assert.deepEqual(await board.figures(), earlier, "the figures stay");
     await board.button("Dismiss").click();
+    assert.deepEqual(await board.alerts(), []);
+  });
+
+  it("is complete on a phone of 320 pixels", async () => {
+    const { page, board } = await openPage();
+    await page.setViewportSize({ width: 320, height: 640 });
+    await board.waitForFigures();
+    for (const name of METRICS) {
+      const card = page.locator(`[data-metric="${name}"]`);
+      await card.scrollIntoViewIfNeeded();
+      const clipped = await card.evaluate((element) => {
+        const { left, right, top, bottom } = element.getBoundingClientRect();
+        const atBottom = document.elementFromPoint((left + right) / 2, Math.min(bottom, innerHeight) - 4);
+        return left < 0 || right > innerWidth || bottom - top < element.scrollHeight || !element.contains(atBottom);
+      });
+      assert.ok(!clipped, `the card ${name} is complete`);
+    }
+    const overflow = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+    assert.ok(overflow <= 0, `nothing is wider than the page: ${overflow}`);
+  });
+
+  it("starts a new thread when the stored one was deleted", async () => {
+    const { page, board } = await openPage();
+    await board.waitForFigures();
+    const deleted = await board.threadId();
+    await fetch(`${serverUrl}/threads/${deleted}`, { method: "DELETE" });
+    await page.reload();
+    await board.waitForAlert("was deleted");
+    await board.waitForFigures();
+    assert.notEqual(await board.threadId(), deleted);
+    await board.button("Dismiss").click();
+    assert.deepEqual(await board.alerts(), []);
+  });
+
+  it("reports that its thread was deleted while it is open, and keeps the figures", async () => {
+    const { board } = await openPage();
+    await board.waitForFigures();
+    const earlier = await board.figures();
+    await fetch(`${serverUrl}/threads/${await board.threadId()}`, { method: "DELETE" });
+    await board.waitForStatus("Disconnected");
+    await until("an alert is shown", async () => (await board.alerts()).some((text) => /not found/.test(text)));
+    assert.deepEqual(await board.figures(), earlier);
+    await board.button("Dismiss").click();
+    assert.deepEqual(await board.alerts(), [], "the alert about the connection can be dismissed");
+  });
+
+  it("shows a thread with any name, once a message has created it", async () => {
+    const { board } = await openPage(`?thread=fund-${randomUUID().slice(0, 8)}`);
+    await board.waitForStatus("Disconnected");
+    await board.send("refresh");
+    await board.waitForFigures();
+    await board.waitForStatus("Connected");
+    const earlier = await board.figures();
+    await board.button("Refresh").click();
+    await until("the figures change", async () => (await board.figures())[4] !== earlier[4]);
     assert.deepEqual(await board.alerts(), []);
   });
 

@@ -23,3 +23,9 @@ export const post = (path, body) => request("POST", path, body);
 
 /** @param {string} path */
 export const remove = (path) => request("DELETE", path);
+
+/** @param {string} path */
+export const get = (path) => request("GET", path);
+
+/** @param {string} path @param {any} body */
+export const patch = (path, body) => request("PATCH", path, body);

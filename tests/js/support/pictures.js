@@ -11,7 +11,8 @@ import { until } from "./until.js";
 const IMAGES = fileURLToPath(new URL("../../../docs/images/", import.meta.url));
 const MAX_BYTES = 150_000;
 const STABLE_MILLISECONDS = 1_000;
-const TIMESTAMP = /\d+\/\d+\/\d+, [\d:]+\s[AP]M/g;
+const TIMESTAMP = /\d+\/\d+\/\d+, [\d:]+\s[AP]M|\d\d:\d\d [AP]M/g;
+const UUID = /[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/g;
 
 /** @param {import("playwright-core").Locator} part of a page @param {string} name */
 export async function checkPicture(part, name) {
@@ -28,7 +29,8 @@ export async function checkPicture(part, name) {
 }
 
 /** @param {import("playwright-core").Locator} part */
-const textOf = async (part) => `${(await part.ariaSnapshot()).replaceAll(TIMESTAMP, "just now")}\n`;
+const textOf = async (part) =>
+  `${(await part.ariaSnapshot()).replaceAll(TIMESTAMP, "just now").replaceAll(UUID, "(an id)")}\n`;
 
 /** The text once it has not changed for a while. @param {import("playwright-core").Locator} part */
 async function stableText(part) {

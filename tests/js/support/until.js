@@ -1,4 +1,4 @@
-const TIMEOUT = 20_000;
+const TIMEOUT = 60_000;
 const INTERVAL = 20;
 
 /**

@@ -4,7 +4,7 @@ import { randomUUID } from "node:crypto";
 import { test } from "node:test";
 
 import { collect, client as plainClient, userInput } from "../support/sdk.js";
-import { recordCalls } from "../support/tour.js";
+import { markUsed, recordCalls } from "../support/tour.js";
 import { until } from "../support/until.js";
 
 const client = recordCalls(plainClient, ["assistants", "threads", "runs", "crons", "store", "~ui"]);
@@ -111,6 +111,15 @@ test("crons", async () => {
   assert.equal(await crons.count({ assistantId }), 2);
   await crons.delete(created.cron_id);
   assert.equal(await crons.count({ assistantId }), 1);
+});
+
+test("the thread wire", async () => {
+  if (!("stream" in plainClient.threads)) return; // 2.0.0 does not speak it
+  const thread = plainClient.threads.stream({ assistantId: "chat" });
+  await thread.run.start({ input: userInput("hi") });
+  assert.equal((await thread.output).messages.length, 2);
+  await thread.close();
+  markUsed("threads.stream");
 });
 
 test("components", async () => {

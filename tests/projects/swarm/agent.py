@@ -1,4 +1,4 @@
-"""Two agents that hand the conversation over to each other. The thread remembers who has it."""
+"""Two agents that hand the conversation over to each other. The thread remembers which one has it."""
 
 from langchain.agents import create_agent
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolCall

@@ -1,6 +1,6 @@
 from collections.abc import Sequence
 
-from threadwire.core.encoding import Message
+from threadwire.core.encoder import Message
 from threadwire.core.entries import Entry, Kind
 from threadwire.core.ids import RunId
 from threadwire.core.json import dumps

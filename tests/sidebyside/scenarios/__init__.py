@@ -19,11 +19,16 @@ class Scenario:
     alone: bool
     """Whether it affects other scenarios' data and must run after they have ended."""
 
+    @property
+    def has_auth(self) -> bool:
+        """Whether it is played on the servers of the project with `auth`."""
+        return self.subject == "auth"
+
 
 SCENARIOS: dict[str, Scenario] = {}
 SUBJECTS = (
     "system", "assistants", "threads", "state", "runs", "streams", "joining", "interrupts", "commands", "cancelling",
-    "multitasking", "stateless", "crons", "store", "errors",
+    "multitasking", "stateless", "crons", "store", "thread_wire", "errors", "auth",
 )  # fmt: skip
 
 

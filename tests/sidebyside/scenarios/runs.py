@@ -199,3 +199,9 @@ async def a_run_for_a_user(wire: Wire) -> None:
     for nobody in ("", None):
         body = run("echo", TEXT, config={"configurable": {"user_id": nobody}})
         await wire.post(f"/threads/{await wire.thread()}/runs", body)
+
+
+@scenario
+async def metadata_of_a_thread_and_its_runs(wire: Wire) -> None:
+    thread = await wire.thread(metadata={"topic": "x"})
+    await wire.post(f"/threads/{thread}/runs", {"assistant_id": "echo", "input": TEXT, "metadata": {"m": 1}})

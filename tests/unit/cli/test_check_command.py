@@ -161,14 +161,11 @@ def test_a_project_may_be_checked_without_its_auth(checked):
     assert (code, lines[0]) == (0, "✓ good")
 
 
-@pytest.mark.parametrize(
-    "rest", [{"auth": {"path": "./auth.py:auth"}}, {"http": {"enable_custom_route_auth": True}}], ids=["auth", "routes"]
-)
-def test_a_project_that_relies_on_auth_is_reported(checked, rest):
-    code, lines = checked({"good": "./agent.py:builder"}, **rest)
+def test_auth_that_does_not_load_is_reported(checked):
+    code, lines = checked({"good": "./agent.py:builder"}, auth={"path": "./agent.py:builder"})
     assert code == 1
     assert lines[-1].startswith("✗ auth  ")
-    assert "which Threadwire does not support yet" in lines[-1]
+    assert "must be an instance of langgraph_sdk.Auth" in lines[-1]
 
 
 @pytest.mark.parametrize(

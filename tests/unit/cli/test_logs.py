@@ -1,4 +1,4 @@
-"""What a project logs with Python's `logging`. Each test is a process of its own, because logging belongs to it."""
+"""What a project logs with Python's `logging`. Each test runs in its own process, which has its own logging."""
 
 import re
 import subprocess

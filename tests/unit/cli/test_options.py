@@ -1,5 +1,6 @@
 """The options of the commands, as far as they can be tested without serving."""
 
+import json
 import sys
 from types import SimpleNamespace
 
@@ -8,8 +9,9 @@ from typer.testing import CliRunner
 
 from threadwire import __version__, cli
 from threadwire.cli import debugger
+from threadwire.cli.keys_command import has_keys
 from threadwire.cli.serve_command import read_settings, startup_warnings
-from threadwire.errors import ConfigError
+from threadwire.errors import ConfigError, StorageUnavailable
 from threadwire.graphs.config import load_config
 from threadwire.settings import Settings
 
@@ -84,6 +86,36 @@ def test_an_invalid_value_is_reported_with_the_name_under_which_it_was_given(
 def test_variables_of_the_stock_server_in_the_projects_env_are_honoured(tmp_path):
     (tmp_path / "langgraph.json").write_text('{"graphs": {"a": "./a.py:a"}, "env": {"N_JOBS_PER_WORKER": "7"}}')
     assert read_settings(config=tmp_path / "langgraph.json").concurrency == 7
+
+
+ADDRESSES = {"DATABASE_URI": "postgres://db/agents", "REDIS_URI": "redis://cache:6379"}
+
+
+def test_the_addresses_of_the_licensed_container_are_understood(tmp_path, monkeypatch):
+    for name, value in ADDRESSES.items():
+        monkeypatch.setenv(name, value)
+    config = tmp_path / "langgraph.json"
+    settings = read_settings(in_container=True, config=config)
+    assert (settings.storage, settings.redis) == ("postgres://db/agents", "redis://cache:6379")
+    assert read_settings(config=config).storage == "sqlite"  # `dev`
+    assert read_settings(in_container=True, config=config, storage="memory").storage == "memory"
+    monkeypatch.setenv("THREADWIRE_STORAGE", "postgresql://other/agents")
+    assert read_settings(in_container=True, config=config).storage == "postgresql://other/agents"
+
+
+def test_keys_belong_to_the_database_that_the_server_uses(tmp_path, monkeypatch):
+    monkeypatch.setenv("DATABASE_URI", "postgresql://127.0.0.1:1/agents")
+    options = {"config": tmp_path / "langgraph.json", "data": tmp_path / "data"}
+    with pytest.raises(StorageUnavailable):
+        has_keys(options, in_container=True)
+    assert not has_keys(options, in_container=False)
+
+
+def test_other_databases_of_a_project_are_left_alone(tmp_path, monkeypatch):
+    (tmp_path / "langgraph.json").write_text(json.dumps({"graphs": {"a": "./a.py:a"}, "env": ADDRESSES}))
+    monkeypatch.setenv("DATABASE_URI", "mysql://db/shop")
+    settings = read_settings(in_container=True, config=tmp_path / "langgraph.json")
+    assert (settings.storage, settings.redis) == ("sqlite", None)
 
 
 def warnings_for(config, **settings):

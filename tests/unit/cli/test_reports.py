@@ -12,6 +12,7 @@ from threadwire.errors import ConfigError
 from threadwire.graphs.config import load_config
 from threadwire.server.project import load_project
 from threadwire.server.reloading import Reloaded, ReloadFailed
+from threadwire.settings import Settings
 
 BROKEN = """
 from langchain_core.messages import SystemMessage
@@ -62,8 +63,26 @@ def printed(write, *arguments, terminal=False):
     return output.getvalue().splitlines()
 
 
-def startup_lines(project, **options):
-    return printed(print_startup, ADDRESS, Path("/data"), project, **options)
+def startup_lines(project, settings=None, **options):
+    return printed(print_startup, ADDRESS, settings or Settings(data=Path("/data")), project, **options)
+
+
+def test_a_database_is_shown_without_its_password(load):
+    project = load({"agent": "./agent.py:graph"})
+    settings = Settings(storage="postgresql://user:secret@db/agents", redis="redis://:secret@cache", role="api")
+    lines = startup_lines(project, settings)
+    assert [line.split() for line in lines if line.startswith(("  storage", "  redis", "  role", "  data"))] == [
+        ["storage", "postgresql://user:***@db/agents"],
+        ["redis", "redis://:***@cache"],
+        ["role", "api"],
+    ]
+
+
+def test_a_worker_announces_no_protocols(load):
+    project = load({"agent": "./agent.py:graph"})
+    lines = startup_lines(project, Settings(storage="postgresql://db/agents", role="worker"))
+    assert not any("http://" in line for line in lines[1:])
+    assert "  graph           agent" in lines
 
 
 def test_the_startup_output_lists_addresses_and_graphs(load):
@@ -77,6 +96,7 @@ def test_the_startup_output_lists_addresses_and_graphs(load):
         "  AG-UI           http://127.0.0.1:2024/ag-ui/{agent}",
         "  CopilotKit      http://127.0.0.1:2024/copilotkit",
         "  timeline        http://127.0.0.1:2024/threads/{thread_id}/timeline",
+        "  ChatKit         http://127.0.0.1:2024/chatkit/{agent}",
         "  data            /data",
         "",
         "  graph           agent        Takes one step, and then it has taken it.",
@@ -86,12 +106,13 @@ def test_the_startup_output_lists_addresses_and_graphs(load):
 
 def test_addresses_include_the_prefix_and_the_pages_of_the_project(load):
     project = load({"agent": "./agent.py:graph"}, http={"mount_prefix": "/api", "app": "./web.py:app"})
-    assert startup_lines(project)[2:8] == [
+    assert startup_lines(project)[2:9] == [
         "  LangGraph API   http://127.0.0.1:2024/api",
         "  docs            http://127.0.0.1:2024/api/docs",
         "  AG-UI           http://127.0.0.1:2024/api/ag-ui/{agent}",
         "  CopilotKit      http://127.0.0.1:2024/api/copilotkit",
         "  timeline        http://127.0.0.1:2024/api/threads/{thread_id}/timeline",
+        "  ChatKit         http://127.0.0.1:2024/api/chatkit/{agent}",
         "  page            http://127.0.0.1:2024/api/site/",
     ]
 
@@ -117,7 +138,7 @@ def test_problems_are_printed_in_full_and_without_markup(load):
 
 def test_a_graph_that_cannot_be_imported_is_printed_with_its_traceback(load, tmp_path):
     (tmp_path / "broken.py").write_text(BROKEN)
-    lines = startup_lines(load({"broken": "./broken.py:graph"}))[9:]
+    lines = startup_lines(load({"broken": "./broken.py:graph"}))[10:]
     assert lines[0].startswith("  ✗ graph         broken: importing ./broken.py failed: ValidationError: ")
     assert lines[1] == "    Traceback (most recent call last):"
     assert f'      File "{tmp_path}/broken.py", line 4, in <module>' in lines

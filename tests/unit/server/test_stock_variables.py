@@ -40,5 +40,7 @@ def test_invalid_configs_of_graphs_are_rejected(text):
 
 
 def test_every_variable_is_documented():
-    named = set(re.findall(r"`((?:LANGGRAPH|BG_JOB|N_JOBS|LANGSERVE)_[A-Z_]+|LANGSMITH_[A-Z_]+)`", PAGE.read_text()))
+    named = set(
+        re.findall(r"`((?:LANGGRAPH|BG_JOB|N_JOBS|LANGSERVE)_[A-Z_]+|LANGSMITH_[A-Z_]+|[A-Z]+_URI)`", PAGE.read_text())
+    )
     assert named >= HONOURED | IGNORED
