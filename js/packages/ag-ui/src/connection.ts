@@ -34,7 +34,7 @@ export class Connection {
     for (const listener of [...this.listeners]) listener(status);
   }
 
-  /** Replacing one stream with another is not a change either. */
+  /** Whether to report nothing. If one stream replaces another, the connection stays `connected`. */
   private isUnchanged({ state }: ConnectionStatus): boolean {
     if (state === "connecting") return this.current.state === "connecting" || this.current.state === "connected";
     return state === this.current.state && (state === "connected" || state === "closed");

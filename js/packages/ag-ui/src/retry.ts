@@ -6,7 +6,7 @@ export interface RetryPolicy {
   /** How many attempts in a row may fail. An attempt that delivers something new resets the count. */
   readonly attempts: number;
   /** Milliseconds without data after which a connection counts as lost. The server sends something at least every
-   * 15 s. */
+   * 5 s. */
   readonly idleTimeout: number;
 }
 

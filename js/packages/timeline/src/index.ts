@@ -1,0 +1,12 @@
+export { ThreadActor, type ThreadActorOptions } from "./actor.js";
+export type { Block, InterruptBlock, MessageBlock, Namespace, UiBlock, UiMessage } from "./blocks.js";
+export { type Message, mergeChunk } from "./chunks.js";
+export { indexedDbStorage } from "./indexed-db.js";
+export type { Json, JsonObject } from "./json.js";
+export { type NormalizedEvent, normalizeEvent } from "./normalize.js";
+export type { Interrupt, Operation } from "./operations.js";
+export { Persistence, type PersistenceOptions, SCHEMA_VERSION } from "./persistence.js";
+export { type InterruptNode, type SelectOptions, selectTimeline, type TimelineItem, type WidgetNode } from "./select.js";
+export type { TimelineOptions } from "./state.js";
+export { type Commit, localStorageStorage, memoryStorage, type TimelineStorage } from "./storage.js";
+export { type Cursor, type Snapshot, Store, type StoreOptions, type ThreadRecord } from "./store.js";
