@@ -1,6 +1,6 @@
-"""`make run`: serve the example agents, and build their web page at the same time.
+"""`make run`: serve the example agents, and build their web pages at the same time.
 
-Installing the page's packages takes longer than loading the agents, and npm's output would hide the server's. So the
+Installing the pages' packages takes longer than loading the agents, and npm's output would hide the server's. So the
 server starts first, and npm's output goes to a file.
 """
 
@@ -17,7 +17,7 @@ from types import FrameType
 
 ROOT = Path(__file__).parents[1]
 LOG = Path("build/page.log")
-PAGE = "The page /dashboard"
+PAGES = "The pages /chat, /dashboard and /timeline"
 SERVE = ("-m", "threadwire", "dev", "--config", "examples/langgraph.json")
 
 
@@ -37,15 +37,15 @@ def main() -> int:
 
 @contextmanager
 def page_build() -> Iterator[None]:
-    """Build the page in the background, unless it is up to date. Exiting kills the build; the next start repeats it."""
+    """Build the pages in the background, unless they are up to date. Exiting kills the build."""
     if subprocess.run(["make", "--question", "page"], capture_output=True).returncode == 0:
         yield
         return
     if shutil.which("npm") is None:
-        print(f"{PAGE} is not built: this requires Node 20 or later.", flush=True)
+        print(f"{PAGES} are not built: this requires Node 20 or later.", flush=True)
         yield
         return
-    print(f"{PAGE} is being built; the output of npm is in {LOG}.", flush=True)
+    print(f"{PAGES} are being built; the output of npm is in {LOG}.", flush=True)
     LOG.parent.mkdir(exist_ok=True)
     with LOG.open("w") as log:
         # Its own session, so that the whole group can be killed: npm ignores Ctrl-C and SIGTERM while it unpacks.
@@ -63,9 +63,9 @@ def page_build() -> Iterator[None]:
 def report_build(build: "subprocess.Popen[bytes]") -> None:
     exit_code = build.wait()
     if exit_code == 0:
-        print(f"{PAGE} is built.", flush=True)
+        print(f"{PAGES} are built.", flush=True)
     elif exit_code > 0:  # negative: killed because the server exited
-        print(f"{PAGE} could not be built: see {LOG}.", flush=True)
+        print(f"{PAGES} could not be built: see {LOG}.", flush=True)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,8 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import Receive, Scope, Send
 
-DASHBOARD = Path(__file__).parent / "dashboard-page" / "dist"
+PAGES = ("chat", "dashboard", "timeline")
+"""The names of the pages: /dashboard is built in dashboard-page/dist."""
 NOT_BUILT = """\
 This page is not built yet. `make run` builds it in the background, which requires Node 20 or later. The first build
 takes a minute or two. This page reloads automatically.
@@ -29,8 +30,13 @@ class BuiltPage(StaticFiles):
         await response(scope, receive, send)
 
 
-def add_slash(request: Request) -> Response:
-    return RedirectResponse("dashboard/")  # relative, so that it works under a prefix
+def routes_of(page: str) -> tuple[Route, Mount]:
+    def add_slash(request: Request) -> Response:
+        query = f"?{request.url.query}" if request.url.query else ""
+        return RedirectResponse(f"{page}/{query}")  # relative, so that it works under a prefix
+
+    built = BuiltPage(Path(__file__).parent / f"{page}-page" / "dist")
+    return Route(f"/{page}", add_slash), Mount(f"/{page}", built)
 
 
-app = Starlette(routes=[Route("/dashboard", add_slash), Mount("/dashboard", BuiltPage(DASHBOARD))])
+app = Starlette(routes=[route for page in PAGES for route in routes_of(page)])

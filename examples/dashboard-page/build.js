@@ -24,7 +24,9 @@ await build({
   define: { "process.env.NODE_ENV": '"production"', global: "window" },
   nodePaths: [here("node_modules")],
   alias: {
+    "@threadwire/ag-ui/react": here("../../js/packages/ag-ui/dist/react.js"),
     "@threadwire/ag-ui": here("../../js/packages/ag-ui/dist/index.js"),
+    react: here("node_modules/react"),
     "@ag-ui/client": here("node_modules/@ag-ui/client"),
   },
   loader: { ".woff2": "file", ".woff": "file", ".ttf": "file" },

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 from langgraph.config import get_stream_writer
 from langgraph.graph import END, START, MessagesState, StateGraph
-from langgraph.graph.ui import AnyUIMessage, push_ui_message, ui_message_reducer
+from langgraph.graph.ui import AnyUIMessage, delete_ui_message, push_ui_message, ui_message_reducer
 from langgraph.runtime import Runtime
 from typing_extensions import TypedDict  # required by pydantic before Python 3.12
 
@@ -117,6 +117,7 @@ async def write(report: Report) -> dict[str, Any]:
     bars = {finding["source"]: finding["demand"] for finding in report["findings"]}
     chart = {"title": "Demand by source", "bars": bars}
     push_ui_message("bar-chart", chart, id=widget_id(report, "chart"), message=message)
+    delete_ui_message(widget_id(report, "progress"))  # the text says what the sources say
     return {"messages": [message]}
 
 

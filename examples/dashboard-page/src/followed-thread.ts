@@ -1,6 +1,7 @@
 import { mirror, ThreadwireAgent, type ConnectionStatus } from "@threadwire/ag-ui";
+import { type ReportedError, useAgentConnection } from "@threadwire/ag-ui/react";
 import { useAgent } from "@copilotkit/react-core/v2";
-import { useCallback, useEffect, useMemo, useState, useSyncExternalStore } from "react";
+import { useEffect, useMemo } from "react";
 
 import type { Board } from "./board";
 import { server, type Thread } from "./thread";
@@ -10,6 +11,8 @@ export interface FollowedThread {
   readonly status: ConnectionStatus;
   /** Whether a run is active, including runs that other clients started. */
   readonly running: boolean;
+  /** Why the last run failed. */
+  readonly error: ReportedError | undefined;
   /** Follow again after the agent gave up. */
   retry(): void;
 }
@@ -18,43 +21,20 @@ export interface FollowedThread {
  * Follow the thread across all its runs, including those that other clients start. CopilotKit's own agent only sees
  * runs that it starts itself, so `mirror` copies the others to it.
  */
-export function useFollowedThread(thread: Thread, onError: (message: string) => void): FollowedThread {
+export function useFollowedThread(thread: Thread): FollowedThread {
   const agent = useMemo(() => new ThreadwireAgent({ url: `${server}/ag-ui/dashboard`, threadId: thread.id }), [thread]);
   const { agent: chat } = useAgent({ agentId: "dashboard" });
-  const [attempt, setAttempt] = useState(0);
-
-  useEffect(() => {
-    let unmounted = false;
-    let unfollow = () => {};
-    thread.ready.then(
-      () => {
-        if (!unmounted) unfollow = agent.follow({ onRunErrorEvent: ({ event }) => onError(event.message) });
-      },
-      (error: Error) => onError(error.message),
-    );
-    return () => {
-      unmounted = true;
-      unfollow();
-    };
-  }, [agent, thread, attempt, onError]);
+  const { state: board, status, running, error, retry } = useAgentConnection<Board>(agent, { ready: thread.ready });
 
   useEffect(() => mirror(agent, chat), [agent, chat]);
 
-  const subscribe = useCallback(
-    (onChange: () => void) => {
-      const { unsubscribe } = agent.subscribe({
-        onStateChanged: onChange,
-        onRunInitialized: onChange,
-        onRunFinalized: onChange,
-      });
-      return unsubscribe;
-    },
-    [agent],
-  );
-  return {
-    board: useSyncExternalStore(subscribe, () => agent.state as Board),
-    running: useSyncExternalStore(subscribe, () => agent.isRunning),
-    status: useSyncExternalStore(agent.connection.subscribe, agent.connection.getSnapshot),
-    retry: () => setAttempt((count) => count + 1),
-  };
+  // A message in the chat creates the thread that the address names, if it does not exist yet.
+  const isMissing = status.state === "error";
+  useEffect(() => {
+    if (!isMissing) return;
+    const { unsubscribe } = chat.subscribe({ onRunFinalized: retry });
+    return unsubscribe;
+  }, [chat, isMissing, retry]);
+
+  return { board, status, running, error, retry };
 }

@@ -6,4 +6,5 @@ import { createRoot } from "react-dom/client";
 import { Page } from "./page";
 import { openThread } from "./thread";
 
-createRoot(document.getElementById("root")!).render(<Page thread={openThread()} />);
+const thread = await openThread();
+createRoot(document.getElementById("root")!).render(<Page thread={thread} />);

@@ -1,4 +1,5 @@
 import { CopilotChat, CopilotKitProvider } from "@copilotkit/react-core/v2";
+import type { ConnectionStatus } from "@threadwire/ag-ui";
 import { useEffect } from "react";
 
 import { useFollowedThread } from "./followed-thread";
@@ -31,13 +32,27 @@ export function Page({ thread }: { thread: Thread }) {
   );
 }
 
+/** The message for the user about the connection. It does not change from one attempt to the next. */
+function connectionProblem(status: ConnectionStatus): string | undefined {
+  if (status.state === "error") return status.reason;
+  return status.state === "reconnecting" ? "The server cannot be reached. Reconnecting …" : undefined;
+}
+
 type DashboardProps = { thread: Thread } & ReturnType<typeof useNotices>;
 
 function Dashboard({ thread, notices, notify, dismiss, dismissTransient }: DashboardProps) {
-  const { board, running, status, retry } = useFollowedThread(thread, notify);
+  const { board, running, status, error, retry } = useFollowedThread(thread);
+  const problem = connectionProblem(status);
   useEffect(() => {
-    if (status.state === "connected") dismissTransient();
-  }, [status, dismissTransient]);
+    dismissTransient();
+    if (problem !== undefined) notify(problem, true);
+  }, [problem, notify, dismissTransient]);
+  useEffect(() => {
+    if (error) notify(error.message);
+  }, [error, notify]);
+  useEffect(() => {
+    if (thread.replacesDeleted) notify("The thread that this page showed was deleted. This is a new one.");
+  }, [thread, notify]);
   const requestRefresh = (delay?: number) =>
     void refresh(thread.id, delay).catch((error: Error) => notify(error.message));
 
@@ -47,7 +62,7 @@ function Dashboard({ thread, notices, notify, dismiss, dismissTransient }: Dashb
         <h1>Fund dashboard</h1>
         <Status status={status} retry={retry} />
       </header>
-      <Notices notices={status.state === "error" ? [{ text: status.reason, transient: true }, ...notices] : notices} dismiss={dismiss} />
+      <Notices notices={notices} dismiss={dismiss} />
       <Metrics board={board} />
       <footer>
         <p className="updated">{board.updated_at ? `Updated ${new Date(board.updated_at).toLocaleString()}` : "No figures yet"}</p>
