@@ -1,12 +1,12 @@
 """Benchmarks for AG-UI: connecting, attaching to a live run, and the size of its events."""
 
 import asyncio
-import statistics
 from typing import Any
 from uuid import uuid4
 
 from bench.clients import Client, Failed
 from bench.rows import FEWER, REPEAT, TALK, Bench, Row, Sample, percentile
+from bench.token_streams import Streamed, compare_streams
 
 _TEXT = b'"type":"TEXT_MESSAGE_CONTENT"'
 
@@ -16,7 +16,7 @@ def _run_input(thread: str, **more: Any) -> dict[str, Any]:
     return {"threadId": thread, "runId": str(uuid4()), **empty, **more}
 
 
-async def _tokens(client: Client, count: int, **options: Any) -> Any:
+async def stream_tokens(client: Client, count: int, **options: Any) -> Any:
     inputs = _run_input(str(uuid4()), messages=[{"id": "u", "role": "user", "content": "hi"}], state={"count": count})
     return await client.ask("POST", "/ag-ui/tokens", inputs, count=_TEXT, **options)
 
@@ -74,23 +74,19 @@ async def attach_to_live_run(bench: Bench) -> list[Row]:
 async def streaming(bench: Bench) -> list[Row]:
     """Stream unthrottled tokens: measure tokens per second, and bytes per token on the wire."""
     count = 2000
-    await _tokens(bench.ours.client, count)
-    ours: list[float] = []
-    bare: list[float] = []
-    sizes: list[float] = []
-    for _ in range(2 * REPEAT):
-        each = await bench.bare("tokens", inputs={**TALK, "count": count}, streams=1, at_once=False)
-        bare.append(count / each["seconds"])
-        streamed = await _tokens(bench.ours.client, count)
+
+    async def stream() -> Streamed:
+        streamed = await stream_tokens(bench.ours.client, count)
         if streamed.events < count:
             raise Failed(f"only {streamed.events} of {count} tokens arrived")
-        ours.append(count / streamed.seconds)
-        sizes.append(streamed.size / count)
+        return Streamed(streamed.seconds, streamed.size)
+
+    streams = await compare_streams(bench, count, stream)
     peer = await bench.bare("ag_ui", count=count)
     rows = [
-        Row("P3", "one stream of 2 000 tokens, AG-UI", "tokens/s", Sample.of(ours), Sample.of(bare),
-            figure=f"{statistics.median(ours) / statistics.median(bare):.0%} of bare"),
-        Row("P4", "bytes per token, AG-UI", "B", Sample.of(sizes), figure=f"{statistics.median(sizes):.0f} B"),
+        Row("P3", "one stream of 2 000 tokens, AG-UI", "tokens/s", streams.ours, streams.bare,
+            figure=f"{streams.share:.0%} of bare"),
+        Row("P4", "bytes per token, AG-UI", "B", streams.sizes, figure=f"{streams.sizes.median:.0f} B"),
     ]  # fmt: skip
     if peer["bytes"] is not None:
         rows[1].note = (

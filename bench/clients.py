@@ -87,8 +87,9 @@ class Exchange:
 class Connection(asyncio.Protocol):
     """A keep-alive connection; one exchange at a time."""
 
-    def __init__(self, host: str) -> None:
+    def __init__(self, host: str, headers: dict[str, str] | None = None) -> None:
         self._host = host.encode()
+        self._headers = headers or {}
         self._transport: asyncio.Transport | None = None
         self._exchange: Exchange | None = None
         self._head = b""
@@ -113,7 +114,7 @@ class Connection(asyncio.Protocol):
         lines = [f"{method} {path} HTTP/1.1".encode(), b"host: " + self._host, b"content-length: %d" % len(payload)]
         if payload:
             lines.append(b"content-type: application/json")
-        lines += [f"{name}: {value}".encode() for name, value in (headers or {}).items()]
+        lines += [f"{name}: {value}".encode() for name, value in {**self._headers, **(headers or {})}.items()]
         assert self._transport is not None
         exchange = Exchange(asyncio.get_running_loop().create_future(), count, stamps, keep)
         self._exchange, self._head = exchange, b""
@@ -160,8 +161,11 @@ class Connection(asyncio.Protocol):
 class Client:
     """A client for one server, for the LangGraph API that Threadwire and the stock server share."""
 
-    def __init__(self, host: str, port: int) -> None:
+    def __init__(self, host: str, port: int, headers: dict[str, str] | None = None) -> None:
         self._host, self._port = host, port
+        self._headers = headers
+        """Sent with every request."""
+        self.url = f"http://{host}:{port}"
         self._idle: list[Connection] = []
 
     async def connection(self) -> Connection:
@@ -170,7 +174,7 @@ class Client:
                 return idle
         loop = asyncio.get_running_loop()
         _, connection = await loop.create_connection(
-            lambda: Connection(f"{self._host}:{self._port}"), self._host, self._port
+            lambda: Connection(f"{self._host}:{self._port}", self._headers), self._host, self._port
         )
         return connection
 

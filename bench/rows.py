@@ -27,6 +27,8 @@ REPEAT = 5
 FEWER = 3
 TURNS = 40
 TALK = {"messages": "hi"}
+MOST_PER_RUN = 3.0
+"""Milliseconds per trivial run, 16 at a time, relative to a bare one: 450 runs/s where bare takes 0.74 ms."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +74,7 @@ class Bench:
         if self.stock_server is None:
             return None
         self.stock_server.resume()
+        self.stock_server.client.close()  # the server closes connections that were idle during the pause
         try:
             await self.stock_server.client.wait("trivial", {"text": "hi"})  # warm up after the pause
             return Sample.of([await measure(self.stock_server) for _ in range(times)])
@@ -91,8 +94,14 @@ def _of_bare(ours: Sample, bare: Sample) -> float:
     return ours.median / bare.median
 
 
-def _turn_by_turn(ours: Sample, bare: Sample) -> float:
+def turn_by_turn(ours: Sample, bare: Sample) -> float:
     return statistics.median(mine / theirs for mine, theirs in zip(ours.values, bare.values, strict=True))
+
+
+async def bare_trivial(bench: Bench) -> float:
+    """The median milliseconds of 20 bare trivial runs."""
+    each = (await bench.bare("trivial", times=20))["each"]
+    return statistics.median(each) * 1000
 
 
 def _at_best(ours: Sample, bare: Sample, best: Callable[..., float]) -> str:
@@ -134,29 +143,30 @@ async def one_stream(bench: Bench) -> list[Row]:
     ]  # fmt: skip
 
 
+async def summed_rate(client: Client, count: int) -> float:
+    """Tokens per second of 20 concurrent streams."""
+    await client.connections(20)
+    start = time.perf_counter()
+    done = await asyncio.gather(*(client.tokens({**TALK, "count": count}) for _ in range(20)))
+    return 20 * count / (max(each.last for each in done) - start)
+
+
 async def twenty_streams(bench: Bench) -> list[Row]:
     inputs = {**TALK, "count": 2000}
-
-    async def all_at_once(client: Client, count: int) -> float:
-        await client.connections(20)
-        start = time.perf_counter()
-        done = await asyncio.gather(*(client.tokens({**inputs, "count": count}) for _ in range(20)))
-        return 20 * count / (max(each.last for each in done) - start)
-
     ways: dict[bool, list[float]] = {False: [], True: []}
     ours: list[float] = []
     for _ in range(FEWER):
         for at_once, rates in ways.items():
             each = await bench.bare("tokens", inputs=inputs, streams=20, at_once=at_once)
             rates.append(each["tokens"] / each["seconds"])
-        ours.append(await all_at_once(bench.ours.client, 2000))
+        ours.append(await summed_rate(bench.ours.client, 2000))
     one_by_one, gathered = (Sample.of(rates) for rates in ways.values())
     bare = max(one_by_one, gathered, key=lambda sample: sample.median)
     sample = Sample.of(ours)
     share = _of_bare(sample, bare)
 
     async def stock(server: Server) -> float:
-        return await all_at_once(server.client, 1000)
+        return await summed_rate(server.client, 1000)
 
     return [
         Row("2", "20 concurrent streams, summed", "tokens/s", sample, bare, await bench.stock(stock, 1),
@@ -187,7 +197,7 @@ async def trivial_run(bench: Bench) -> list[Row]:
     await on_existing_thread(bench.ours.client, 10)
     found: dict[str, list[float]] = {"bare": [], "existing": [], "creating": []}
     for _ in range(TURNS):
-        found["bare"].append(statistics.median((await bench.bare("trivial", times=20))["each"]) * 1000)
+        found["bare"].append(await bare_trivial(bench))
         found["existing"].append(await on_existing_thread(bench.ours.client, 20))
         found["creating"].append(await creating_thread(bench.ours.client, 20))
     bare = Sample.of(found["bare"])
@@ -201,7 +211,7 @@ async def trivial_run(bench: Bench) -> list[Row]:
         async def stock(server: Server, measure: Callable[..., Awaitable[float]] = measure) -> float:
             return await measure(server.client, 1)
 
-        times = _turn_by_turn(ours, bare)
+        times = turn_by_turn(ours, bare)
         rows.append(
             Row(row, f"trivial run, {how}, p50", "ms", ours, bare, await bench.stock(stock),
                 "<= 5 x bare", f"{times:.1f} x", times <= 5, _at_best(ours, bare, min))
@@ -209,56 +219,72 @@ async def trivial_run(bench: Bench) -> list[Row]:
     return rows
 
 
-async def trivial_runs(bench: Bench) -> list[Row]:
-    async def rate(client: Client, seconds: float) -> float:
-        await client.connections(16)
-        done, start = 0, time.perf_counter()
+async def trivial_rate(client: Client, seconds: float, wrong: list[bytes] | None = None) -> float:
+    """Trivial runs per second, 16 at a time. A response without the result fails the measurement; with `wrong`, it is
+    added there and not counted."""
+    await client.connections(16)
+    done, start = 0, time.perf_counter()
 
-        async def run_repeatedly() -> None:
-            nonlocal done
-            while time.perf_counter() - start < seconds:
-                waited = await client.wait("trivial", {"text": "hi"})
-                if b'"hi!"' not in waited.body:
-                    raise Failed(f"a trivial run returned {bytes(waited.body[:200])!r}")
+    async def run_repeatedly() -> None:
+        nonlocal done
+        while time.perf_counter() - start < seconds:
+            waited = await client.wait("trivial", {"text": "hi"})
+            if b'"hi!"' in waited.body:
                 done += 1
+            elif wrong is not None:
+                wrong.append(bytes(waited.body[:200]))
+            else:
+                raise Failed(f"a trivial run returned {bytes(waited.body[:200])!r}")
 
-        await asyncio.gather(*(run_repeatedly() for _ in range(16)))
-        return done / (time.perf_counter() - start)
+    await asyncio.gather(*(run_repeatedly() for _ in range(16)))
+    return done / (time.perf_counter() - start)
 
-    await rate(bench.ours.client, 0.5)
-    ours = Sample.of([await rate(bench.ours.client, 2) for _ in range(REPEAT)])
+
+async def trivial_runs(bench: Bench) -> list[Row]:
+    await trivial_rate(bench.ours.client, 0.5)
+    bare: list[float] = []
+    rates: list[float] = []
+    for _ in range(2 * REPEAT):
+        bare.append(await bare_trivial(bench))
+        rates.append(await trivial_rate(bench.ours.client, 1))
+    ours = Sample.of(rates)
+    # The rate that a machine reaches depends on its speed, which a bare run measures at the same time.
+    times = turn_by_turn(Sample.of([1000 / each for each in rates]), Sample.of(bare))
 
     async def stock(server: Server) -> float:
-        return await rate(server.client, 2)
+        return await trivial_rate(server.client, 2)
 
     return [
-        Row("4", "trivial runs, 16 at a time", "runs/s", ours, None, await bench.stock(stock, 2),
-            ">= 250 runs/s", f"{ours.median:.0f}", ours.median >= 250),
+        Row("4", "trivial runs, 16 at a time", "runs/s", ours, Sample.of([1000 / each for each in bare]),
+            await bench.stock(stock, 2), f"<= {MOST_PER_RUN} x bare per run", f"{times:.2f} x", times <= MOST_PER_RUN,
+            "bare: one at a time"),
     ]  # fmt: skip
 
 
 # -- 5: super-steps --------------------------------------------------------------------------------------------------
 
 
-async def super_steps(bench: Bench) -> list[Row]:
-    async def rate(client: Client) -> float:
-        inputs, config = {"done": 0, "goal": 100}, {"recursion_limit": 110}
-        streamed = await client.stream("steps", inputs, stream_mode="updates", config=config)
-        if streamed.events < 100:
-            raise Failed(f"only {streamed.events} of 100 steps arrived")
-        return 100 / streamed.seconds
+async def step_rate(client: Client) -> float:
+    """Super-steps per second of one run."""
+    inputs, config = {"done": 0, "goal": 100}, {"recursion_limit": 110}
+    streamed = await client.stream("steps", inputs, stream_mode="updates", config=config)
+    if streamed.events < 100:
+        raise Failed(f"only {streamed.events} of 100 steps arrived")
+    return 100 / streamed.seconds
 
-    await rate(bench.ours.client)
+
+async def super_steps(bench: Bench) -> list[Row]:
+    await step_rate(bench.ours.client)
     bare: list[float] = []
     ours: list[float] = []
     for _ in range(TURNS):
         bare.append(100 / (await bench.bare("steps", goal=100))["seconds"])
-        ours.append(await rate(bench.ours.client))
+        ours.append(await step_rate(bench.ours.client))
     sample, base = Sample.of(ours), Sample.of(bare)
-    share = _turn_by_turn(sample, base)
+    share = turn_by_turn(sample, base)
 
     async def stock(server: Server) -> float:
-        return await rate(server.client)
+        return await step_rate(server.client)
 
     return [
         Row("5", "100 super-steps, durable", "steps/s", sample, base, await bench.stock(stock),
@@ -276,12 +302,12 @@ async def subscribers(bench: Bench) -> list[Row]:
         cpu: list[float] = []
         missed = ""
         try:
-            ours = Sample.of([await _fan_out(bench.ours, pace, count, cpu) for _ in range(FEWER if row == "6" else 2)])
+            ours = Sample.of([await fan_out(bench.ours, pace, count, cpu) for _ in range(FEWER if row == "6" else 2)])
         except Failed as failure:
             ours, missed = Sample.of([0.0]), str(failure)
 
         async def stock(server: Server, pace: int = pace) -> float:
-            return await _fan_out(server, pace, 200, [])
+            return await fan_out(server, pace, 200, [])
 
         rows.append(
             Row(row, f"100 subscribers of {pace} tokens/s", "events/s", ours, None,
@@ -294,7 +320,7 @@ async def subscribers(bench: Bench) -> list[Row]:
     return rows
 
 
-async def _fan_out(server: Server, pace: int, count: int, cpu: list[float]) -> float:
+async def fan_out(server: Server, pace: int, count: int, cpu: list[float]) -> float:
     client = server.client
     await client.connections(100)
     thread = await client.thread()
@@ -313,31 +339,34 @@ async def _fan_out(server: Server, pace: int, count: int, cpu: list[float]) -> f
 # -- L3: latency -----------------------------------------------------------------------------------------------------
 
 
+_PACED = {**TALK, "count": 150, "rate": 50, "stamp": True}
+
+
+async def token_latencies(client: Client) -> list[float]:
+    """Milliseconds from each token of 20 runs to their clients."""
+    await client.connections(20)
+    done = await asyncio.gather(*(client.tokens(_PACED, stamps=True) for _ in range(20)))
+    return [seconds * 1000 for one in done for seconds in one.latencies]
+
+
 async def latency(bench: Bench) -> list[Row]:
-    inputs = {**TALK, "count": 150, "rate": 50, "stamp": True}
-
-    async def each_token(client: Client) -> list[float]:
-        await client.connections(20)
-        done = await asyncio.gather(*(client.tokens(inputs, stamps=True) for _ in range(20)))
-        return [seconds * 1000 for one in done for seconds in one.latencies]
-
     found: dict[str, list[list[float]]] = {"bare": [], "ours": []}
     for _ in range(FEWER):
-        bare = await bench.bare("latency", inputs=inputs, streams=20)
+        bare = await bench.bare("latency", inputs=_PACED, streams=20)
         found["bare"].append([seconds * 1000 for seconds in bare["each"]])
-        found["ours"].append(await each_token(bench.ours.client))
+        found["ours"].append(await token_latencies(bench.ours.client))
     of_stock: list[float] = []
 
     async def stock(server: Server) -> float:
-        of_stock.extend(await each_token(server.client))
+        of_stock.extend(await token_latencies(server.client))
         return 0.0
 
     await bench.stock(stock, 1)
     rows = []
-    for share, most in ((0.5, 12), (0.99, 25)):
+    for row, share, most in (("L3", 0.5, 3.5), ("L3b", 0.99, 16)):
         ours = Sample.of([percentile(values, share) for values in found["ours"]])
         rows.append(
-            Row("L3", f"token to client, 20 runs x 50/s, p{share * 100:.0f}", "ms", ours,
+            Row(row, f"token to client, 20 runs x 50/s, p{share * 100:.0f}", "ms", ours,
                 Sample.of([percentile(values, share) for values in found["bare"]]),
                 Sample.of([percentile(of_stock, share)]) if of_stock else None,
                 f"<= {most} ms", f"{ours.median:.1f} ms", ours.median <= most)
@@ -345,7 +374,7 @@ async def latency(bench: Bench) -> list[Row]:
     return rows
 
 
-# -- L4: many runs at once -------------------------------------------------------------------------------------------
+# -- L4: many concurrent runs ----------------------------------------------------------------------------------------
 
 
 async def first_tokens(bench: Bench) -> list[Row]:
@@ -361,12 +390,12 @@ async def first_tokens(bench: Bench) -> list[Row]:
 
     await each_run(bench.ours.client)
     found = [await each_run(bench.ours.client) for _ in range(FEWER)]
-    ours = Sample.of([percentile(values, 0.99) for values in found])
-    median = statistics.median(value for values in found for value in values)
-
+    middle, slowest = (Sample.of([percentile(values, share) for values in found]) for share in (0.5, 0.99))
+    work = f"first token of {runs} runs started together"
     return [
-        Row("L4", f"first token of {runs} runs started together, p99", "ms", ours, None, None,
-            "<= 400 ms", f"{ours.median:.0f} ms", ours.median <= 400, f"p50: {median:.0f} ms"),
+        Row("L4", f"{work}, p50", "ms", middle, figure=f"{middle.median:.0f} ms"),
+        Row("L4b", f"{work}, p99", "ms", slowest,
+            budget="<= 400 ms", figure=f"{slowest.median:.0f} ms", passed=slowest.median <= 400),
     ]  # fmt: skip
 
 
@@ -420,26 +449,30 @@ async def _log_of_heavy_state(data: Path) -> Sample:
 async def _idle_streams(data: Path) -> Sample:
     with tempfile.TemporaryDirectory(dir=data) as folder:
         async with threadwire(Path(folder)) as server:
-            client = server.client
-            thread = await client.thread()
-            run = await client.start(thread, "sleeper", {})
-            path = f"/threads/{thread}/runs/{run}/stream"
-            found = []
-            opened = [await client.connection() for _ in range(100)]
-            waiting = [each.send("GET", path) for each in opened]  # warm up: the first streams allocate shared memory
-            await asyncio.sleep(1)
-            before = server.memory()
-            opened += [await client.connection() for _ in range(500)]
-            waiting += [each.send("GET", path) for each in opened[100:]]
-            await asyncio.sleep(7)  # past the first heartbeat
-            found.append((server.memory() - before) / 500 / 1000)
-            if any(each.status != 200 for each in waiting):
-                raise Failed("not every idle stream was opened")
-            await client.ask("POST", f"/threads/{thread}/runs/{run}/cancel?wait=true", keep=True)
-            await asyncio.gather(*(each.done for each in waiting))
-            for each in opened:
-                each.close()
-            return Sample.of(found)
+            return Sample.of([await idle_stream_kilobytes(server, 500)])
+
+
+async def idle_stream_kilobytes(server: Server, count: int) -> float:
+    """The memory that each of many streams takes while nothing happens."""
+    client = server.client
+    thread = await client.thread()
+    run = await client.start(thread, "sleeper", {})
+    path = f"/threads/{thread}/runs/{run}/stream"
+    opened = [await client.connection() for _ in range(100)]
+    waiting = [each.send("GET", path) for each in opened]  # warm up: the first streams allocate shared memory
+    await asyncio.sleep(1)
+    before = server.memory()
+    opened += [await client.connection() for _ in range(count)]
+    waiting += [each.send("GET", path) for each in opened[100:]]
+    await asyncio.sleep(7)  # past the first heartbeat
+    found = (server.memory() - before) / count / 1000
+    if any(each.status != 200 for each in waiting):
+        raise Failed("not every idle stream was opened")
+    for each in opened:
+        each.close()
+    await asyncio.gather(*(each.done for each in waiting), return_exceptions=True)
+    await client.ask("POST", f"/threads/{thread}/runs/{run}/cancel?wait=true", keep=True)
+    return found
 
 
 async def long_log(bench: Bench) -> list[Row]:

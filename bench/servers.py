@@ -9,8 +9,8 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -55,22 +55,52 @@ def source_digest() -> str:
 
 
 @asynccontextmanager
-async def threadwire(data: Path) -> AsyncIterator[Server]:
-    """`threadwire serve` with default settings on `data`, stopped with SIGTERM so that the file is complete."""
-    command = Path(sys.executable).with_name("threadwire")
+async def threadwire(
+    data: Path,
+    project: str = "langgraph.json",
+    headers: dict[str, str] | None = None,
+    workers: int = 0,
+    tree: Path = ROOT,
+) -> AsyncIterator[Server]:
+    """`threadwire serve` on `data`, in one process unless there are `workers`, and otherwise with default settings.
+    Stopped with SIGTERM so that the file is complete. `tree` is the checkout whose source is used."""
+    has_workers = (tree / "src" / "threadwire" / "ipc").is_dir()  # older sources do not have the option
     process = await asyncio.create_subprocess_exec(
-        str(command), "serve", "--config", str(HERE / "langgraph.json"), "--port", "0", "--data", str(data),
-        stdout=asyncio.subprocess.PIPE, env={**os.environ, "LANGSMITH_TRACING": "false"},
+        sys.executable, "-m", "threadwire", "serve", "--config", str(HERE / project), "--port", "0",
+        "--data", str(data), *(["--workers", str(workers)] if has_workers else []),
+        stdout=asyncio.subprocess.PIPE,
+        env={**os.environ, "LANGSMITH_TRACING": "false", "PYTHONPATH": str(tree / "src")},
     )  # fmt: skip
     try:
         port = await asyncio.wait_for(_announced_port(process), _START_WITHIN)
         drain = asyncio.create_task(_discard_output(process))
-        server = Server("threadwire", process, Client("127.0.0.1", port))
+        server = Server("threadwire", process, Client("127.0.0.1", port, headers))
         yield server
         server.client.close()
     finally:
         await _stop(process)
     await drain
+
+
+@asynccontextmanager
+async def process_on_postgres(role: str, env: Mapping[str, str]) -> AsyncIterator[Server]:
+    """One process of a deployment on PostgreSQL."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "threadwire", "serve", "--config", str(HERE / "langgraph.json"), "--port", "0",
+        "--role", role, stdout=asyncio.subprocess.PIPE,
+        env={**os.environ, "LANGSMITH_TRACING": "false", **env},
+    )  # fmt: skip
+    drain: asyncio.Task[None] | None = None
+    try:
+        port = await asyncio.wait_for(_announced_port(process), _START_WITHIN)
+        drain = asyncio.create_task(_discard_output(process))
+        server = Server(role, process, Client("127.0.0.1", port))
+        yield server
+        server.client.close()
+    finally:
+        await _stop(process)
+        if drain is not None:
+            await drain
 
 
 async def _announced_port(process: asyncio.subprocess.Process) -> int:
@@ -98,19 +128,27 @@ async def _stop(process: asyncio.subprocess.Process) -> None:
 
 
 def stock_command() -> str | None:
-    """The executable of the stock server: BENCH_STOCK, or the one that `make stock` installs."""
-    if given := os.environ.get("BENCH_STOCK"):
-        return given
-    installed = ROOT / ".venv-stock" / "bin" / "langgraph"
+    """The executable of the stock server: BENCH_STOCK, or the one that `make stock` installs. None if BENCH_STOCK is
+    empty."""
+    return _command("BENCH_STOCK", ROOT / ".venv-stock" / "bin" / "langgraph")
+
+
+def langhost_command() -> str | None:
+    """The executable of langhost: BENCH_LANGHOST, or the one that `make langhost` installs. None if BENCH_LANGHOST is
+    empty."""
+    return _command("BENCH_LANGHOST", ROOT / ".venv-langhost" / "bin" / "langhost")
+
+
+def _command(variable: str, installed: Path) -> str | None:
+    if (given := os.environ.get(variable)) is not None:
+        return given or None
     return str(installed) if installed.exists() else None
 
 
 @asynccontextmanager
 async def stock(command: str) -> AsyncIterator[Server]:
-    """`langgraph dev` on a copy of the project, because it writes into the project folder."""
-    with tempfile.TemporaryDirectory(prefix="bench-stock-") as project:
-        for name in ("graphs.py", "langgraph.json"):
-            shutil.copy(HERE / name, project)
+    """`langgraph dev`, in one process."""
+    with _copied_project() as project:
         port = _free_port()
         process = await asyncio.create_subprocess_exec(
             command, "dev", "--no-browser", "--no-reload", "--port", str(port), "--n-jobs-per-worker", "20",
@@ -126,6 +164,54 @@ async def stock(command: str) -> AsyncIterator[Server]:
         finally:
             process.send_signal(signal.SIGCONT)
             await _stop(process)
+
+
+@asynccontextmanager
+async def langhost(command: str, postgres: str, redis: str, processes: int) -> AsyncIterator[Server]:
+    """`langhost serve` with several processes, each of which accepts requests and executes runs.
+
+    One process starts alone before: several that find an empty database create its tables at once, and some fail."""
+    env = {"DATABASE_URI": postgres, "REDIS_URI": redis, "LOG_LEVEL": "warning"}
+    with _copied_project() as project:
+        async with _langhost(command, project, env, 1):
+            pass
+        async with _langhost(command, project, env, processes) as server:
+            yield server
+
+
+@asynccontextmanager
+async def _langhost(command: str, project: Path, env: Mapping[str, str], processes: int) -> AsyncIterator[Server]:
+    port = _free_port()
+    process = await asyncio.create_subprocess_exec(
+        *_ending_with_this_process(), command, "serve", "--port", str(port), "--workers", str(processes),
+        "--n-jobs-per-worker", "20", "--server-log-level", "WARNING",
+        cwd=project, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL, start_new_session=True,
+        env={**os.environ, "LANGSMITH_TRACING": "false", **env},
+    )  # fmt: skip
+    try:
+        server = Server("langhost", process, Client("127.0.0.1", port))
+        await asyncio.wait_for(_until_ready(server.client), _START_WITHIN)
+        yield server
+        server.client.close()
+    finally:
+        await _stop(process)
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)  # its children, if they did not stop with it
+
+
+def _ending_with_this_process() -> list[str]:
+    """A prefix for a command. In a session of its own, it does not get the signals of the terminal."""
+    setpriv = shutil.which("setpriv")
+    return [setpriv, "--pdeathsig=TERM"] if setpriv else []
+
+
+@contextmanager
+def _copied_project() -> Iterator[Path]:
+    """A copy of the project, because the stock server writes into the project folder."""
+    with tempfile.TemporaryDirectory(prefix="bench-project-") as project:
+        for name in ("graphs.py", "langgraph.json"):
+            shutil.copy(HERE / name, project)
+        yield Path(project)
 
 
 async def _until_ready(client: Client) -> None:
