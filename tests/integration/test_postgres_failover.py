@@ -11,7 +11,7 @@ from services.postgres_server import PostgresServer, running_postgres
 from threadwire.core.entries import START, Kind
 from threadwire.core.records import Ending, Lease, Run
 from threadwire.errors import Fenced, StorageUnavailable
-from threadwire.storage.abc import Storage
+from threadwire.storage.abc import Commit, Storage
 from threadwire.storage.postgres import database, open_postgres_storage
 from threadwire.storage.postgres.connections import connect
 from threadwire.storage.postgres.id_keys import key_of
@@ -108,6 +108,49 @@ async def test_a_change_whose_outcome_the_database_has_forgotten_is_not_repeated
     with pytest.raises(StorageUnavailable, match="no longer knows"):
         await storage.runs.accept(new)
     assert kinds(await whole_log(storage, new.thread_id)) == [Kind.RUN_QUEUED]
+
+
+async def test_entries_are_written_again_if_a_crashed_database_reused_the_id_of_their_transaction(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    crashes = 0
+
+    async def crashed_and_reused(*_: object) -> str:
+        nonlocal crashes
+        crashes += 1
+        if crashes == 1:
+            server.restart("immediate")
+            raise ConnectionError
+        return "committed"  # which is true for the transaction that has the id now
+
+    monkeypatch.setattr(database, "_transaction_status", crashed_and_reused)
+    with running_postgres(durable=True) as server, fault_proxy(server.port) as proxy:
+        name = (await server.create_database()).rpartition("/")[2]
+        async with open_postgres_storage(server.dsn(name, port=proxy.port)) as storage:
+            handle = storage.handle(await started(storage))
+            proxy.cut_at_commit("before")
+            await handle.append([note("one")]).wait()
+            await handle.append([note("two")]).wait()
+            assert (crashes, proxy.commits_cut) == (2, 1)
+            assert values(await whole_log(storage, handle.run.thread_id)) == ["one", "two"]
+
+
+async def test_entries_that_were_queued_behind_lost_ones_are_rejected(
+    storage: Storage, proxy: FaultProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    handle = storage.handle(await started(storage))
+    later: list[Commit] = []
+
+    async def forgotten(*_: object) -> None:
+        later.append(handle.append([note("later")]))
+
+    monkeypatch.setattr(database, "_transaction_status", forgotten)
+    proxy.cut_at_commit("before")
+    with pytest.raises(StorageUnavailable, match="no longer knows"):
+        await handle.append([note("lost")]).wait()
+    with pytest.raises(StorageUnavailable):
+        await later[0].wait()
+    assert values(await whole_log(storage, handle.run.thread_id)) == []
 
 
 async def test_while_the_database_is_unreachable_entries_wait_and_requests_fail(

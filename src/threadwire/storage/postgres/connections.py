@@ -33,6 +33,10 @@ _SETTINGS = {
 }
 
 
+_INCARNATION = "SELECT concat_ws(' ', pg_postmaster_start_time(), (SELECT stats_reset FROM pg_stat_wal))"
+"""A text that changes when the server is restarted or recovers from a crash. Recovery resets the statistics."""
+
+
 async def connect(dsn: str, *, command_timeout: float | None = None) -> Connection:
     connection: Connection = await asyncpg.connect(
         dsn,
@@ -50,7 +54,7 @@ class Connections:
     def __init__(self, dsn: str, size: int) -> None:
         self._dsn = dsn
         self._idle: list[Connection] = []
-        self._open_connections: set[Connection] = set()
+        self._open_connections: dict[Connection, str] = {}
         self._closed = False
         self._free = asyncio.Semaphore(size)
         self.lost: StorageUnavailable | None = None
@@ -81,16 +85,32 @@ class Connections:
             if not connection.is_closed():
                 return connection
         try:
-            connection = await connect(self._dsn, command_timeout=COMMAND_TIMEOUT)
+            connection, incarnation = await self._connect()
         except LOST as error:
             self.lost = unavailable(error)
             raise
         self.lost = None
-        self._open_connections.add(connection)
-        connection.add_termination_listener(self._open_connections.discard)
+        self._open_connections[connection] = incarnation
+        connection.add_termination_listener(self._forget)
         if self._closed:
             connection.terminate()
         return connection
+
+    async def _connect(self) -> tuple[Connection, str]:
+        connection = await connect(self._dsn, command_timeout=COMMAND_TIMEOUT)
+        try:
+            return connection, await connection.fetchval(_INCARNATION)
+        except BaseException:
+            connection.terminate()
+            raise
+
+    def incarnation_of(self, connection: Connection) -> str:
+        """The incarnation of the server that the connection is open to. A server that was restarted, or that recovered
+        from a crash, has a new one."""
+        return self._open_connections.get(connection, "")
+
+    def _forget(self, connection: Connection) -> None:
+        self._open_connections.pop(connection, None)
 
     def forget_idle(self) -> None:
         """Close the idle connections, after one of them was found to be lost."""

@@ -5,7 +5,8 @@ use the storage from other threads, and no loop that executes the project's code
 
 A change is a function of a transaction. It is executed again if another transaction changed the same rows first,
 or if the connection was lost before the commit. If the connection was lost during the commit, the database is
-asked whether the transaction was committed, so that nothing is ever written twice.
+asked whether the transaction was committed, so that nothing is ever lost or written twice. A database that crashed may
+reuse the ids of transactions that it had not committed, so after a crash the entries themselves are read.
 """
 
 import asyncio
@@ -26,7 +27,7 @@ from threadwire.errors import StorageError, StorageFull, StorageUnavailable
 from threadwire.storage.postgres.connections import Connection, Connections
 from threadwire.storage.postgres.database_room import require_room
 from threadwire.storage.postgres.failures import CONTENDED, LOST, translated, unavailable
-from threadwire.storage.postgres.transaction import Transaction
+from threadwire.storage.postgres.transaction import SegmentRow, Transaction
 
 T = TypeVar("T")
 Reading = Callable[[Connection], Awaitable[T]]
@@ -58,6 +59,9 @@ class _UnknownOutcome(NamedTuple):
 
     xid: str
     backend: int
+    incarnation: str
+    row: SegmentRow | None
+    """One of the segments that it wrote."""
 
 
 def _start(work: Coroutine[Any, Any, T], result: "asyncio.Future[T]") -> None:
@@ -214,7 +218,8 @@ class Database:
     async def _write_once(self, change: Change[T], deadline: float) -> T:
         async with self._connections.lend() as connection:
             transaction = Transaction(connection)
-            result, xid, unknown = await _execute(connection, transaction, change)
+            incarnation = self._connections.incarnation_of(connection)
+            result, xid, unknown = await _execute(connection, incarnation, transaction, change)
         if unknown is not None and not await self._was_committed(unknown):
             raise ConnectionError("the connection was lost before the commit")
         if xid is not None and self.publisher is not None:
@@ -228,6 +233,8 @@ class Database:
             try:
                 async with self._connections.lend() as connection:
                     status = await _transaction_status(connection, unknown)
+                    if status == "committed" and self._connections.incarnation_of(connection) != unknown.incarnation:
+                        status = await _status_after_crash(connection, unknown)
                 if status is None:
                     raise OutcomeUnknown("The database no longer knows whether the last change was committed.")
                 if status != "in progress":
@@ -291,7 +298,7 @@ class Database:
 
 
 async def _execute(
-    connection: Connection, transaction: Transaction, change: Change[T]
+    connection: Connection, incarnation: str, transaction: Transaction, change: Change[T]
 ) -> tuple[T, str | None, _UnknownOutcome | None]:
     """Execute and commit a change. Returns its result, the id of its transaction (None if it changed nothing), and the
     transaction itself if it is unknown whether it was committed."""
@@ -310,7 +317,7 @@ async def _execute(
         connection.terminate()
         if xid is not None:
             _log.warning("commit_interrupted", error=str(error))
-            unknown = _UnknownOutcome(xid, backend)
+            unknown = _UnknownOutcome(xid, backend, incarnation, transaction.rows[0] if transaction.rows else None)
     return result, xid, unknown
 
 
@@ -335,3 +342,17 @@ async def _transaction_status(connection: Connection, unknown: _UnknownOutcome) 
             unknown.xid,
         )
     return status
+
+
+async def _status_after_crash(connection: Connection, unknown: _UnknownOutcome) -> str | None:
+    """The status of a transaction whose id counts as committed by a server that has crashed since. The server may have
+    reused the id for another transaction, so only the rows of the transaction prove that it was committed."""
+    if unknown.row is None:
+        return None
+    found = await connection.fetchrow(
+        "SELECT run, attempt, data FROM segments WHERE thread = $1 AND first_seq = $2",
+        unknown.row.thread,
+        unknown.row.first,
+    )
+    written = (unknown.row.run, unknown.row.attempt, unknown.row.data)
+    return "committed" if found is not None and tuple(found) == written else "aborted"

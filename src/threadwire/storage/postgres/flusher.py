@@ -206,7 +206,7 @@ class Flusher:
     ) -> T:
         jobs = await self._take(thread_id)
         try:
-            result = await self._database.write_here(_preceded(jobs, thread_id, change), patience=patience)
+            result = await self._database.write_here(self._preceded(jobs, thread_id, change), patience=patience)
         except OutcomeUnknown as error:  # writing the jobs again might write them twice
             self._fail(jobs, error)
             self._finish(jobs, [thread_id])
@@ -305,7 +305,7 @@ class Flusher:
         self._last_size = sum(job.size for job in jobs)
         skipped: set[ThreadId] = set()
         try:
-            await self._database.write_here(_flush_of(jobs, skipped), patience=math.inf)
+            await self._database.write_here(self._flush_of(jobs, skipped), patience=math.inf)
         except (OutcomeUnknown, StorageFull) as error:
             self._fail(jobs, error)
         except StorageUnavailable as error:
@@ -327,11 +327,8 @@ class Flusher:
 
     async def _flush_one_by_one(self, jobs: list[Job]) -> None:
         for job in jobs:
-            if job.fence is not None and (loss := self.loss(job.fence)) is not None:
-                job.error = loss
-                continue
             try:
-                await self._database.write_here(_preceded([job], job.thread_id, _nothing), patience=math.inf)
+                await self._database.write_here(self._preceded([job], job.thread_id, _nothing), patience=math.inf)
             except StorageError as error:
                 self._fail([job], error)
 
@@ -372,44 +369,44 @@ class Flusher:
                 future.set_result(None)
         self._freed.set()
 
+    def _flush_of(self, jobs: list[Job], skipped: set[ThreadId]) -> Callable[[Transaction], Awaitable[None]]:
+        """Write the jobs, except those of threads that other transactions have locked, which are added to `skipped`.
+        One thread that is locked for long must not delay the others."""
 
-def _flush_of(jobs: list[Job], skipped: set[ThreadId]) -> Callable[[Transaction], Awaitable[None]]:
-    """Write the jobs, except those of threads that other transactions have locked, which are added to `skipped`. One
-    thread that is locked for long must not delay the others."""
+        async def flush(transaction: Transaction) -> None:
+            skipped.clear()
+            skipped.update(await transaction.lock_free({job.thread_id for job in jobs if job.needs_head}))
+            await self._perform([job for job in jobs if job.thread_id not in skipped], transaction)
 
-    async def flush(transaction: Transaction) -> None:
-        skipped.clear()
-        skipped.update(await transaction.lock_free({job.thread_id for job in jobs if job.needs_head}))
-        await _perform([job for job in jobs if job.thread_id not in skipped], transaction)
+        return flush
 
-    return flush
+    def _preceded(
+        self, jobs: list[Job], thread_id: ThreadId, change: Callable[[Transaction], Awaitable[T]]
+    ) -> Callable[[Transaction], Awaitable[T]]:
+        async def both(transaction: Transaction) -> T:
+            if jobs:
+                await transaction.lock(thread_id)
+                await self._perform(jobs, transaction)
+            return await change(transaction)
+
+        return both
+
+    async def _perform(self, jobs: list[Job], transaction: Transaction) -> None:
+        rows = CheckpointRows()
+        for job in jobs:
+            # The attempt may have lost a job after this one was queued. The error may be from an earlier execution.
+            job.error = None if job.fence is None else self.loss(job.fence)
+            if job.error is not None:
+                continue
+            try:
+                job.perform(transaction, rows)
+            except (Fenced, NotFound) as error:
+                job.error = error
+        await rows.store(transaction.db)
 
 
 async def _nothing(transaction: Transaction) -> None:
     return None
-
-
-def _preceded(
-    jobs: list[Job], thread_id: ThreadId, change: Callable[[Transaction], Awaitable[T]]
-) -> Callable[[Transaction], Awaitable[T]]:
-    async def both(transaction: Transaction) -> T:
-        if jobs:
-            await transaction.lock(thread_id)
-            await _perform(jobs, transaction)
-        return await change(transaction)
-
-    return both
-
-
-async def _perform(jobs: list[Job], transaction: Transaction) -> None:
-    rows = CheckpointRows()
-    for job in jobs:
-        job.error = None  # it may be set from an earlier execution of this transaction
-        try:
-            job.perform(transaction, rows)
-        except (Fenced, NotFound) as error:
-            job.error = error
-    await rows.store(transaction.db)
 
 
 def _lost(loss: Exception) -> StorageError:
