@@ -28,6 +28,23 @@ STOP_TIMEOUT = 30.0
 _ADDRESS = re.compile(r"Threadwire is listening on (http://\S+):(\d+)")
 
 
+def start_process(command: list[str], environment: dict[str, str]) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        env=environment,
+        start_new_session=True,
+    )
+
+
+launch = start_process
+"""Starts the process of a server. A test suite may replace it, for example by something that starts faster."""
+
+
 class RunningServer:
     """A server process that can be restarted on the same data after it has ended."""
 
@@ -76,16 +93,7 @@ class RunningServer:
         if self.data is not None:
             arguments += ["--data", str(self.data)]
         program = ["-m", "threadwire"] if self.program is None else [str(self.program)]
-        self._process = subprocess.Popen(
-            [self._python, *program, self._command, *arguments],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            env=self._environment(),
-            start_new_session=True,
-        )
+        self._process = launch([self._python, *program, self._command, *arguments], self._environment())
         assert self._process.stdout is not None
         self._reader = threading.Thread(target=self._read, args=(self._process.stdout,), daemon=True)
         self._reader.start()
