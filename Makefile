@@ -39,7 +39,7 @@ SOAK    := $(BIN)/pytest --capture no --timeout 7200
 PARTS   := soak-chaos soak-kills soak-resume soak-storage soak-connections soak-disk soak-memory soak-stops \
   soak-workers soak-cluster soak-zombies soak-outages soak-commits soak-rolling
 
-.PHONY: help setup stock langhost run page test test-workers test-versions test-postgres test-pages test-all newest check bench soak $(PARTS) clean
+.PHONY: help setup stock langhost run page test test-workers test-versions test-postgres test-extended test-all newest check bench soak $(PARTS) clean
 
 help:  ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 15
@@ -61,7 +61,8 @@ $(SERVES): pyproject.toml constraints.txt
 
 stock: $(STOCK)/.ready  ## Create .venv-stock with the stock dev server, for comparison in tests and benchmarks
 
-$(STOCK)/.ready: pyproject.toml constraints-stock.txt
+# One after the other: each of them builds the package in src/.
+$(STOCK)/.ready: pyproject.toml constraints-stock.txt | $(VENV)/.ready
 	test -x $(STOCK)/bin/python || $(PYTHON) -m venv $(STOCK)
 	$(STOCK)/bin/python $(INSTALL) '.[stock]' --constraint constraints-stock.txt
 	touch $@
@@ -75,7 +76,7 @@ $(LANGHOST)/.ready: constraints-langhost.txt
 	touch $@
 
 # The oldest supported versions of LangGraph and its packages.
-$(OLDEST)/.ready: pyproject.toml constraints-oldest.txt
+$(OLDEST)/.ready: pyproject.toml constraints-oldest.txt | $(STOCK)/.ready
 	test -x $(OLDEST)/bin/python || $(PYTHON) -m venv $(OLDEST)
 	$(OLDEST)/bin/python $(INSTALL) '.[test]' --constraint constraints-oldest.txt
 	touch $@
@@ -119,7 +120,7 @@ $(CHROME): $(JS)
 	touch $@
 
 # The tests start their own PostgreSQL and Redis: they only need the programs.
-$(SERVERS):
+$(SERVERS): | $(CHROME)  # not at the same time: apt-get does not wait for another one
 	{ ls /usr/lib/postgresql/*/bin/postgres || command -v postgres; } && command -v redis-server && ls /usr/sbin/nginx \
 	  && ls /usr/lib/*/faketime/libfaketimeMT.so.1 || { apt-get update --quiet && DEBIAN_FRONTEND=noninteractive \
 	  apt-get install --quiet --yes --no-install-recommends postgresql redis-server nginx-light libfaketime; }
@@ -136,7 +137,10 @@ check: $(VENV)/.ready  ## Run the linters, the type checker and the import contr
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-test: check $(OTHERS) $(OLDEST)/.ready  ## Run all checks and tests; those marked every_version also on the oldest LangGraph
+# Setup takes several minutes, so both cores share it.
+test:  ## Run all checks and tests; those marked every_version also on the oldest LangGraph
+	$(MAKE) --jobs 2 setup $(OLDEST)/.ready
+	$(MAKE) check
 	npm run check --prefix $(PAGE)
 	npm run check --prefix $(TL_PAGE)
 	npm run check --prefix $(CK_PAGE)
@@ -159,14 +163,14 @@ test-versions: $(VENV)/.ready $(OLDEST)/.ready newest $(JS)  ## Run the tests th
 	@echo "A project that pins LangGraph and LangChain:"
 	$(BIN)/pytest $(PINNED)
 
-test-pages: setup  ## Run the browser tests with every setup of CopilotKit
-	EVERY_SETUP=1 $(BIN)/pytest $(PARALLEL) tests/e2e/test_copilotkit_page.py
+test-extended: setup  ## Run the tests marked extended: other databases, versions and setups of tests that make test runs
+	EXTENDED=1 $(BIN)/pytest $(PARALLEL) -m extended
 
 test-postgres: $(VENV)/.ready $(JS) $(SERVERS)  ## Run the API suite and the conformance suites on PostgreSQL and Redis
 	E2E_STORAGE=postgres $(BIN)/pytest $(PARALLEL) tests/e2e
 	CONFORMANCE_REDIS=1 $(BIN)/pytest $(PARALLEL) tests/conformance/test_postgres.py
 
-test-all: test test-versions test-postgres test-pages  ## Run everything: make test, then make test-versions, test-postgres and test-pages
+test-all: test test-versions test-postgres test-extended  ## Run everything: make test, then make test-versions, test-postgres and test-extended
 
 # The standard AG-UI adapter, for comparison in the benchmarks.
 $(VENV)/.bench: $(VENV)/.ready
@@ -200,13 +204,13 @@ soak-disk:
 	SOAK_SECONDS=1800 $(SOAK) tests/soak/test_exhaustion.py -k disk
 
 soak-memory:
-	MEMORY_STREAMS=200 $(SOAK) tests/e2e/test_memory_bounds.py
+	EXTENDED=1 MEMORY_STREAMS=200 $(SOAK) tests/e2e/test_memory_bounds.py
 
 soak-stops:
 	SOAK_SECONDS=1200 $(SOAK) tests/soak/test_exhaustion.py -k stops
 
 soak-workers:
-	ZOMBIES=20 $(SOAK) tests/integration/test_worker_processes.py -k stopped
+	EXTENDED=1 ZOMBIES=20 $(SOAK) tests/integration/test_worker_processes.py -k stopped
 
 soak-cluster:
 	CLUSTER_CYCLES=100 CLUSTER_FAULTS=kill_a_worker,kill_an_api $(SOAK) tests/cluster/test_cluster.py -k whatever_fails

@@ -26,7 +26,7 @@ from threadwire.testing.server import RunningServer
 
 pytestmark = pytest.mark.timeout(600)
 
-CYCLES = int(os.environ.get("CLUSTER_CYCLES", "8"))
+CYCLES = int(os.environ.get("CLUSTER_CYCLES", "6"))
 SEED = int(os.environ.get("CLUSTER_SEED", "7"))
 ROUNDS = int(os.environ.get("CLUSTER_ROUNDS", "1"))
 ZOMBIES = int(os.environ.get("ZOMBIES", "1"))

@@ -2,7 +2,6 @@
 is in tests/copilotkit-page, and its tests are in tests/js/pages."""
 
 import json
-import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,16 +21,13 @@ BUILT = JS.parent / "copilotkit-page" / "dist"
 SETUPS = {"v2": "", "v2-one-address": "single=1", "v1": "v1=1"}
 """The provider of either version, and the single-endpoint transport."""
 OF_V2 = ["v2", "v2-one-address"]
-EVERY_SETUP = {
+FILES = {
     "pages/copilotkit-chat.test.js": list(SETUPS),
     "pages/copilotkit-interrupts.test.js": list(SETUPS),
     "pages/copilotkit-tools.test.js": list(SETUPS),
     "pages/copilotkit-threads.test.js": OF_V2,
     "pages/copilotkit-errors.test.js": OF_V2,
 }
-# `make test` uses the other setups for one file only, and `make test-all` for every file.
-FILES = EVERY_SETUP if os.environ.get("EVERY_SETUP") else {file: ["v2"] for file in EVERY_SETUP}
-FILES["pages/copilotkit-chat.test.js"] = list(SETUPS)
 KILLED = "pages/copilotkit-killed.test.js"
 
 pytestmark = pytest.mark.browser
@@ -70,7 +66,16 @@ def allowing(page_url: str) -> dict[str, str]:
     return {"THREADWIRE_ALLOWED_ORIGINS": json.dumps([page_url])}
 
 
-@pytest.mark.parametrize(("file", "setup"), [(file, setup) for file, setups in FILES.items() for setup in setups])
+def pages() -> Iterator[object]:
+    """Each file with each setup. `make test` uses one setup per file, and both transports and versions between them."""
+    in_short = {"pages/copilotkit-tools.test.js": "v1", "pages/copilotkit-errors.test.js": "v2-one-address"}
+    for file, setups in FILES.items():
+        for setup in setups:
+            is_short = setup == in_short.get(file, "v2")
+            yield pytest.param(file, setup, marks=() if is_short else pytest.mark.extended)
+
+
+@pytest.mark.parametrize(("file", "setup"), pages())
 def test_the_page_works_in_a_browser(server: RunningServer, page_url: str, file: str, setup: str) -> None:
     with node(file, "playwright-core", server.url, PAGE_URL=page_url, SETUP=SETUPS[setup]) as process:
         printed, _ = process.communicate(timeout=NODE_TIMEOUT)

@@ -67,7 +67,7 @@ def assert_reads_are_served_and_writes_rejected(http: httpx.Client, thread_id: s
         assert response.status_code == 507, response.text
 
 
-@pytest.mark.parametrize("restarted", ["not restarted", "killed", "stopped"])
+@pytest.mark.parametrize("restarted", ["not restarted", "killed", pytest.param("stopped", marks=pytest.mark.extended)])
 def test_runs_continue_by_themselves_when_a_full_disk_has_room_again(
     disk: SmallDisk, tmp_path: Path, restarted: str
 ) -> None:

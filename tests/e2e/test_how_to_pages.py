@@ -73,7 +73,8 @@ class Reader:
         return done.stdout
 
 
-@pytest.mark.timeout(600)  # it installs packages
+@pytest.mark.extended  # it installs packages
+@pytest.mark.timeout(600)
 def test_the_page_about_showing_a_thread_works_from_an_empty_folder(
     tmp_path: Path, server: RunningServer, checkout: Path
 ) -> None:
@@ -91,7 +92,8 @@ def test_the_page_about_showing_a_thread_works_from_an_empty_folder(
     assert reader.run("langgraph.js").split() == kinds
 
 
-@pytest.mark.timeout(600)  # it installs packages
+@pytest.mark.extended  # it installs packages
+@pytest.mark.timeout(600)
 def test_pnpm_applies_the_patch_in_an_empty_folder(tmp_path: Path, server: RunningServer, checkout: Path) -> None:
     reader = Reader("show-a-thread-in-a-page.md", tmp_path, server, checkout)
     reader.run("install-patched")
@@ -166,7 +168,8 @@ def build_page(reader: Reader, folder: Path, main: str) -> None:
     reader.run("build")
 
 
-@pytest.mark.timeout(600)  # it installs packages
+@pytest.mark.extended  # it installs packages
+@pytest.mark.timeout(600)
 def test_the_page_about_following_a_thread_works_from_an_empty_folder(
     tmp_path: Path, server: RunningServer, checkout: Path
 ) -> None:

@@ -43,7 +43,9 @@ def test_the_javascript_sdk_works_unchanged(server: RunningServer, file: str, sd
     assert process.returncode == 0, printed
 
 
-@pytest.mark.parametrize(("prefix", "stop"), [("", "kill"), ("/api", "kill"), ("", "terminate")])
+@pytest.mark.parametrize(
+    ("prefix", "stop"), [("", "kill"), pytest.param("/api", "kill", marks=pytest.mark.extended), ("", "terminate")]
+)
 @pytest.mark.parametrize("file", KILLED)
 @pytest.mark.parametrize("sdk", SDKS)
 def test_a_stream_survives_a_server_restart(tmp_path: Path, sdk: str, file: str, prefix: str, stop: str) -> None:

@@ -62,7 +62,7 @@ pytestmark = pytest.mark.timeout(1800 if STREAMS > 40 else 300)
 
 
 @pytest.fixture
-def server(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[RunningServer]:
+def server(tmp_path: Path, request: pytest.FixtureRequest, new_processes: None) -> Iterator[RunningServer]:
     (tmp_path / "agents.py").write_text(PROJECT)
     (tmp_path / "langgraph.json").write_text(CONFIG)
     options = ["--workers", str(getattr(request, "param", 0))]
@@ -125,6 +125,7 @@ def open_streams(server: RunningServer) -> int:
     return int(found[1])
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(("server", "limit"), LIMITS, indirect=["server"])
 def test_a_burst_of_streams_leaves_little_memory_in_use(server: RunningServer, limit: int) -> None:
     """Each process may keep `limit` megabytes. A worker process takes 110 when it is idle, the serving process 120."""

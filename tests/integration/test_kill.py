@@ -20,7 +20,7 @@ from threadwire.testing.server import RunningServer, running_server
 
 PROJECT = Path(__file__).parent / "project" / "langgraph.json"
 CRASHING = Path(__file__).parent / "crashing_server.py"
-CYCLES = int(os.environ.get("KILL_CYCLES", "20"))
+CYCLES = int(os.environ.get("KILL_CYCLES", "8"))
 MODES = ["values", "messages-tuple", "updates", "custom", "tasks", "checkpoints"]
 
 pytestmark = pytest.mark.timeout(7200 if CYCLES > 50 else 900)

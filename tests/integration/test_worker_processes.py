@@ -49,7 +49,7 @@ class Database(NamedTuple):
     """Opens it once the server has ended."""
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.extended)])
 def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
     if request.param == "sqlite":
         yield Database({}, lambda: open_sqlite_storage(tmp_path / "data"))

@@ -17,11 +17,11 @@ from log_checker import check_directory
 
 from threadwire.testing.server import RunningServer, running_server
 
-CYCLES = int(os.environ.get("CHAOS_CYCLES", "8"))
+CYCLES = int(os.environ.get("CHAOS_CYCLES", "5"))
 SEED = int(os.environ.get("CHAOS_SEED", "7"))
 PROJECT = Path(__file__).parent.parent / "integration" / "project" / "langgraph.json"
 
-pytestmark = pytest.mark.timeout(7200 if CYCLES > 8 else 600)
+pytestmark = pytest.mark.timeout(7200 if CYCLES > 5 else 600)
 
 
 def kill(server: RunningServer, rng: random.Random) -> None:
