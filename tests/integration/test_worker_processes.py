@@ -172,7 +172,7 @@ def test_the_runs_of_a_worker_that_dies_continue_and_those_of_the_other_are_not_
         race = Race(server, tmp_path, count=30)
         dead, other = workers(server)
         lost, kept = race.of(dead), race.of(other)
-        assert min(len(lost), len(kept)) >= RUNS // 2, "the runs are distributed"
+        assert min(len(lost), len(kept)) >= RUNS // 4, "the runs are distributed"
         os.kill(dead, signal.SIGKILL)
         killed_at = time.time()
         race.wait()

