@@ -66,16 +66,17 @@ def allowing(page_url: str) -> dict[str, str]:
     return {"THREADWIRE_ALLOWED_ORIGINS": json.dumps([page_url])}
 
 
-def pages() -> Iterator[object]:
+def page_tests() -> list[object]:
     """Each file with each setup. `make test` uses one setup per file, and both transports and versions between them."""
-    in_short = {"pages/copilotkit-tools.test.js": "v1", "pages/copilotkit-errors.test.js": "v2-one-address"}
-    for file, setups in FILES.items():
-        for setup in setups:
-            is_short = setup == in_short.get(file, "v2")
-            yield pytest.param(file, setup, marks=() if is_short else pytest.mark.extended)
+    used = {"pages/copilotkit-tools.test.js": "v1", "pages/copilotkit-errors.test.js": "v2-one-address"}
+    return [
+        pytest.param(file, setup, marks=() if setup == used.get(file, "v2") else pytest.mark.extended)
+        for file, setups in FILES.items()
+        for setup in setups
+    ]
 
 
-@pytest.mark.parametrize(("file", "setup"), pages())
+@pytest.mark.parametrize(("file", "setup"), page_tests())
 def test_the_page_works_in_a_browser(server: RunningServer, page_url: str, file: str, setup: str) -> None:
     with node(file, "playwright-core", server.url, PAGE_URL=page_url, SETUP=SETUPS[setup]) as process:
         printed, _ = process.communicate(timeout=NODE_TIMEOUT)
