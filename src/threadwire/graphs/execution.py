@@ -25,6 +25,7 @@ from threadwire.graphs.context_schema import matching_context
 from threadwire.graphs.error_messages import ErrorMessages
 from threadwire.graphs.langgraph_private.answers import find_answers, find_unanswered
 from threadwire.graphs.langgraph_private.callback_events import CallbackEvent, CallbackEvents
+from threadwire.graphs.langgraph_private.direct_stream import Part, can_stream_directly, stream_directly
 from threadwire.graphs.langgraph_private.strict_resume import strict_resume_key
 from threadwire.graphs.langgraph_private.tools_mode import has_tools_mode
 from threadwire.graphs.message_ids import assign_ids
@@ -94,6 +95,8 @@ class Execution:
         """The interrupts that the run is to answer."""
         self._unanswered: list[str] = []
         """Those of them that still wait for an answer after the run was stopped."""
+        self._waits_for_disk = self._kwargs.get("durability") != "exit"
+        self._step_finished = attempt.resumes
         self.traceback: str | None = None
         """The traceback, for the log, if the run failed with an error of the project's code."""
 
@@ -112,24 +115,35 @@ class Execution:
             raise
 
     async def _record_stream(self, graph: Pregel[Any, Any, Any, Any]) -> Ending:
-        record, recorder, feed = self._recorder.append, self._recorder, self._normalizer.feed
-        # A step's tasks are announced before they run. Waiting for the disk at that point, and not when the checkpoint
-        # is put, lets LangGraph prepare the step in the meantime, and a crash still repeats only the step it
-        # interrupted. Before the first step there is nothing to repeat: the input is stored with the run.
-        wait_per_step = self._kwargs.get("durability") != "exit"
-        step_finished = self._attempt.resumes
         async with aclosing(self._stream(graph)) as parts:
-            async for ns, mode, part in parts:
-                if drafts := feed(ns, mode, part, time.time_ns() // 1_000_000):
-                    record(drafts)
-                if mode == "tasks" and wait_per_step:
-                    if "input" not in part:
-                        step_finished = True
-                    elif step_finished:
-                        await recorder.flush()
-                elif recorder.queue_full:
-                    await recorder.wait_for_room()
+            async for part in parts:
+                waits = self._begins_step(part)
+                self._record(part)
+                if waits:
+                    await self._recorder.flush()
+                elif self._recorder.queue_full:
+                    await self._recorder.wait_for_room()
         return self._succeeded()
+
+    def _record(self, part: Part) -> None:
+        ns, mode, content = part
+        if drafts := self._normalizer.feed(ns, mode, content, time.time_ns() // 1_000_000):
+            self._recorder.append(drafts)
+        if mode == "tasks" and "input" not in content:
+            self._step_finished = True
+
+    def _begins_step(self, part: Part) -> bool:
+        """Whether the part announces a task that must not run before everything recorded is on disk.
+
+        Waiting when a step's tasks are announced, and not when the checkpoint is put, lets LangGraph prepare the step
+        in the meantime, and a crash still repeats only the step it interrupted. Before the first step there is nothing
+        to repeat: the input is stored with the run.
+        """
+        _, mode, content = part
+        return mode == "tasks" and "input" in content and self._step_finished and self._waits_for_disk
+
+    def _delays_step(self, part: Part) -> bool:
+        return self._begins_step(part) or (part[1] == "tasks" and self._recorder.queue_full)
 
     def failed(self, error: BaseException) -> Ending:
         if not isinstance(error, ThreadwireError):
@@ -250,7 +264,7 @@ class Execution:
 
     # -- stream and outcome --------------------------------------------------------------------------------------
 
-    def _stream(self, graph: Pregel[Any, Any, Any, Any]) -> AsyncGenerator[tuple[Namespace, str, Any]]:
+    def _stream(self, graph: Pregel[Any, Any, Any, Any]) -> AsyncGenerator[Part]:
         config = cast("RunnableConfig", self.config if has_tools_mode() else self._with_callback_events())
         options: dict[str, Any] = {
             "stream_mode": self._modes(),
@@ -259,12 +273,13 @@ class Execution:
             "context": matching_context(self._kwargs.get("context"), graph.context_schema),
             "interrupt_before": self._kwargs.get("interrupt_before"),
             "interrupt_after": self._kwargs.get("interrupt_after"),
-            # LangGraph's `async` writes checkpoints later, any number of steps behind; see `_record_stream`.
+            # LangGraph's `async` writes checkpoints later, any number of steps behind; see `_begins_step`.
             "durability": "exit" if self._kwargs.get("durability") == "exit" else "sync",
         }
         if "events" in self._requested:
             return self._with_events(graph, config, options)
-        return cast("AsyncGenerator[tuple[Namespace, str, Any]]", graph.astream(self._graph_input, config, **options))
+        parts = cast("AsyncGenerator[Part]", graph.astream(self._graph_input, config, **options))
+        return stream_directly(parts, self._record, self._delays_step) if can_stream_directly(graph) else parts
 
     def _with_callback_events(self) -> dict[str, Any]:
         """The config, with a handler that records tool calls and dispatched events in place of the mode `tools`."""
@@ -282,7 +297,7 @@ class Execution:
 
     async def _with_events(
         self, graph: Pregel[Any, Any, Any, Any], config: RunnableConfig, options: dict[str, Any]
-    ) -> AsyncGenerator[tuple[Namespace, str, Any]]:
+    ) -> AsyncGenerator[Part]:
         """Yield the same parts, and record every callback event except those of the root's own stream."""
         if graph.config and "recursion_limit" in graph.config:
             # Otherwise LangChain's default would override the graph's own limit.

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Executor
 from contextlib import suppress
+from contextvars import Context
 from queue import SimpleQueue
 from typing import Any
 
@@ -17,6 +18,7 @@ from uvloop import Loop
 
 from threadwire.core.entries import Fence
 from threadwire.graphs.current_attempt import current_attempt
+from threadwire.graphs.langgraph_private.direct_stream import PartSink
 
 SOFT_LIMIT = 64
 HARD_LIMIT = 1024
@@ -253,7 +255,7 @@ def call_threadsafe(loop: asyncio.AbstractEventLoop, callback: Callable[..., obj
 
 
 class NodeLoop(Loop):
-    """An event loop whose default executor is a `NodeThreads`."""
+    """An event loop whose default executor is a `NodeThreads`, and which passes on parts of a stream immediately."""
 
     def __init__(self, threads: NodeThreads) -> None:
         super().__init__()
@@ -263,3 +265,10 @@ class NodeLoop(Loop):
         if executor is None:
             return self._node_threads.call(self, func, args)
         return super().run_in_executor(executor, func, *args)
+
+    def call_soon_threadsafe(  # type: ignore[override]
+        self, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> Any:
+        if type(callback) is PartSink and asyncio._get_running_loop() is self:
+            return callback(*args)  # LangGraph does not use the handle
+        return super().call_soon_threadsafe(callback, *args, context=context)
