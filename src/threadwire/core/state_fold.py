@@ -4,8 +4,9 @@ There is one fold. Its subclasses differ in how they store a value: `JsonState` 
 after every change, `ValueState` for readers that inspect it.
 """
 
-from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from abc import ABC, abstractmethod
+from bisect import bisect_right
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from threadwire.core.entries import Json
 from threadwire.core.json import dumps, loads
@@ -13,39 +14,36 @@ from threadwire.core.json import dumps, loads
 T = TypeVar("T")
 
 
-class StateFold(Generic[T]):
-    """The values of one namespace, each stored as a `T`. A list may be stored element by element."""
+class StateFold(ABC, Generic[T]):
+    """The values of one namespace, each stored as a `T`."""
 
-    __slots__ = ("_keys", "_order", "_store", "_whole")
+    __slots__ = ("_keys", "_order", "_whole")
 
-    def __init__(self, store: Callable[[Json], T]) -> None:
-        self._store = store
-        self._keys: dict[str, T | list[T]] = {}
+    def __init__(self) -> None:
+        self._keys: dict[str, T] = {}
         self._order: list[str] = []
-        self._whole: tuple[T] | None = None
+        self._whole: tuple[Json] | None = None
+        """The state, if it is not an object."""
 
     def apply(self, data: dict[str, Any]) -> None:
-        store = self._store
         if data.get("full"):
             self._keys.clear()
             self._order = []
-            self._whole = (store(data["value"]),) if "value" in data else None
+            self._whole = (data["value"],) if "value" in data else None
         for key in data.get("unset", ()):
             self._keys.pop(key, None)
         for key, value in data.get("set", {}).items():
             self._keys[key] = self._stored(value)
         for key, (at, drop, items) in data.get("splice", {}).items():
-            elements = self._elements(self._keys[key])
-            self._keys[key] = spliced(elements, at, drop, [store(item) for item in items])
+            self._keys[key] = self._spliced(self._keys[key], at, drop, items)
         if "keys" in data:
             self._order = data["keys"]
 
-    def _stored(self, value: Json) -> T | list[T]:
-        return [self._store(item) for item in value] if isinstance(value, list) else self._store(value)
+    @abstractmethod
+    def _stored(self, value: Json) -> T: ...
 
-    def _elements(self, stored: T | list[T]) -> list[T]:
-        assert isinstance(stored, list), "a splice requires a list"
-        return stored
+    @abstractmethod
+    def _spliced(self, stored: T, at: int, drop: int, items: list[Json]) -> T: ...
 
 
 def spliced(elements: list[T], at: int, drop: int, items: list[T]) -> list[T]:
@@ -53,34 +51,68 @@ def spliced(elements: list[T], at: int, drop: int, items: list[T]) -> list[T]:
     return [*elements[:at], *items, *elements[at + drop :]]
 
 
-class JsonState(StateFold[bytes]):
-    """A state as JSON fragments: rendering it after a small change joins them instead of serializing everything.
+class JsonList(NamedTuple):
+    """A list as JSON, in pieces of one or more elements. A splice serializes the elements that it adds, as one piece,
+    and those of the pieces that it cuts."""
 
-    A list has one fragment until it is spliced, and then one per element. Serializing ten thousand elements one by one
-    takes several times as long as serializing their list, and most large lists never change.
-    """
+    pieces: list[bytes]
+    """Without the brackets."""
+    ends: list[int]
+    """For each piece, the number of elements up to its end."""
+
+    @classmethod
+    def of(cls, count: int, json: bytes) -> "JsonList":
+        return cls([json[1:-1]], [count]) if count else cls([], [])
+
+    def spliced(self, at: int, drop: int, items: "JsonList") -> "JsonList":
+        before, rest = self._split(at)
+        _, after = rest._split(drop)
+        return before._followed_by(items)._followed_by(after)
+
+    def _split(self, at: int) -> tuple["JsonList", "JsonList"]:
+        index = bisect_right(self.ends, at)
+        start = self.ends[index - 1] if index else 0
+        before = JsonList(self.pieces[:index], self.ends[:index])
+        after = JsonList(self.pieces[index:], [end - at for end in self.ends[index:]])
+        if start == at:
+            return before, after
+        elements = loads(b"[%b]" % self.pieces[index])
+        kept, moved = elements[: at - start], elements[at - start :]
+        after.pieces[0] = dumps(moved)[1:-1]
+        return before._followed_by(JsonList.of(len(kept), dumps(kept))), after
+
+    def _followed_by(self, other: "JsonList") -> "JsonList":
+        count = self.ends[-1] if self.ends else 0
+        return JsonList(self.pieces + other.pieces, self.ends + [count + end for end in other.ends])
+
+    def dumps(self) -> tuple[bytes, ...]:
+        return b"[", b",".join(self.pieces), b"]"
+
+
+class JsonState(StateFold[bytes | JsonList]):
+    """A state as JSON fragments: rendering it after a small change joins them instead of serializing everything."""
 
     __slots__ = ()
 
-    def __init__(self, store: Callable[[Json], bytes] = dumps) -> None:
-        super().__init__(store)
-
-    def _stored(self, value: Json) -> bytes:
+    def _dumps(self, value: Json) -> bytes:
         return dumps(value)
 
-    def _elements(self, stored: bytes | list[bytes]) -> list[bytes]:
-        if isinstance(stored, list):
-            return stored
-        assert stored.startswith(b"["), "a splice requires a list"
-        return [dumps(item) for item in loads(stored)]
+    def _stored(self, value: Json) -> bytes | JsonList:
+        json = self._dumps(value)
+        return JsonList.of(len(value), json) if isinstance(value, list) else json
+
+    def _spliced(self, stored: bytes | JsonList, at: int, drop: int, items: list[Json]) -> JsonList:
+        assert isinstance(stored, JsonList), "a splice requires a list"
+        return stored.spliced(at, drop, JsonList.of(len(items), self._dumps(items)))
 
     def dumps(self) -> bytes:
         if self._whole is not None:
-            return self._whole[0]
+            return dumps(self._whole[0])
         pieces = [b"{"]
         for key in self._order:
             if (stored := self._keys.get(key)) is not None:
-                pieces += (b"," if len(pieces) > 1 else b"", dumps(key), b":", *_fragments(stored))
+                fragments = stored.dumps() if isinstance(stored, JsonList) else (stored,)
+                pieces += (b"," if len(pieces) > 1 else b"", dumps(key), b":", *fragments)
         pieces.append(b"}")
         return b"".join(pieces)  # once, because a state may be large
 
@@ -96,16 +128,12 @@ class ValueState(StateFold[Json]):
 
     __slots__ = ()
 
-    def __init__(self) -> None:
-        super().__init__(_unchanged)
+    def _stored(self, value: Json) -> Json:
+        return list(value) if isinstance(value, list) else value
+
+    def _spliced(self, stored: Json, at: int, drop: int, items: list[Json]) -> Json:
+        assert isinstance(stored, list), "a splice requires a list"
+        return spliced(stored, at, drop, items)
 
     def value(self) -> Json:
         return self._whole[0] if self._whole is not None else dict(self._keys)
-
-
-def _fragments(stored: bytes | list[bytes]) -> tuple[bytes, ...]:
-    return (stored,) if isinstance(stored, bytes) else (b"[", b",".join(stored), b"]")
-
-
-def _unchanged(value: Json) -> Json:
-    return value

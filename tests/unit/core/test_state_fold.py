@@ -136,13 +136,36 @@ def test_rendering_the_state_does_not_change_it():
     assert loads(fold.dumps()) == fold.value()
 
 
+class CountedJsonState(JsonState):
+    def __init__(self):
+        super().__init__()
+        self.calls = 0
+
+    def _dumps(self, value):
+        self.calls += 1
+        return super()._dumps(value)
+
+
 def test_a_large_list_is_serialized_in_one_call():
     """One call per element takes several times as long, and holds up every other client of the event loop."""
-    state, rows = full({"rows": [{"text": "x" * 1000}] * 20_000}), []
-    fold = JsonState(rows.append)
-    fold.apply(state)
-    assert rows == []
-    assert fold.value() == state["set"]
+    rows = [{"text": "x" * 1000}] * 20_000
+    fold = CountedJsonState()
+    fold.apply(full({"rows": rows}))
+    assert fold.calls == 1
+    fold.apply({"splice": {"rows": [1, 19_998, rows]}})
+    assert fold.calls == 2
+    assert fold.value() == {"rows": [*rows, rows[0], rows[0]]}
+
+
+@given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 20), st.lists(leaves, max_size=4)), max_size=12))
+def test_many_splices_of_one_list_give_the_same_list_in_both_forms(splices):
+    entries, expected = [full({"list": []})], []
+    for at, drop, items in splices:
+        at = min(at, len(expected))
+        drop = min(drop, len(expected) - at)
+        expected[at : at + drop] = items
+        entries.append({"splice": {"list": [at, drop, items]}})
+    assert folded(*entries) == {"list": expected}
 
 
 def test_a_returned_value_does_not_change_with_later_entries():

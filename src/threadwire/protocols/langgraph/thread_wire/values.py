@@ -59,10 +59,7 @@ class StandardState(JsonState):
 
     __slots__ = ()
 
-    def __init__(self) -> None:
-        super().__init__(lambda value: dumps(_standard_message(value)))
-
-    def _stored(self, value: Json) -> bytes:
+    def _dumps(self, value: Json) -> bytes:
         return dumps(standard_value(value))
 
     def apply(self, data: dict[str, Any]) -> None:
