@@ -207,10 +207,8 @@ class Runs:
         """Accepting the run would reject a foreign thread too, but only after checks that read the thread. A missing
         thread that may not be created is rejected here as well, so that rejecting it takes as long as rejecting a
         foreign one."""
-        threads = self._storage.threads
-        if await threads.get(thread_id, with_state=False, access=access) is None and (
-            not may_create or await threads.get(thread_id, with_state=False) is not None
-        ):
+        thread = await self._storage.threads.get(thread_id, with_state=False)
+        if not may_create if thread is None else not access.matches(thread.metadata):
             raise NotFound(_NOT_FOUND)
 
     async def check(self, request: StartRun) -> None:
@@ -336,8 +334,10 @@ class Runs:
         """Reject a caller that may start a run, but not read its thread, before the run's output is sent. The thread of
         a stateless run belongs to the request that created it, so no filter applies to it."""
         access = await allowed("threads", "read", {"thread_id": run.thread_id})
-        if access and not run.temporary and await self._storage.runs.get(run.run_id, access=access) is None:
-            raise NotFound(_NOT_FOUND)
+        if access and not run.temporary:
+            thread = await self._storage.threads.get(run.thread_id, with_state=False, access=access)
+            if thread is None:
+                raise NotFound(_NOT_FOUND)
 
     async def _get(self, thread_id: ThreadId | None, run_id: RunId, access: AccessFilter, missing: str) -> Run:
         run = await self._storage.runs.get(run_id, access=access)
