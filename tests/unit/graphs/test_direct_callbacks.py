@@ -12,7 +12,13 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.graph import END, START, StateGraph
 from langgraph.pregel import _messages
 
-from threadwire.graphs.langgraph_private.direct_callbacks import DIRECT_CALLBACKS, Callbacks, ChainCallbacks
+from threadwire.graphs.langgraph_private.direct_callbacks import (
+    DIRECT_CALLBACKS,
+    DIRECT_TOKENS,
+    Callbacks,
+    ChainCallbacks,
+)
+from threadwire.testing.scripted import ScriptedChatModel
 
 pytestmark = [pytest.mark.anyio, pytest.mark.every_version]
 
@@ -39,9 +45,30 @@ def build_graph() -> Any:
 
 @pytest.fixture
 def undo_patch() -> Iterator[Callable[[], None]]:
-    """Use LangChain's own callback manager for the rest of the test."""
-    yield DIRECT_CALLBACKS.undo
-    DIRECT_CALLBACKS.apply()
+    """Use LangChain's own callback managers for the rest of the test."""
+    patches = (DIRECT_CALLBACKS, DIRECT_TOKENS)
+
+    def undo() -> None:
+        for patch in patches:
+            patch.undo()
+
+    yield undo
+    for patch in patches:
+        patch.apply()
+
+
+@pytest.fixture
+def handled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The events that LangChain passes to handlers itself."""
+    events: list[str] = []
+    original = manager.ahandle_event
+
+    async def recording(handlers: list[BaseCallbackHandler], event: str, *args: Any, **kwargs: Any) -> None:
+        events.append(event)
+        await original(handlers, event, *args, **kwargs)
+
+    monkeypatch.setattr(manager, "ahandle_event", recording)
+    return events
 
 
 async def parts(*handlers: BaseCallbackHandler) -> list[Any]:
@@ -57,17 +84,7 @@ def _stable(mode: str, part: Any) -> Any:
     return part.get("name") if mode == "tasks" else sorted(part)
 
 
-async def test_langgraph_handlers_are_called_directly(
-    monkeypatch: pytest.MonkeyPatch, undo_patch: Callable[[], None]
-) -> None:
-    handled: list[str] = []
-    original = manager.ahandle_event
-
-    async def recording(handlers: list[BaseCallbackHandler], event: str, *args: Any, **kwargs: Any) -> None:
-        handled.append(event)
-        await original(handlers, event, *args, **kwargs)
-
-    monkeypatch.setattr(manager, "ahandle_event", recording)
+async def test_langgraph_handlers_are_called_directly(handled: list[str], undo_patch: Callable[[], None]) -> None:
     await parts()
     assert handled == []
     undo_patch()
@@ -182,3 +199,39 @@ async def test_child_copies_what_it_inherits() -> None:
     child.add_handler(RecordingHandler())
     assert (other.tags, other.metadata, other.handlers) == (["all"], {"a": 1}, [])
     assert (chain.inheritable_tags, chain.inheritable_handlers) == (["all"], [])
+
+
+class TokenHandler(AsyncCallbackHandler):
+    def __init__(self) -> None:
+        self.tokens: list[str] = []
+
+    async def on_llm_new_token(self, token: Any, **kwargs: Any) -> None:
+        await asyncio.sleep(0)
+        self.tokens.append(token)
+
+
+async def streamed_tokens(*handlers: BaseCallbackHandler) -> list[Any]:
+    async def model(state: State) -> State:
+        return {"said": [await ScriptedChatModel(reply=lambda conversation: AIMessage("one two three")).ainvoke("go")]}
+
+    graph = StateGraph(State).add_node("model", model).add_edge(START, "model").compile()
+    config: RunnableConfig = {"callbacks": list(handlers)}
+    return [message.content async for message, _ in graph.astream({}, config, stream_mode="messages")]
+
+
+async def test_tokens_go_to_the_stream_handlers_directly(handled: list[str], undo_patch: Callable[[], None]) -> None:
+    directly = await streamed_tokens()
+    assert "".join(directly) == "one two three"
+    assert "on_llm_new_token" not in handled
+    undo_patch()
+    assert await streamed_tokens() == directly
+    assert "on_llm_new_token" in handled
+
+
+async def test_project_handler_gets_every_token(undo_patch: Callable[[], None]) -> None:
+    one, other = TokenHandler(), TokenHandler()
+    streamed = await streamed_tokens(one)
+    assert "".join(one.tokens) == "one two three"
+    undo_patch()
+    assert streamed == await streamed_tokens(other)
+    assert one.tokens == other.tokens
